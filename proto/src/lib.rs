@@ -1,0 +1,42 @@
+//! The `.proto` files of Isomer and the code generated from them. No logic lives here.
+//!
+//! The reference manual is in the `.proto` comments, below `proto/isomer/`.
+#![allow(missing_docs, unreachable_pub, clippy::doc_lazy_continuation, clippy::doc_overindented_list_items)]
+
+/// Shared messages: vector spaces, matrices, accounting, provenance.
+pub mod common {
+    pub mod v1 {
+        tonic::include_proto!("isomer.common.v1");
+    }
+}
+
+/// The standard interface of an encoder.
+pub mod encoder {
+    pub mod v1 {
+        tonic::include_proto!("isomer.encoder.v1");
+    }
+}
+
+/// Transformations and augmentation.
+pub mod transform {
+    pub mod v1 {
+        tonic::include_proto!("isomer.transform.v1");
+    }
+}
+
+/// Tasks, statistics and runs.
+pub mod eval {
+    pub mod v1 {
+        tonic::include_proto!("isomer.eval.v1");
+    }
+}
+
+/// The gateway's registry.
+pub mod gateway {
+    pub mod v1 {
+        tonic::include_proto!("isomer.gateway.v1");
+    }
+}
+
+/// Encoded `FileDescriptorSet` of every file above, for reflection.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/isomer.bin"));

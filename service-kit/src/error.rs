@@ -1,0 +1,163 @@
+//! One shape of failure for all services, and its one mapping to [`tonic::Status`].
+//!
+//! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a `Status` that carries
+//! `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to blame, and `RetryInfo` where trying again
+//! makes sense (AIP-193). The way back, [`Fault::from_status`], is what clients use to show an error to a person.
+
+use std::{collections::HashMap, fmt, time::Duration};
+
+use tonic::{Code, Status};
+use tonic_types::{ErrorDetails, StatusExt};
+
+/// Domain of every `google.rpc.ErrorInfo` we send.
+pub const DOMAIN: &str = "isomer";
+
+/// A failure, ready to be told to a client: what went wrong, which field, how to mend it, when to try again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    /// gRPC code.
+    pub code: Code,
+    /// Stable UPPER_SNAKE_CASE reason, e.g. `UNKNOWN_ENCODER`.
+    pub reason: String,
+    /// What went wrong, in one sentence.
+    pub message: String,
+    /// Path of the request field to blame, e.g. `inputs[3].text`.
+    pub field: Option<String>,
+    /// What the caller can do about it.
+    pub mend: Option<String>,
+    /// When to try again.
+    pub retry_after: Option<Duration>,
+    /// Further facts, e.g. `encoder_id` → the id asked for.
+    pub metadata: HashMap<String, String>,
+}
+
+impl Fault {
+    /// A fault with a code, a stable reason and a sentence.
+    pub fn new(code: Code, reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason: reason.into(),
+            message: message.into(),
+            field: None,
+            mend: None,
+            retry_after: None,
+            metadata: HashMap::new(),
+        }
+    }
+
+    /// `INVALID_ARGUMENT` on a request field.
+    pub fn invalid(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidArgument, "INVALID_ARGUMENT", message).field(field)
+    }
+
+    /// `NOT_FOUND`.
+    pub fn not_found(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Code::NotFound, reason, message)
+    }
+
+    /// `FAILED_PRECONDITION`: the request is sound but something it depends on is not.
+    pub fn precondition(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Code::FailedPrecondition, reason, message)
+    }
+
+    /// `RESOURCE_EXHAUSTED` with a retry hint.
+    pub fn overloaded(message: impl Into<String>, retry_after: Duration) -> Self {
+        Self::new(Code::ResourceExhausted, "OVERLOADED", message).retry_after(retry_after)
+    }
+
+    /// `UNAVAILABLE`: something we depend on cannot be reached.
+    pub fn unavailable(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::new(Code::Unavailable, reason, message)
+    }
+
+    /// `UNIMPLEMENTED`.
+    pub fn unimplemented(message: impl Into<String>) -> Self {
+        Self::new(Code::Unimplemented, "NOT_SERVED_YET", message)
+    }
+
+    /// `INTERNAL`: our fault.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::new(Code::Internal, "INTERNAL", message)
+    }
+
+    /// Names the request field to blame.
+    #[must_use]
+    pub fn field(mut self, field: impl Into<String>) -> Self {
+        self.field = Some(field.into());
+        self
+    }
+
+    /// Says how to mend it.
+    #[must_use]
+    pub fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    /// Says when to try again.
+    #[must_use]
+    pub fn retry_after(mut self, after: Duration) -> Self {
+        self.retry_after = Some(after);
+        self
+    }
+
+    /// Adds a fact.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.metadata.insert(key.into(), value.into());
+        self
+    }
+
+    /// Reads a status back, whether it was made by us or by anyone else.
+    pub fn from_status(status: &Status) -> Self {
+        let details = status.get_error_details();
+        let mut fault = Self::new(status.code(), "", status.message());
+        if let Some(info) = details.error_info() {
+            fault.reason.clone_from(&info.reason);
+            fault.metadata.clone_from(&info.metadata);
+            fault.mend = fault.metadata.remove("mend");
+        }
+        if let Some(violation) = details.bad_request().and_then(|b| b.field_violations.first()) {
+            fault.field = Some(violation.field.clone());
+        }
+        fault.retry_after = details.retry_info().and_then(|r| r.retry_delay);
+        fault
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(field) = &self.field {
+            write!(f, "{field}: ")?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(mend) = &self.mend {
+            write!(f, " ({mend})")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl From<Fault> for Status {
+    fn from(fault: Fault) -> Self {
+        let mut details = ErrorDetails::new();
+        let mut metadata = fault.metadata;
+        if let Some(mend) = &fault.mend {
+            metadata.insert("mend".into(), mend.clone());
+        }
+        details.set_error_info(fault.reason, DOMAIN, metadata);
+        if let Some(field) = &fault.field {
+            let description = match &fault.mend {
+                Some(mend) => format!("{} ({mend})", fault.message),
+                None => fault.message.clone(),
+            };
+            details.add_bad_request_violation(field, description);
+        }
+        if fault.retry_after.is_some() {
+            details.set_retry_info(fault.retry_after);
+        }
+        Status::with_error_details(fault.code, fault.message, details)
+    }
+}
