@@ -1,1 +1,33 @@
-fn main() {}
+//! The `isomer` command: the person's door to the services.
+//!
+//! Machine output goes to stdout, everything else to stderr. Without `--server` the services run in this process behind
+//! in-memory channels, so a command takes the same path either way.
+
+mod args;
+mod commands;
+mod connect;
+mod exit;
+mod input;
+mod npy;
+mod progress;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{args::Cli, exit::Failure};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::report(&Failure::dependency(format!("cannot start the runtime: {error}"))),
+    };
+    let outcome = runtime.block_on(commands::run(cli));
+    // Model threads may be in the middle of a batch nobody waits for any more.
+    runtime.shutdown_timeout(std::time::Duration::from_millis(200));
+    match outcome {
+        Ok(code) => code,
+        Err(failure) => exit::report(&failure),
+    }
+}

@@ -1,0 +1,267 @@
+//! The command line, as data.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const AFTER_HELP: &str = "\
+Examples:
+  isomer check                                        the robustness check on the defaults
+  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --out report
+  isomer embed --model all-MiniLM-L6-v2 --input texts.jsonl --output vectors.npy
+  isomer transform --transformation paraphrase --input texts.txt
+  isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json
+  isomer serve --listen 127.0.0.1:50051
+
+Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed.";
+
+/// Measures how text encoders hold up when the words change and the meaning does not.
+#[derive(Parser, Debug)]
+#[command(name = "isomer", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Args, Debug, Clone)]
+pub(crate) struct Global {
+    /// Use a running gateway at this address (`host:port` or a URL) instead of running the services in this process.
+    #[arg(long, global = true, env = "ISOMER_SERVER", value_name = "ADDR")]
+    pub(crate) server: Option<String>,
+    /// Configuration file (TOML).
+    #[arg(long, global = true, env = "ISOMER_CONFIG", value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Form of the output on stdout.
+    #[arg(long, global = true, env = "ISOMER_FORMAT", value_enum, default_value_t = Format::Text)]
+    pub(crate) format: Format,
+    /// Where models, caches and runs are kept [default: the user's cache folder].
+    #[arg(long, global = true, env = "ISOMER_HOME", value_name = "DIR")]
+    pub(crate) home: Option<PathBuf>,
+    /// Never touch the network: use only what is in the local cache.
+    #[arg(long, global = true, env = "ISOMER_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) offline: bool,
+    /// What to log on stderr, e.g. `info` or `isomer_transform=debug`.
+    #[arg(long, global = true, env = "ISOMER_LOG", default_value = "warn", value_name = "FILTER")]
+    pub(crate) log: String,
+    /// No progress on stderr.
+    #[arg(long, short, global = true, env = "ISOMER_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) quiet: bool,
+}
+
+/// Form of the output.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What to do.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Fetch, list and verify model files.
+    #[command(subcommand)]
+    Models(ModelsCommand),
+    /// Encode texts into vectors.
+    Embed(EmbedArgs),
+    /// Transform texts: paraphrase, summarise, translate and so on.
+    Transform(TransformArgs),
+    /// Score an encoder on one dataset.
+    Eval(EvalArgs),
+    /// The robustness check: transform, encode, score, compare, report.
+    Check(CheckArgs),
+    /// Run all services behind one port.
+    Serve(ServeArgs),
+    /// Print a shell completion script.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// `isomer models …`
+#[derive(Subcommand, Debug)]
+pub(crate) enum ModelsCommand {
+    /// Fetch models into the local cache.
+    #[command(after_help = "Example: isomer models pull all-MiniLM-L6-v2 qwen2.5-coder-0.5b-instruct")]
+    Pull {
+        /// Catalogue ids, or Hugging Face ids (`org/name`).
+        #[arg(required = true, value_name = "ID")]
+        ids: Vec<String>,
+    },
+    /// List the catalogue and what is in the cache.
+    List,
+    /// Check the cached files against their digests.
+    Verify {
+        /// Which models; all that are cached if none is named.
+        #[arg(value_name = "ID")]
+        ids: Vec<String>,
+    },
+}
+
+/// `isomer embed`
+#[derive(Args, Debug)]
+#[command(after_help = "Input: JSONL with a `text` field, or plain lines. Example:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy")]
+pub(crate) struct EmbedArgs {
+    /// Encoder: a catalogue id or a sentence-transformers folder.
+    #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
+    pub(crate) model: String,
+    /// Texts; `-` or nothing: stdin.
+    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Matrix file (.npy, f32); nothing: JSONL on stdout.
+    #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Named prompt of the encoder.
+    #[arg(long, env = "ISOMER_PROMPT_NAME", conflicts_with = "prompt")]
+    pub(crate) prompt_name: Option<String>,
+    /// Text put before each input.
+    #[arg(long, env = "ISOMER_PROMPT")]
+    pub(crate) prompt: Option<String>,
+    /// What to do with a text that is too long.
+    #[arg(long, env = "ISOMER_TRUNCATION", value_enum, default_value_t = TruncationArg::Tail)]
+    pub(crate) truncation: TruncationArg,
+    /// Keep only so many dimensions (Matryoshka).
+    #[arg(long, env = "ISOMER_DIMENSIONS")]
+    pub(crate) dimensions: Option<u32>,
+    /// Scale to unit length, or not [default: as the encoder does].
+    #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
+    pub(crate) normalise: Option<bool>,
+    /// Texts per request.
+    #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) batch: u32,
+}
+
+/// What to do with a text that is too long.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub(crate) enum TruncationArg {
+    /// Refuse it.
+    Error,
+    /// Drop its beginning.
+    Head,
+    /// Drop its end.
+    Tail,
+}
+
+/// `isomer transform`
+#[derive(Args, Debug)]
+#[command(after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl")]
+pub(crate) struct TransformArgs {
+    /// Name, e.g. `paraphrase`; `list` prints the catalogue.
+    #[arg(long, env = "ISOMER_TRANSFORMATION", value_name = "NAME")]
+    pub(crate) transformation: String,
+    /// `local:ID`, `openai:MODEL@URL`, or `none` [default: the server's, for transformations that need one].
+    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    pub(crate) generator: Option<String>,
+    /// Texts; `-` or nothing: stdin.
+    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Results (JSONL); nothing: stdout.
+    #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Seed of draws and sampling.
+    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    pub(crate) seed: u64,
+    /// Most attempts per text.
+    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) attempts: u32,
+    /// What to return for a text whose attempts all failed a check.
+    #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailureArg::KeepOriginal)]
+    pub(crate) on_failure: OnFailureArg,
+    /// Sampling temperature; 0 is greedy.
+    #[arg(long, env = "ISOMER_TEMPERATURE", default_value_t = 0.0)]
+    pub(crate) temperature: f64,
+    /// Nucleus sampling.
+    #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0)]
+    pub(crate) top_p: f64,
+    /// Target language of `translation` (BCP-47) [default: drawn from es fr de tr ar].
+    #[arg(long, env = "ISOMER_TARGET_LANGUAGE", value_name = "LANG")]
+    pub(crate) target_language: Option<String>,
+    /// Neither read nor write the cache.
+    #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_cache: bool,
+}
+
+/// What to return for a text whose attempts all failed.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub(crate) enum OnFailureArg {
+    /// The original text.
+    KeepOriginal,
+    /// No text.
+    Drop,
+    /// Stop with an error.
+    Fail,
+}
+
+/// `isomer eval`
+#[derive(Args, Debug)]
+#[command(after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\nWith --format json the document is mteb's task result.")]
+pub(crate) struct EvalArgs {
+    /// Encoder: a catalogue id or a sentence-transformers folder.
+    #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
+    pub(crate) model: String,
+    /// sts, pair-classification or retrieval (more to come).
+    #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
+    pub(crate) task: String,
+    /// A folder or file laid out as the README says, or a built-in set such as `quick/sts`.
+    #[arg(long, env = "ISOMER_DATA", value_name = "PATH")]
+    pub(crate) data: String,
+    /// Metric definitions: mteb-v2, mteb-v1 or hteb.
+    #[arg(long, env = "ISOMER_PROFILE", default_value = "mteb-v2")]
+    pub(crate) profile: String,
+    /// Split.
+    #[arg(long, env = "ISOMER_SPLIT", default_value = "test")]
+    pub(crate) split: String,
+    /// Language subset (BCP-47).
+    #[arg(long, env = "ISOMER_LANGUAGE")]
+    pub(crate) language: Option<String>,
+    /// At most so many rows (pairs, queries).
+    #[arg(long, env = "ISOMER_LIMIT")]
+    pub(crate) limit: Option<u32>,
+}
+
+/// `isomer check`
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:\n  isomer check\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report")]
+pub(crate) struct CheckArgs {
+    /// Encoders to profile; repeat for several.
+    #[arg(long = "model", env = "ISOMER_MODEL", value_name = "ID_OR_DIR", value_delimiter = ',')]
+    pub(crate) models: Vec<String>,
+    /// A built-in suite's name or a suite file (TOML).
+    #[arg(long, env = "ISOMER_SUITE", default_value = "quick", value_name = "NAME_OR_FILE")]
+    pub(crate) suite: String,
+    /// `local:ID` or `openai:MODEL@URL` [default: the suite's, else the server's].
+    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    pub(crate) generator: Option<String>,
+    /// Encoder to compare the others with.
+    #[arg(long, env = "ISOMER_BASELINE", value_name = "ID_OR_DIR")]
+    pub(crate) baseline: Option<String>,
+    /// Folder for report.json, report.html, report.md and junit.xml.
+    #[arg(long, env = "ISOMER_OUT", default_value = "isomer-report", value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Seeds [default: the suite's].
+    #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
+    pub(crate) seeds: Vec<u64>,
+    /// At most so many rows of each dataset.
+    #[arg(long, env = "ISOMER_LIMIT")]
+    pub(crate) limit: Option<u32>,
+    /// Transformations [default: the suite's].
+    #[arg(long = "transformation", env = "ISOMER_TRANSFORMATIONS", value_delimiter = ',', value_name = "NAME")]
+    pub(crate) transformations: Vec<String>,
+}
+
+/// `isomer serve`
+#[derive(Args, Debug)]
+#[command(after_help = "Example: isomer serve --listen 127.0.0.1:50051")]
+pub(crate) struct ServeArgs {
+    /// Address to listen on [default: 127.0.0.1:50051, or the configuration's].
+    #[arg(long, env = "ISOMER_LISTEN", value_name = "ADDR")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Encoders to load before the first request; repeat for several.
+    #[arg(long = "model", env = "ISOMER_MODEL", value_name = "ID_OR_DIR", value_delimiter = ',')]
+    pub(crate) models: Vec<String>,
+}

@@ -1,0 +1,164 @@
+//! `isomer check`: the robustness check.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use isomer_models::ModelKind;
+use isomer_proto::eval::v1::{
+    CancelRunRequest, CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, RunState, Stage, StageProgress, SuiteRef, Verdict,
+    WatchRunRequest, run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+};
+use isomer_service_kit::{Fault, GrpcChannel, shutdown};
+use tonic::Code;
+
+use super::{check_table, stdout_failure};
+use crate::{
+    args::{CheckArgs, Format, Global},
+    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    exit::{Failure, GATE_FAILED},
+    progress::{Display, Step},
+};
+
+const REPORTS: &[ReportFormat] = &[ReportFormat::Json, ReportFormat::Html, ReportFormat::Markdown, ReportFormat::Junit];
+
+type Client = RunServiceClient<GrpcChannel>;
+
+pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(global.quiet);
+    let connection = connect::connect(global).await?;
+    let suite = suite(&args.suite)?;
+    prefetch(&connection, &args, &display).await?;
+    let mut client = RunServiceClient::new(connection.channel.clone())
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES);
+
+    let spec = RunSpec {
+        suite: Some(suite),
+        encoder_ids: args.models.iter().map(|m| local_folder(&connection, m)).collect(),
+        generator_id: args.generator.clone().unwrap_or_default(),
+        seeds: args.seeds.clone(),
+        limit: args.limit,
+        baseline_encoder_id: args.baseline.clone().map(|b| local_folder(&connection, &b)).unwrap_or_default(),
+        transformations: args.transformations.clone(),
+    };
+    let created = client.create_run(CreateRunRequest { spec: Some(spec), request_id: String::new() }).await?.into_inner();
+    let id = created.run.ok_or_else(|| Failure::dependency("the server answered without a run"))?.id;
+    let run = tokio::select! {
+        ended = watch(client.clone(), &id, &display) => ended?,
+        () = shutdown::signal() => {
+            client.cancel_run(CancelRunRequest { id: id.clone() }).await?;
+            return Err(Failure::dependency("interrupted; what was generated is kept, so running the same command again goes on from there"));
+        }
+    };
+    if run.state() != RunState::Succeeded {
+        let code = Code::from_i32(run.error_code);
+        return Err(Fault::new(code, "RUN_FAILED", run.error).into());
+    }
+    let json = save_reports(&mut client, &id, &args.out).await?;
+    print(global.format, &json, &args.out)?;
+    Ok(if run.verdict() == Verdict::Fail { ExitCode::from(GATE_FAILED) } else { ExitCode::SUCCESS })
+}
+
+/// A suite file is read here and sent; anything that is no file is left to the server as a built-in name.
+fn suite(name: &str) -> Result<SuiteRef, Failure> {
+    let path = Path::new(name);
+    let is_file = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;
+    if !is_file {
+        return Ok(SuiteRef { source: Some(suite_ref::Source::Builtin(name.to_owned())), ..SuiteRef::default() });
+    }
+    let toml = std::fs::read_to_string(path).map_err(|e| Failure::dependency(format!("--suite: cannot read {name}: {e}")))?;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let base_dir = folder.canonicalize().map_err(|e| Failure::dependency(format!("--suite: {name}: {e}")))?;
+    Ok(SuiteRef { source: Some(suite_ref::Source::Toml(toml)), base_dir: base_dir.display().to_string(), file_name: name.to_owned() })
+}
+
+/// A folder of this machine is named by its absolute path, whatever the server's working folder.
+fn local_folder(connection: &Connection, model: &str) -> String {
+    match Path::new(model).canonicalize() {
+        Ok(path) if !connection.is_remote() && path.is_dir() => path.display().to_string(),
+        _ => model.to_owned(),
+    }
+}
+
+async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) -> Result<(), Failure> {
+    let default = [isomer_models::DEFAULT_ENCODER.to_owned()];
+    let models = if args.models.is_empty() { default.as_slice() } else { args.models.as_slice() };
+    for model in models.iter().chain(&args.baseline) {
+        connection.prefetch(model, ModelKind::Encoder, display).await?;
+    }
+    // Without --generator the suite decides; then the service fetches it when it is first asked for.
+    if let Some(id) = args.generator.as_deref().and_then(|g| g.strip_prefix("local:")) {
+        connection.prefetch(id, ModelKind::Generator, display).await?;
+    } else if args.generator.is_none() && args.suite == "quick" {
+        connection.prefetch(isomer_models::DEFAULT_GENERATOR, ModelKind::Generator, display).await?;
+    }
+    Ok(())
+}
+
+async fn watch(mut client: Client, id: &str, display: &Display) -> Result<Run, Failure> {
+    let mut events = client.watch_run(WatchRunRequest { id: id.to_owned(), after_sequence: 0 }).await?.into_inner();
+    while let Some(message) = events.message().await? {
+        match message.event {
+            Some(Event::Progress(progress)) => show(display, &progress),
+            Some(Event::Message(text)) => display.message(&text),
+            Some(Event::Ended(run)) => return Ok(run),
+            None => {}
+        }
+    }
+    Err(Failure::dependency("the server closed the stream before the run ended"))
+}
+
+fn show(display: &Display, progress: &StageProgress) {
+    let name = match progress.stage() {
+        Stage::Plan => "plan",
+        Stage::Transform => "transform",
+        Stage::Encode => "encode",
+        Stage::Score => "score",
+        Stage::Report => "report",
+        Stage::Unspecified => return,
+    };
+    let step = Step {
+        done: progress.done,
+        total: Some(progress.total),
+        cached: progress.cached,
+        remaining: progress.remaining.and_then(|d| Duration::try_from(d).ok()),
+        detail: &progress.detail,
+        bytes: false,
+    };
+    display.step(name, &step);
+}
+
+/// Writes every form of the report below `out` and returns the JSON one.
+async fn save_reports(client: &mut Client, id: &str, out: &Path) -> Result<Vec<u8>, Failure> {
+    let told = |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
+    std::fs::create_dir_all(out).map_err(|e| told(&out.to_owned(), e))?;
+    let mut json = Vec::new();
+    for format in REPORTS {
+        let report = client.get_report(GetReportRequest { id: id.to_owned(), format: (*format).into() }).await?.into_inner();
+        // The name comes from the server: keep it inside the folder.
+        let name = Path::new(&report.file_name).file_name().unwrap_or_else(|| "report".as_ref());
+        let path = out.join(name);
+        std::fs::write(&path, &report.content).map_err(|e| told(&path, e))?;
+        if *format == ReportFormat::Json {
+            json = report.content;
+        }
+    }
+    Ok(json)
+}
+
+fn print(format: Format, json: &[u8], out: &Path) -> Result<(), Failure> {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    match format {
+        Format::Json => stdout.write_all(json).map_err(|e| stdout_failure(&e)),
+        Format::Text => {
+            let text = check_table::render(json)?;
+            let html = out.join("report.html");
+            let shown = html.canonicalize().unwrap_or(html);
+            writeln!(stdout, "{text}\nreport: {}", shown.display()).map_err(|e| stdout_failure(&e))
+        }
+    }
+}

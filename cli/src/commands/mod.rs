@@ -1,0 +1,45 @@
+//! One file per command.
+
+mod check;
+mod check_table;
+mod embed;
+mod eval;
+mod models;
+mod serve;
+mod transform;
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use isomer_service_kit::telemetry;
+
+use crate::{
+    args::{Cli, Command},
+    connect,
+    exit::Failure,
+};
+
+/// Runs the command.
+pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
+    let global = cli.global;
+    if let Command::Completions { shell } = cli.command {
+        clap_complete::generate(shell, &mut Cli::command(), "isomer", &mut std::io::stdout());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let config = connect::configuration(&global)?;
+    let _telemetry = telemetry::init("isomer", &telemetry::TelemetryConfig { filter: global.log.clone(), ..config.telemetry })?;
+    match cli.command {
+        Command::Models(command) => models::run(&global, command).await,
+        Command::Embed(args) => embed::run(&global, args).await,
+        Command::Transform(args) => transform::run(&global, args).await,
+        Command::Eval(args) => eval::run(&global, args).await,
+        Command::Check(args) => check::run(&global, args).await,
+        Command::Serve(args) => serve::run(&global, args).await,
+        Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// An output stream that may be a closed pipe: writing to it is then the end of the work, not an error.
+pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
+    Failure::dependency(format!("cannot write to stdout: {error}"))
+}

@@ -1,0 +1,37 @@
+//! `isomer serve`: all services behind one port.
+
+use std::process::ExitCode;
+
+use isomer_models::ModelKind;
+use isomer_service_kit::{Fault, server, shutdown};
+
+use crate::{
+    args::{Global, ServeArgs},
+    connect,
+    exit::Failure,
+    progress::Display,
+};
+
+pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Failure> {
+    if global.server.is_some() {
+        return Err(Failure::usage("--server names a running gateway; `isomer serve` is one. Leave --server out"));
+    }
+    let display = Display::new(global.quiet);
+    let mut config = connect::configuration(global)?;
+    if let Some(listen) = args.listen {
+        config.server.listen = listen;
+    }
+    // Bound first: a port in use is told before a model is loaded.
+    let listener = server::bind(config.server.listen).await?;
+    let address = listener.local_addr().map_err(|e| Fault::internal(format!("no local address: {e}")))?;
+    let house = isomer_gateway::compose(config.clone())?;
+    for model in &args.models {
+        house.resolver().resolve(model, ModelKind::Encoder, &display).await.map_err(Fault::from)?;
+        display.message(&format!("loading {model}"));
+        house.warm_up(model).await?;
+    }
+    display.message(&format!("isomer serves {} on {address}", house.service_names().join(", ")));
+    server::serve(house.front(), &config.server, listener, shutdown::signal()).await?;
+    display.message("drained and stopped");
+    Ok(ExitCode::SUCCESS)
+}

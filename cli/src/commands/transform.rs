@@ -1,0 +1,243 @@
+//! `isomer transform`: texts in, transformed texts out, in the same order.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::{BufWriter, Write},
+    path::Path,
+    process::ExitCode,
+};
+
+use isomer_models::ModelKind;
+use isomer_proto::transform::v1::{
+    self as proto, Check, ListTransformationsRequest, OnFailure, Outcome, Sampling, TextItem, TransformResult, TransformSpec,
+    TransformStreamEnd, TransformStreamRequest, Transformation, transform_service_client::TransformServiceClient,
+    transform_stream_response::Event, transformation::Kind,
+};
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Format, Global, OnFailureArg, TransformArgs},
+    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    exit::Failure,
+    input,
+    progress::{Display, Step},
+};
+
+pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode, Failure> {
+    let display = Display::new(global.quiet);
+    if args.transformation == "list" {
+        let connection = connect::connect(global).await?;
+        return list(global, &connection).await;
+    }
+    let kind = kind(&args)?;
+    let records = input::read(args.input.as_deref())?;
+    let connection = connect::connect(global).await?;
+    prefetch(&connection, &args, &display).await?;
+
+    let items = records
+        .iter()
+        .zip(0..)
+        .map(|(record, index): (_, usize)| TextItem {
+            id: record.id.clone().unwrap_or_else(|| index.to_string()),
+            text: record.text.clone(),
+            language: record.language.clone(),
+        })
+        .collect();
+    let request = TransformStreamRequest { spec: Some(spec(&args, kind)), items };
+    let mut stream = client(&connection).transform_stream(request).await?.into_inner();
+    let mut sink = Ordered::open(args.output.as_deref())?;
+    let mut done = 0;
+    let mut end = None;
+    while let Some(message) = stream.message().await? {
+        match message.event {
+            Some(Event::Result(result)) => {
+                done += 1;
+                let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
+                sink.put(result.index, line(original, &result))?;
+                display.step(&args.transformation, &Step { done, total: Some(records.len() as u64), ..Step::default() });
+            }
+            Some(Event::End(totals)) => end = Some(totals),
+            None => {}
+        }
+    }
+    sink.finish()?;
+    match end {
+        Some(end) if done == records.len() as u64 => {
+            display.message(&summary(&end));
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err(Failure::dependency(format!("the service answered {done} of {} texts; run again to go on from the cache", records.len()))),
+    }
+}
+
+fn client(connection: &Connection) -> TransformServiceClient<isomer_service_kit::GrpcChannel> {
+    TransformServiceClient::new(connection.channel.clone())
+        .max_decoding_message_size(MAX_MESSAGE_BYTES)
+        .max_encoding_message_size(MAX_MESSAGE_BYTES)
+}
+
+/// A local generator is fetched here, with progress, before the service asks for it.
+async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Display) -> Result<(), Failure> {
+    let catalogue = catalogue(connection).await?;
+    let needs_generator = catalogue.iter().any(|t| t.name == args.transformation && t.needs_generator);
+    let spec = args.generator.clone().unwrap_or_else(|| connection.config.transform.default_generator.clone());
+    match spec.strip_prefix("local:").filter(|_| needs_generator) {
+        Some(id) => connection.prefetch(id, ModelKind::Generator, display).await,
+        None => Ok(()),
+    }
+}
+
+fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
+    let on_failure = match args.on_failure {
+        OnFailureArg::KeepOriginal => OnFailure::KeepOriginal,
+        OnFailureArg::Drop => OnFailure::Drop,
+        OnFailureArg::Fail => OnFailure::Fail,
+    };
+    TransformSpec {
+        transformation: Some(Transformation { kind: Some(kind) }),
+        generator_id: args.generator.clone().unwrap_or_default(),
+        seed: Some(args.seed),
+        max_attempts: Some(args.attempts),
+        on_failure: on_failure.into(),
+        sampling: Some(Sampling { temperature: Some(args.temperature), top_p: Some(args.top_p), max_tokens: None }),
+        bypass_cache: args.no_cache,
+        run: String::new(),
+    }
+}
+
+fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
+    let kind = match args.transformation.as_str() {
+        "paraphrase" => Kind::Paraphrase(proto::Paraphrase {}),
+        "backtranslation" => Kind::Backtranslation(proto::Backtranslation::default()),
+        "style_change" => Kind::StyleChange(proto::StyleChange {}),
+        "expansion" => Kind::Expansion(proto::Expansion {}),
+        "summarisation" => Kind::Summarisation(proto::Summarisation {}),
+        "summarised_expansion" => Kind::SummarisedExpansion(proto::SummarisedExpansion {}),
+        "translation" => Kind::Translation(proto::Translation { target_language: args.target_language.clone() }),
+        "cross_translation" => {
+            Kind::CrossTranslation(proto::CrossTranslation { target_languages: args.target_language.iter().cloned().collect() })
+        }
+        "keywords" => Kind::Keywords(proto::Keywords {}),
+        "random_keywords" => Kind::RandomKeywords(proto::RandomKeywords::default()),
+        "stopword_removal" => Kind::StopwordRemoval(proto::StopwordRemoval {}),
+        "distractors" => Kind::Distractors(proto::Distractors::default()),
+        "multi_swap" => Kind::MultiSwap(proto::MultiSwap::default()),
+        "continuation" => Kind::Continuation(proto::Continuation::default()),
+        other => {
+            return Err(Failure::usage(format!(
+                "--transformation: unknown transformation `{other}`; `isomer transform --transformation list` prints the catalogue"
+            )));
+        }
+    };
+    if args.target_language.is_some() && !matches!(kind, Kind::Translation(_) | Kind::CrossTranslation(_)) {
+        return Err(Failure::usage("--target-language goes with translation and cross_translation only"));
+    }
+    Ok(kind)
+}
+
+fn line(original: &str, result: &TransformResult) -> Value {
+    let checks = |checks: &[i32]| checks.iter().map(|c| check_name(*c)).collect::<Vec<_>>();
+    let outcome = Outcome::try_from(result.outcome).unwrap_or_default();
+    let has_text = outcome != Outcome::Failed;
+    let mut line = json!({
+        "id": result.id,
+        "original": original,
+        "text": has_text.then_some(&result.text),
+        "outcome": outcome.as_str_name().trim_start_matches("OUTCOME_").to_lowercase(),
+        "failed_checks": checks(&result.failed_checks),
+        "retried_checks": checks(&result.retried_checks),
+        "measures": result.measures.map(|m| json!({
+            "edit_distance": m.edit_distance, "jaccard": m.jaccard, "length_ratio": m.length_ratio,
+        })),
+        "provenance": result.provenance.as_ref().map(|p| json!({
+            "generator": p.generator_id, "prompt": p.prompt_version, "seed": p.seed, "attempts": p.attempts,
+            "cache_hit": p.cache_hit, "languages": p.languages, "content_key": p.content_key,
+        })),
+    });
+    if let Some(object) = line.as_object_mut() {
+        if !result.texts.is_empty() {
+            object.insert("texts".into(), json!(result.texts));
+        }
+        if !result.error.is_empty() {
+            object.insert("error".into(), json!(result.error));
+        }
+    }
+    line
+}
+
+fn check_name(check: i32) -> String {
+    Check::try_from(check).unwrap_or_default().as_str_name().trim_start_matches("CHECK_").to_lowercase()
+}
+
+fn summary(end: &TransformStreamEnd) -> String {
+    let Some(totals) = &end.summary else { return String::new() };
+    let mut text = format!(
+        "{} ok, {} recovered, {} kept original, {} failed; {} from cache, {} generator calls",
+        totals.ok, totals.recovered, totals.kept_original, totals.failed, totals.cache_hits, totals.generator_calls
+    );
+    let checks: BTreeMap<_, _> = totals.check_counts.iter().collect();
+    if !checks.is_empty() {
+        let fired: Vec<String> = checks.iter().map(|(check, count)| format!("{check} {count}")).collect();
+        text.push_str(&format!("; checks fired: {}", fired.join(", ")));
+    }
+    text
+}
+
+async fn catalogue(connection: &Connection) -> Result<Vec<proto::TransformationInfo>, Failure> {
+    let request = ListTransformationsRequest { page_size: 1000, page_token: String::new() };
+    Ok(client(connection).list_transformations(request).await?.into_inner().transformations)
+}
+
+async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Failure> {
+    let catalogue = catalogue(connection).await?;
+    let mut out = std::io::stdout().lock();
+    let told = |e: std::io::Error| super::stdout_failure(&e);
+    for info in &catalogue {
+        let axis = info.axis().as_str_name().trim_start_matches("AXIS_").to_lowercase();
+        if global.format == Format::Json {
+            let line = json!({"name": info.name, "axis": axis, "description": info.description, "needs_generator": info.needs_generator,
+                "prompt": info.prompt_version, "served": info.served});
+            writeln!(out, "{line}").map_err(told)?;
+        } else {
+            let served = if info.served { "" } else { " (not served yet)" };
+            writeln!(out, "{:<22} {:<13} {}{served}", info.name, axis, info.description).map_err(told)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes lines in the order of their index, holding back those that come early.
+struct Ordered {
+    out: Box<dyn Write>,
+    name: String,
+    next: u32,
+    waiting: BTreeMap<u32, Value>,
+}
+
+impl Ordered {
+    fn open(path: Option<&Path>) -> Result<Self, Failure> {
+        let (out, name): (Box<dyn Write>, _) = match path {
+            Some(path) => {
+                let name = path.display().to_string();
+                let file = File::create(path).map_err(|e| Failure::dependency(format!("cannot write {name}: {e}; check --output")))?;
+                (Box::new(BufWriter::new(file)), name)
+            }
+            None => (Box::new(std::io::stdout()), "stdout".to_owned()),
+        };
+        Ok(Self { out, name, next: 0, waiting: BTreeMap::new() })
+    }
+
+    fn put(&mut self, index: u32, line: Value) -> Result<(), Failure> {
+        self.waiting.insert(index, line);
+        while let Some(line) = self.waiting.remove(&self.next) {
+            writeln!(self.out, "{line}").map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))?;
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<(), Failure> {
+        self.out.flush().map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))
+    }
+}

@@ -1,0 +1,69 @@
+//! The way to the services: a running gateway (`--server`), or all of them in this process.
+
+use isomer_gateway::{House, IsomerConfig};
+use isomer_models::{ModelKind, Resolver};
+use isomer_service_kit::{
+    GrpcChannel,
+    client::{self, ClientConfig},
+    config,
+};
+use serde_json::json;
+
+use crate::{args::Global, exit::Failure, progress::Display};
+
+/// Largest message a client accepts: a matrix of vectors, or a report.
+pub(crate) const MAX_MESSAGE_BYTES: usize = 256 << 20;
+
+/// A connection; in-process services live as long as it does.
+pub(crate) struct Connection {
+    /// The gateway.
+    pub(crate) channel: GrpcChannel,
+    /// Finds model files; absent when the services run elsewhere.
+    pub(crate) resolver: Option<Resolver>,
+    /// What the services of this process were configured with.
+    pub(crate) config: IsomerConfig,
+    _house: Option<House>,
+}
+
+impl Connection {
+    /// True when the services run elsewhere.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.resolver.is_none()
+    }
+
+    /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it is the server's affair.
+    pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
+        if let Some(resolver) = &self.resolver {
+            resolver.resolve(id, kind, display).await.map_err(isomer_service_kit::Fault::from)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the configuration: default ← file ← environment ← flags.
+pub(crate) fn configuration(global: &Global) -> Result<IsomerConfig, Failure> {
+    let mut models = serde_json::Map::new();
+    if let Some(home) = &global.home {
+        models.insert("home".into(), json!(home));
+    }
+    if global.offline {
+        models.insert("offline".into(), json!(true));
+    }
+    let overrides = json!({ "models": models });
+    config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
+}
+
+/// Connects to `--server`, or builds the services in this process.
+pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
+    let config = configuration(global)?;
+    match &global.server {
+        Some(address) => {
+            let channel = client::connect(&ClientConfig { address: address.clone(), ..ClientConfig::default() }).await?;
+            Ok(Connection { channel, resolver: None, config, _house: None })
+        }
+        None => {
+            let house = isomer_gateway::compose(config.clone())?;
+            Ok(Connection { channel: house.channel(), resolver: Some(house.resolver()), config, _house: Some(house) })
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency failed.
+
+use std::process::ExitCode;
+
+use isomer_service_kit::Fault;
+use tonic::{Code, Status};
+
+/// The gate failed.
+pub(crate) const GATE_FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const DEPENDENCY: u8 = 3;
+
+/// A failure to tell a person, with the exit code it ends the process with.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// The command line or the configuration is wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: USAGE }
+    }
+
+    /// A model, provider, generator or file failed.
+    pub(crate) fn dependency(message: impl Into<String>) -> Self {
+        Self { message: message.into(), code: DEPENDENCY }
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        let code = match fault.code {
+            // What a request says is a matter of usage; what it names (a data file, a model's folder) is not.
+            Code::InvalidArgument if names_a_file(&fault.reason) => DEPENDENCY,
+            Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::AlreadyExists => USAGE,
+            _ => DEPENDENCY,
+        };
+        Self { message: fault.to_string(), code }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Fault::from_status(&status).into()
+    }
+}
+
+fn names_a_file(reason: &str) -> bool {
+    reason.starts_with("DATASET") || reason.starts_with("MODEL")
+}
+
+/// Tells the failure on stderr and gives the exit code.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
+    eprintln!("{} {}", console::style("error:").red().bold().for_stderr(), failure.message);
+    ExitCode::from(failure.code)
+}

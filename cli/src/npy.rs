@@ -1,0 +1,84 @@
+//! The .npy form of a matrix (numpy format 1.0): a header, then the elements, little endian, row-major.
+
+use std::{
+    fs::File,
+    io::{self, BufWriter, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+const HEADER_BYTES: usize = 128;
+
+/// Writes rows of f32 as they come; the file appears under its name only when it is whole.
+pub(crate) struct Writer {
+    file: BufWriter<File>,
+    partial: PathBuf,
+    target: PathBuf,
+    rows: usize,
+    cols: usize,
+}
+
+impl Writer {
+    /// Opens `<path>.partial` beside the target.
+    pub(crate) fn create(path: &Path, cols: usize) -> io::Result<Self> {
+        let mut partial = path.as_os_str().to_owned();
+        partial.push(".partial");
+        let partial = PathBuf::from(partial);
+        let mut file = BufWriter::new(File::create(&partial)?);
+        file.write_all(&header(0, cols))?;
+        Ok(Self { file, partial, target: path.to_owned(), rows: 0, cols })
+    }
+
+    /// Appends whole rows, given as little-endian f32 bytes.
+    pub(crate) fn append(&mut self, rows: usize, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() != rows * self.cols * 4 {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "row length differs from the matrix's"));
+        }
+        self.rows += rows;
+        self.file.write_all(bytes)
+    }
+
+    /// Writes the shape and moves the file to its name.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(0))?;
+        self.file.write_all(&header(self.rows, self.cols))?;
+        self.file.flush()?;
+        std::fs::rename(&self.partial, &self.target)
+    }
+}
+
+/// A version 1.0 header padded to a fixed length, so that the row count can be put in at the end.
+fn header(rows: usize, cols: usize) -> Vec<u8> {
+    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {cols}), }}");
+    let mut out = b"\x93NUMPY\x01\x00".to_vec();
+    out.extend_from_slice(&((HEADER_BYTES - 10) as u16).to_le_bytes());
+    out.extend_from_slice(dict.as_bytes());
+    out.resize(HEADER_BYTES - 1, b' ');
+    out.push(b'\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_is_aligned_and_names_the_shape() {
+        let header = header(12, 384);
+        assert_eq!(header.len() % 64, 0);
+        let text = String::from_utf8_lossy(&header[10..]);
+        assert!(text.contains("'shape': (12, 384)"));
+        assert!(text.ends_with('\n'));
+    }
+
+    #[test]
+    fn a_file_appears_only_when_it_is_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.npy");
+        let mut writer = Writer::create(&path, 2).unwrap();
+        writer.append(1, &[0; 8]).unwrap();
+        assert!(writer.append(1, &[0; 4]).is_err());
+        assert!(!path.exists());
+        writer.finish().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), 136);
+    }
+}

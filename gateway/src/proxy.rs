@@ -1,0 +1,46 @@
+//! Passes a gRPC service's calls on to the server behind it.
+//!
+//! Messages are not decoded: frames, metadata, deadlines (`grpc-timeout`) and trailers pass through, and a caller that
+//! goes away drops the call behind it. Size limits are therefore those of the service behind.
+
+use axum::{Router, body::Body, extract::Request, response::Response, routing::any};
+use isomer_service_kit::{Fault, GrpcChannel};
+use tonic::Status;
+use tower::ServiceExt;
+
+/// A service behind the gateway.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Full gRPC service name, e.g. `isomer.encoder.v1.EncoderService`.
+    pub service: &'static str,
+    /// Where it is, in words, for error messages: an address, or `this process`.
+    pub place: String,
+    /// The way there.
+    pub channel: GrpcChannel,
+}
+
+/// Routes every method of the upstream's service to it.
+pub fn route(upstream: Upstream) -> Router {
+    let path = format!("/{}/{{method}}", upstream.service);
+    Router::new().route(&path, any(move |request: Request| forward(upstream.clone(), request)))
+}
+
+async fn forward(upstream: Upstream, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let request = http::Request::from_parts(parts, tonic::body::Body::new(body));
+    match upstream.channel.clone().oneshot(request).await {
+        Ok(response) => response.map(Body::new),
+        Err(error) => {
+            tracing::warn!(service = upstream.service, place = %upstream.place, %error, "upstream unavailable");
+            metrics::counter!("isomer_gateway_upstream_errors_total", "service" => upstream.service).increment(1);
+            unavailable(&upstream, &error).into_http()
+        }
+    }
+}
+
+fn unavailable(upstream: &Upstream, error: &impl std::error::Error) -> Status {
+    Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{} at {} cannot be reached: {error}", upstream.service, upstream.place))
+        .mend("start that service, or correct its address in the gateway's configuration")
+        .with("service", upstream.service)
+        .into()
+}

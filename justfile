@@ -1,0 +1,41 @@
+# Each recipe is one line that can be typed by hand.
+
+# the robustness check on the defaults
+check:
+    cargo run --release -p isomer -- check
+
+# every test, with all set-up
+test:
+    tests/run
+
+# what CI runs
+ci:
+    .ci/run
+
+fmt:
+    cargo fmt --all
+
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+docs:
+    RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+# needs buf (pip install buf-bin)
+protos:
+    buf lint proto
+
+licences:
+    cargo deny check licenses bans sources
+
+# all services behind one port
+serve:
+    cargo run --release -p isomer -- serve
+
+# Criterion benchmarks of the kernels
+bench:
+    cargo bench -p isomer-kernels
+
+# sentences per second of `isomer embed` beside sentence-transformers
+bench-embed:
+    python3 tests/bench/embed_vs_sentence_transformers.py --help
