@@ -1,1 +1,21 @@
-//! Under construction.
+//! CPU matrix kernels whose rows do not depend on the batch around them.
+//!
+//! Every function here keeps one promise: **the bits of an output row depend on that row's own input and on the weights,
+//! never on how many rows stand beside it, in which order, or on how many threads work.** A text's vector is therefore
+//! the same alone and in a batch. The promise holds on one machine; instruction sets may round differently.
+//!
+//! * [`PackedMatrix`], [`gemm`], [`gemm_with`]: `x · Wᵀ (+ bias)` with weights packed once.
+//! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: what feeds it, so that weights in another form
+//!   (block-quantised, half precision) need only say how to unpack one panel.
+//! * [`rows`]: GELU, softmax, layer normalisation, row by row.
+//! * [`attention`]: bidirectional multi-head attention of one sequence.
+
+pub mod attention;
+mod driver;
+mod micro;
+mod pack;
+pub mod rows;
+
+pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_with};
+pub use micro::{Kernel, MAX_ROWS, MAX_WIDTH};
+pub use pack::PackedMatrix;

@@ -1,0 +1,208 @@
+//! The loops around the micro-kernel: blocking for the caches, sharing between threads, and what is done to a result
+//! while it is still in cache.
+
+use rayon::prelude::*;
+
+use crate::{PackedMatrix, micro::Kernel, rows};
+
+/// Depth of a block: 256 × 16 floats of panel stay in a first-level cache while all rows pass over them. A multiple of the
+/// block sizes of all GGUF quantisations.
+pub const KBLOCK: usize = 256;
+
+/// Below so many multiply-adds a product stays on the calling thread: waking others costs more than it saves.
+const SERIAL_BELOW: usize = 1 << 20;
+
+/// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a second-level cache.
+const ROW_BLOCK: usize = 96;
+
+/// Weights that can be unpacked one panel at a time.
+pub trait PanelSource: Sync {
+    /// Outputs.
+    fn n(&self) -> usize;
+    /// Inputs.
+    fn k(&self) -> usize;
+    /// The kernel whose panel layout [`PanelSource::panel`] returns.
+    fn kernel(&self) -> &'static Kernel {
+        Kernel::best()
+    }
+    /// Panel number `panel` (columns `panel · width ..`), depths `first .. first + depth`, as `depth × width` floats with
+    /// columns beyond `n` zero. `first` is a multiple of [`KBLOCK`]. `scratch` is there to unpack into.
+    fn panel<'a>(&'a self, panel: usize, first: usize, depth: usize, scratch: &'a mut Vec<f32>) -> &'a [f32];
+    /// Whether unpacking costs work: such panels are unpacked once for all rows instead of once for each block of rows.
+    fn is_costly(&self) -> bool {
+        false
+    }
+}
+
+/// Element-wise function applied to a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Activation {
+    /// None.
+    #[default]
+    Identity,
+    /// Exact GELU, `x · Φ(x)`.
+    Gelu,
+}
+
+/// What happens to `x · Wᵀ` before it is handed back: `+ bias`, then the activation, then `+ residual`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Epilogue<'a> {
+    /// One value per output.
+    pub bias: Option<&'a [f32]>,
+    /// Applied after the bias.
+    pub activation: Activation,
+    /// `m × n`, added last.
+    pub residual: Option<&'a [f32]>,
+}
+
+/// `out = x · Wᵀ (+ bias)`: `x` is `m × k`, `out` is `m × n`, both row-major.
+///
+/// # Panics
+/// When a slice does not have the length its shape says.
+pub fn gemm(x: &[f32], m: usize, weights: &PackedMatrix, bias: Option<&[f32]>, out: &mut [f32]) {
+    gemm_panels(
+        x,
+        m,
+        weights,
+        Epilogue {
+            bias,
+            ..Epilogue::default()
+        },
+        out,
+    );
+}
+
+/// [`gemm`] with an activation and a residual in the same pass.
+///
+/// # Panics
+/// As [`gemm`].
+pub fn gemm_with(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
+    gemm_panels(x, m, weights, epilogue, out);
+}
+
+/// [`gemm_with`] for weights in any form.
+///
+/// # Panics
+/// As [`gemm`].
+pub fn gemm_panels<W: PanelSource + ?Sized>(x: &[f32], m: usize, weights: &W, epilogue: Epilogue<'_>, out: &mut [f32]) {
+    let (n, k) = (weights.n(), weights.k());
+    assert_eq!(x.len(), m * k, "x is not m x k");
+    assert_eq!(out.len(), m * n, "out is not m x n");
+    assert!(epilogue.bias.is_none_or(|b| b.len() == n), "bias is not n long");
+    assert!(
+        epilogue.residual.is_none_or(|r| r.len() == m * n),
+        "residual is not m x n"
+    );
+    if m == 0 || n == 0 {
+        return;
+    }
+    let panels = n.div_ceil(weights.kernel().width());
+    let product = Product {
+        x,
+        weights,
+        epilogue,
+        out: SharedOut(out.as_mut_ptr()),
+    };
+    let threads = rayon::current_num_threads();
+    if threads == 1 || m * n * k < SERIAL_BELOW {
+        for first in (0..m).step_by(product.row_block(m)) {
+            product.block(first, product.row_block(m).min(m - first), 0, panels);
+        }
+        return;
+    }
+    // About four pieces a thread even out their speeds; rows are cut first, columns as far as that does not suffice.
+    let row_block = product.row_block(m);
+    let row_blocks = m.div_ceil(row_block);
+    let groups = (4 * threads).div_ceil(row_blocks).clamp(1, panels);
+    let group = panels.div_ceil(groups);
+    let groups = panels.div_ceil(group);
+    (0..row_blocks * groups).into_par_iter().for_each(|piece| {
+        let (row, panel) = ((piece / groups) * row_block, (piece % groups) * group);
+        product.block(row, row_block.min(m - row), panel, group.min(panels - panel));
+    });
+}
+
+/// Output matrix that several threads write disjoint parts of.
+struct SharedOut(*mut f32);
+
+// SAFETY: the pieces of `gemm_panels` are disjoint in rows or in columns, and the exclusive borrow outlives them.
+unsafe impl Sync for SharedOut {}
+
+struct Product<'a, W: ?Sized> {
+    x: &'a [f32],
+    weights: &'a W,
+    epilogue: Epilogue<'a>,
+    out: SharedOut,
+}
+
+impl<W: PanelSource + ?Sized> Product<'_, W> {
+    fn row_block(&self, m: usize) -> usize {
+        let rows = self.weights.kernel().rows();
+        if self.weights.is_costly() {
+            m
+        } else {
+            ROW_BLOCK.div_ceil(rows) * rows
+        }
+    }
+
+    /// Rows `row..row + rows` of panels `panel..panel + panels`.
+    fn block(&self, row: usize, rows: usize, panel: usize, panels: usize) {
+        let (n, k, kernel) = (self.weights.n(), self.weights.k(), self.weights.kernel());
+        let width = kernel.width();
+        let mut scratch = Vec::new();
+        let mut first = 0;
+        loop {
+            let depth = KBLOCK.min(k - first);
+            for p in panel..panel + panels {
+                let cols = width.min(n - p * width);
+                let weights = if depth == 0 {
+                    &[]
+                } else {
+                    self.weights.panel(p, first, depth, &mut scratch)
+                };
+                assert!(weights.len() >= depth * width, "a panel source returned too little");
+                let x = self.x[row * k + first..].as_ptr();
+                // SAFETY: rows `row..row + rows` exist in x (m × k) and out (m × n); depth ≤ k - first; this piece alone
+                // writes columns p·width .. p·width + cols of these rows.
+                unsafe {
+                    let out = self.out.0.add(row * n + p * width);
+                    kernel.run_raw(x, k, rows, weights.as_ptr(), depth, out, n, cols, first > 0);
+                }
+                if first + depth == k {
+                    self.finish(row, rows, p * width, cols);
+                }
+            }
+            first += depth;
+            if first == k {
+                break;
+            }
+        }
+    }
+
+    /// Bias, activation and residual of a piece that has its sums.
+    fn finish(&self, row: usize, rows: usize, col: usize, cols: usize) {
+        let Epilogue {
+            bias,
+            activation,
+            residual,
+        } = self.epilogue;
+        if bias.is_none() && residual.is_none() && activation == Activation::Identity {
+            return;
+        }
+        let n = self.weights.n();
+        for r in row..row + rows {
+            // SAFETY: in bounds, and this piece alone touches these columns of this row.
+            let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(r * n + col), cols) };
+            if let Some(bias) = bias {
+                rows::add(out, &bias[col..col + cols]);
+            }
+            match activation {
+                Activation::Identity => {}
+                Activation::Gelu => rows::gelu(out),
+            }
+            if let Some(residual) = residual {
+                rows::add(out, &residual[r * n + col..r * n + col + cols]);
+            }
+        }
+    }
+}

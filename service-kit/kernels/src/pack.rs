@@ -1,0 +1,88 @@
+//! Weights laid out once so that the micro-kernel reads them in order.
+
+use crate::{driver::PanelSource, micro::Kernel};
+
+/// A weight matrix in panels for one kernel. Takes `ceil(n / width) · width · k` floats, the last panel padded with zeros.
+#[derive(Clone)]
+pub struct PackedMatrix {
+    panels: Vec<f32>,
+    n: usize,
+    k: usize,
+    kernel: &'static Kernel,
+}
+
+impl std::fmt::Debug for PackedMatrix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PackedMatrix({} x {}, {})", self.n, self.k, self.kernel.name())
+    }
+}
+
+impl PackedMatrix {
+    /// Packs a row-major `n × k` matrix (`[out, in]`, as checkpoints store linear layers) for the fastest kernel.
+    ///
+    /// # Panics
+    /// When `weights` is not `n · k` long.
+    pub fn pack(weights: &[f32], n: usize, k: usize) -> Self {
+        Self::pack_for(Kernel::best(), weights, n, k)
+    }
+
+    /// [`PackedMatrix::pack`] for a chosen kernel.
+    ///
+    /// # Panics
+    /// When `weights` is not `n · k` long.
+    pub fn pack_for(kernel: &'static Kernel, weights: &[f32], n: usize, k: usize) -> Self {
+        assert_eq!(weights.len(), n * k, "weights are not n x k");
+        let width = kernel.width();
+        let mut panels = vec![0.0; n.div_ceil(width) * width * k];
+        if k > 0 {
+            for (panel, rows) in panels.chunks_exact_mut(width * k).zip(weights.chunks(width * k)) {
+                fill_panel(panel, rows, k, width);
+            }
+        }
+        Self { panels, n, k, kernel }
+    }
+
+    /// Outputs (columns of the product).
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Inputs (depth of the product).
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.panels.len() * size_of::<f32>()
+    }
+}
+
+/// Transposes up to `width` weight rows of length `k` into one panel.
+fn fill_panel(panel: &mut [f32], rows: &[f32], k: usize, width: usize) {
+    for (j, row) in rows.chunks_exact(k).enumerate() {
+        for (i, &weight) in row.iter().enumerate() {
+            panel[i * width + j] = weight;
+        }
+    }
+}
+
+impl PanelSource for PackedMatrix {
+    fn n(&self) -> usize {
+        self.n
+    }
+
+    fn k(&self) -> usize {
+        self.k
+    }
+
+    fn kernel(&self) -> &'static Kernel {
+        self.kernel
+    }
+
+    fn panel<'a>(&'a self, panel: usize, first: usize, depth: usize, _scratch: &'a mut Vec<f32>) -> &'a [f32] {
+        let width = self.kernel.width();
+        let start = (panel * self.k + first) * width;
+        &self.panels[start..start + depth * width]
+    }
+}

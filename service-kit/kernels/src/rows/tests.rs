@@ -1,0 +1,122 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Normal distribution function in f64: Taylor series near zero, continued fraction in the tails.
+fn normal_cdf(x: f64) -> f64 {
+    let density = (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    if x.abs() < 4.0 {
+        // Φ(x) = 1/2 + φ(x) (x + x³/3 + x⁵/15 + …)
+        let (mut term, mut sum) = (x, x);
+        for i in 1..120 {
+            term *= x * x / f64::from(2 * i + 1);
+            sum += term;
+        }
+        0.5 + density * sum
+    } else {
+        let a = x.abs();
+        let mut fraction = a;
+        for i in (1..80).rev() {
+            fraction = a + f64::from(i) / fraction;
+        }
+        let tail = density / fraction;
+        if x > 0.0 { 1.0 - tail } else { tail }
+    }
+}
+
+#[test]
+fn gelu_is_within_2e7_of_the_exact_function() {
+    let inputs: Vec<f32> = (-20_000..20_000).map(|i| i as f32 * 1e-3 + 3.3e-4).collect();
+    let mut outputs = inputs.clone();
+    gelu(&mut outputs);
+    let mut portable = inputs.clone();
+    gelu_body::<false>(&mut portable);
+    for ((&x, &y), &z) in inputs.iter().zip(&outputs).zip(&portable) {
+        let exact = f64::from(x) * normal_cdf(f64::from(x));
+        let tolerance = 2e-7 * (1.0 + exact.abs());
+        assert!(
+            (f64::from(y) - exact).abs() < tolerance,
+            "gelu({x}) = {y}, exactly {exact}"
+        );
+        assert!(
+            (f64::from(z) - exact).abs() < tolerance,
+            "portable gelu({x}) = {z}, exactly {exact}"
+        );
+    }
+}
+
+#[test]
+fn gelu_keeps_infinities_and_nan() {
+    let mut values = [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 0.0];
+    gelu(&mut values);
+    assert_eq!(values[0], f32::INFINITY);
+    assert_eq!(values[1], 0.0);
+    assert!(values[2].is_nan());
+    assert_eq!(values[3], 0.0);
+}
+
+#[test]
+fn exponential_is_within_2e7_relative() {
+    for i in -87_000..88_000 {
+        let x = i as f32 * 1e-3;
+        let exact = f64::from(x).exp();
+        for value in [exp::<true>(x), exp::<false>(x)] {
+            assert!(
+                (f64::from(value) / exact - 1.0).abs() < 2e-7,
+                "exp({x}) = {value}, exactly {exact}"
+            );
+        }
+    }
+    assert_eq!(exp::<true>(f32::NEG_INFINITY), 0.0);
+    assert!(exp::<true>(f32::NAN).is_nan());
+}
+
+#[test]
+fn a_nan_in_a_row_reaches_the_output() {
+    let mut values = vec![1.0f32; 20];
+    values[17] = f32::NAN;
+    softmax(&mut values, 20, 1.0);
+    assert!(values.iter().any(|v| v.is_nan()));
+}
+
+proptest! {
+    #[test]
+    fn softmax_and_layer_norm_agree_with_f64_and_do_not_see_other_rows(
+        width in 1usize..70,
+        rows in 1usize..5,
+        seed in prop::collection::vec(-30.0f32..30.0, 350),
+        scale in 0.05f32..2.0,
+    ) {
+        let input: Vec<f32> = seed.iter().copied().cycle().take(width * rows).collect();
+        let mut soft = input.clone();
+        softmax(&mut soft, width, scale);
+        let gamma: Vec<f32> = (0..width).map(|i| 0.5 + i as f32 * 0.01).collect();
+        let beta: Vec<f32> = (0..width).map(|i| i as f32 * 0.02 - 0.3).collect();
+        let mut norm = input.clone();
+        layer_norm(&mut norm, &gamma, &beta, 1e-5);
+        for (r, row) in input.chunks(width).enumerate() {
+            let range = r * width..(r + 1) * width;
+            let wide: Vec<f64> = row.iter().map(|&x| f64::from(x)).collect();
+            let max = wide.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let powers: Vec<f64> = wide.iter().map(|x| ((x - max) * f64::from(scale)).exp()).collect();
+            let sum: f64 = powers.iter().sum();
+            for (got, want) in soft[range.clone()].iter().zip(&powers) {
+                prop_assert!((f64::from(*got) - want / sum).abs() < 3e-6);
+            }
+            let mean = wide.iter().sum::<f64>() / width as f64;
+            let variance = wide.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64;
+            for (i, got) in norm[range.clone()].iter().enumerate() {
+                let want = (wide[i] - mean) / (variance + 1e-5).sqrt() * f64::from(gamma[i]) + f64::from(beta[i]);
+                prop_assert!((f64::from(*got) - want).abs() < 1e-3 * (1.0 + want.abs()), "{got} {want}");
+            }
+            let mut alone = row.to_vec();
+            softmax(&mut alone, width, scale);
+            prop_assert_eq!(&alone[..], &soft[range.clone()]);
+            let mut alone = row.to_vec();
+            layer_norm(&mut alone, &gamma, &beta, 1e-5);
+            prop_assert_eq!(&alone[..], &norm[range]);
+        }
+    }
+}
