@@ -1,0 +1,88 @@
+//! What can be wrong with a suite, said with file, line and the nearest valid name.
+
+/// A suite that cannot be used.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SuiteError {
+    /// The text is not TOML.
+    #[error("{file}:{line}: not valid TOML: {message}")]
+    Syntax {
+        /// File name.
+        file: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// What the parser says.
+        message: String,
+    },
+    /// A field that suites do not have.
+    #[error("{file}:{line}: unknown field `{field}`{}", hint(.nearest.as_deref(), .known))]
+    UnknownField {
+        /// File name.
+        file: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// The field as written, with its place, e.g. `dataset[0].tsk`.
+        field: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+        /// All that is allowed there.
+        known: Vec<String>,
+    },
+    /// A value that is not one of the names allowed.
+    #[error("{file}:{line}: `{field}`: unknown {what} `{value}`{}", hint(.nearest.as_deref(), .known))]
+    UnknownName {
+        /// File name.
+        file: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// The field, e.g. `dataset[0].task`.
+        field: String,
+        /// Kind of name, e.g. `task type`.
+        what: &'static str,
+        /// The value as written.
+        value: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+        /// All that is allowed.
+        known: Vec<String>,
+    },
+    /// A value of the wrong type or out of bounds, or a missing field.
+    #[error("{file}:{line}: `{field}`: {message}")]
+    Invalid {
+        /// File name.
+        file: String,
+        /// Line, counted from 1.
+        line: usize,
+        /// The field, e.g. `seeds[1]`.
+        field: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// No suite of this name ships with Isomer.
+    #[error("no suite named `{name}` ships with Isomer{}", hint(.nearest.as_deref(), .known))]
+    NoSuchSuite {
+        /// The name asked for.
+        name: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+        /// Suites that ship.
+        known: Vec<String>,
+    },
+}
+
+impl SuiteError {
+    /// The field to blame, where it is one.
+    pub fn field(&self) -> Option<&str> {
+        match self {
+            Self::UnknownField { field, .. } | Self::UnknownName { field, .. } | Self::Invalid { field, .. } => Some(field),
+            Self::Syntax { .. } | Self::NoSuchSuite { .. } => None,
+        }
+    }
+}
+
+fn hint(nearest: Option<&str>, known: &[String]) -> String {
+    match nearest {
+        Some(name) => format!("; did you mean `{name}`?"),
+        None if known.is_empty() => String::new(),
+        None => format!("; allowed: {}", known.join(", ")),
+    }
+}

@@ -1,0 +1,317 @@
+//! A suite file, field by field.
+
+use std::{collections::HashSet, path::Path};
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{
+    CATALOGUE, DEFAULT_SEEDS, DatasetSource, DatasetSpec, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation,
+    reader::{Document, Found, Section},
+};
+use crate::{metric::Profile, task::TaskType};
+
+const FIELDS: [&str; 12] = [
+    "name",
+    "description",
+    "seeds",
+    "transformations",
+    "generator",
+    "encoders",
+    "temperature",
+    "top_p",
+    "attempts",
+    "on_failure",
+    "profile",
+    "dataset",
+];
+const DATASET_FIELDS: [&str; 7] = ["task", "builtin", "path", "name", "split", "language", "limit"];
+const MOST_SEEDS: usize = 100;
+const MOST_DATASETS: usize = 1_000;
+
+pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<Suite, SuiteError> {
+    let document = Document { file, text };
+    let parsed = DeTable::parse(text).map_err(|error| SuiteError::Syntax {
+        file: file.to_owned(),
+        line: document.line(error.span().map_or(0, |span| span.start)),
+        message: error.message().to_owned(),
+    })?;
+    let top = Section { document: &document, prefix: String::new(), table: parsed.get_ref(), span: 0..0 };
+    top.only(&FIELDS)?;
+    Ok(Suite {
+        name: name(&top)?,
+        description: top.string("description")?.map(|found| found.value).unwrap_or_default(),
+        seeds: seeds(&top)?,
+        transformations: transformations(&top)?,
+        generator: filled(&document, top.string("generator")?)?,
+        encoders: encoders(&top)?,
+        temperature: within(&document, top.number("temperature")?, 0.0, 2.0, 0.0)?,
+        top_p: within(&document, top.number("top_p")?, f64::MIN_POSITIVE, 1.0, 1.0)?,
+        attempts: attempts(&top)?,
+        on_failure: on_failure(&top)?,
+        profile: profile(&top)?,
+        datasets: datasets(&top, base_dir)?,
+    })
+}
+
+fn name(top: &Section<'_>) -> Result<String, SuiteError> {
+    let Some(found) = filled(top.document, top.string("name")?)? else {
+        return Err(top.missing("name", "write a short name, e.g. name = \"nightly\""));
+    };
+    Ok(found)
+}
+
+/// A text that may be left out but not left empty.
+fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Option<String>, SuiteError> {
+    match found {
+        Some(found) if found.value.trim().is_empty() => {
+            Err(document.invalid(&found.span, found.field, "is empty; fill it in or leave the line out"))
+        }
+        Some(found) => Ok(Some(found.value)),
+        None => Ok(None),
+    }
+}
+
+fn within(document: &Document<'_>, found: Option<Found<f64>>, low: f64, high: f64, default: f64) -> Result<f64, SuiteError> {
+    match found {
+        None => Ok(default),
+        Some(found) if (low..=high).contains(&found.value) => Ok(found.value),
+        Some(found) => {
+            let bounds = if low > 0.0 { format!("above 0 and at most {high}") } else { format!("{low} to {high}") };
+            let message = format!("is {}, should be {bounds}", found.value);
+            Err(document.invalid(&found.span, found.field, message))
+        }
+    }
+}
+
+fn seeds(top: &Section<'_>) -> Result<Vec<u64>, SuiteError> {
+    let Some(items) = top.list("seeds")? else { return Ok(DEFAULT_SEEDS.to_vec()) };
+    if items.is_empty() || items.len() > MOST_SEEDS {
+        let span = top.get("seeds").map_or(0..0, Spanned::span);
+        let message = format!("names {} seeds, should name 1 to {MOST_SEEDS}", items.len());
+        return Err(top.document.invalid(&span, "seeds", message));
+    }
+    let mut seen = HashSet::new();
+    let mut seeds = Vec::with_capacity(items.len());
+    for (field, item) in items {
+        let found = top.document.integer(item, field)?;
+        if !seen.insert(found.value) {
+            let message = format!("{} is named twice; a repeated seed repeats the same texts", found.value);
+            return Err(top.document.invalid(&found.span, found.field, message));
+        }
+        seeds.push(found.value);
+    }
+    Ok(seeds)
+}
+
+fn encoders(top: &Section<'_>) -> Result<Vec<String>, SuiteError> {
+    let mut ids: Vec<String> = Vec::new();
+    for found in top.strings("encoders")?.unwrap_or_default() {
+        if found.value.trim().is_empty() || ids.contains(&found.value) {
+            return Err(top.document.invalid(&found.span, found.field, "is empty or named twice"));
+        }
+        ids.push(found.value);
+    }
+    Ok(ids)
+}
+
+fn attempts(top: &Section<'_>) -> Result<u32, SuiteError> {
+    match top.integer("attempts")? {
+        None => Ok(3),
+        Some(found) => match u32::try_from(found.value) {
+            Ok(attempts @ 1..=10) => Ok(attempts),
+            _ => {
+                let message = format!("is {}, should be 1 to 10", found.value);
+                Err(top.document.invalid(&found.span, found.field, message))
+            }
+        },
+    }
+}
+
+fn on_failure(top: &Section<'_>) -> Result<OnFailure, SuiteError> {
+    let Some(found) = top.string("on_failure")? else { return Ok(OnFailure::KeepOriginal) };
+    match found.value.as_str() {
+        "keep_original" => Ok(OnFailure::KeepOriginal),
+        "fail" => Ok(OnFailure::Fail),
+        "drop" => Err(top.document.invalid(
+            &found.span,
+            found.field,
+            "a dataset with texts missing cannot be scored against its labels; use `keep_original` or `fail`",
+        )),
+        other => {
+            Err(top.document.unknown_name(&found.span, found.field, "policy", other, &["keep_original", "fail"]))
+        }
+    }
+}
+
+fn profile(top: &Section<'_>) -> Result<Profile, SuiteError> {
+    let Some(found) = top.string("profile")? else { return Ok(Profile::default()) };
+    let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
+    Profile::ALL
+        .into_iter()
+        .find(|profile| profile.name() == found.value)
+        .ok_or_else(|| top.document.unknown_name(&found.span, found.field, "metric profile", &found.value, &names))
+}
+
+fn transformations(top: &Section<'_>) -> Result<Vec<Transformation>, SuiteError> {
+    let Some(items) = top.list("transformations")?.filter(|items| !items.is_empty()) else {
+        return Err(top.missing("transformations", "name at least one, e.g. transformations = [\"paraphrase\"]"));
+    };
+    let mut chosen: Vec<Transformation> = Vec::with_capacity(items.len());
+    for (field, item) in items {
+        let transformation = transformation(top.document, &field, item)?;
+        if chosen.iter().any(|other| other.label() == transformation.label()) {
+            let message = format!("`{}` is named twice", transformation.label());
+            return Err(top.document.invalid(&item.span(), field, message));
+        }
+        chosen.push(transformation);
+    }
+    Ok(chosen)
+}
+
+/// Either a name, or a table of a name and parameters.
+fn transformation(
+    document: &Document<'_>,
+    field: &str,
+    item: &Spanned<DeValue<'_>>,
+) -> Result<Transformation, SuiteError> {
+    match item.get_ref() {
+        DeValue::String(name) => named(document, &item.span(), field, name),
+        DeValue::Table(table) => {
+            let section = Section { document, prefix: format!("{field}."), table, span: item.span() };
+            let Some(name) = section.string("name")? else {
+                return Err(section.missing("name", "which transformation, e.g. name = \"translation\""));
+            };
+            let transformation = named(document, &name.span, &name.field, &name.value)?;
+            let parameters = CATALOGUE.iter().find(|(known, _)| *known == name.value).map_or(&[][..], |(_, p)| p);
+            section.only(&[&["name"], parameters].concat())?;
+            with_parameters(&section, transformation)
+        }
+        _ => Err(document.wrong_type(item, field.to_owned(), "a name in quotes, or { name = …, parameters }")),
+    }
+}
+
+fn named(
+    document: &Document<'_>,
+    span: &std::ops::Range<usize>,
+    field: &str,
+    name: &str,
+) -> Result<Transformation, SuiteError> {
+    if NOT_SCORABLE.contains(&name) {
+        let message = format!(
+            "`{name}` makes texts of another meaning, for which a dataset's labels do not hold; \
+             it belongs to a clsd or graded-ranking task"
+        );
+        return Err(document.invalid(span, field, message));
+    }
+    let known = CATALOGUE.map(|(known, _)| known);
+    Transformation::named(name).ok_or_else(|| document.unknown_name(span, field, "transformation", name, &known))
+}
+
+fn with_parameters(section: &Section<'_>, transformation: Transformation) -> Result<Transformation, SuiteError> {
+    Ok(match transformation {
+        Transformation::Backtranslation { .. } => Transformation::Backtranslation { pivot_language: language(section, "pivot_language")? },
+        Transformation::Translation { .. } => {
+            Transformation::Translation { target_language: language(section, "target_language")? }
+        }
+        Transformation::CrossTranslation { .. } => Transformation::CrossTranslation {
+            target_languages: section
+                .strings("target_languages")?
+                .unwrap_or_default()
+                .into_iter()
+                .map(|found| language_tag(section.document, found))
+                .collect::<Result<_, _>>()?,
+        },
+        Transformation::RandomKeywords { .. } => {
+            let ratio = section.number("keep_ratio")?;
+            let given = ratio.is_some();
+            let ratio = within(section.document, ratio, f64::MIN_POSITIVE, 1.0, 1.0)?;
+            Transformation::RandomKeywords { keep_ratio: given.then_some(ratio) }
+        }
+        plain => plain,
+    })
+}
+
+fn language(section: &Section<'_>, key: &str) -> Result<Option<String>, SuiteError> {
+    section.string(key)?.map(|found| language_tag(section.document, found)).transpose()
+}
+
+/// The shape of a BCP-47 tag; whether the language is known is for the service to say.
+fn language_tag(document: &Document<'_>, found: Found<String>) -> Result<String, SuiteError> {
+    let mut parts = found.value.split('-');
+    let primary = parts.next().is_some_and(|p| (2..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphabetic()));
+    if primary && parts.all(|p| (1..=8).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphanumeric())) {
+        return Ok(found.value);
+    }
+    let message = format!("`{}` is not a BCP-47 language tag such as `fr` or `pt-BR`", found.value);
+    Err(document.invalid(&found.span, found.field, message))
+}
+
+fn datasets(top: &Section<'_>, base_dir: Option<&Path>) -> Result<Vec<DatasetSpec>, SuiteError> {
+    let Some(items) = top.list("dataset")?.filter(|items| !items.is_empty()) else {
+        return Err(top.missing("dataset", "add at least one [[dataset]] with a task and a path or builtin"));
+    };
+    if items.len() > MOST_DATASETS {
+        let message = format!("{} datasets, at most {MOST_DATASETS}", items.len());
+        return Err(top.document.invalid(&0..0, "dataset", message));
+    }
+    items.into_iter().map(|(field, item)| dataset(top.document, &field, item, base_dir)).collect()
+}
+
+fn dataset(
+    document: &Document<'_>,
+    field: &str,
+    item: &Spanned<DeValue<'_>>,
+    base_dir: Option<&Path>,
+) -> Result<DatasetSpec, SuiteError> {
+    let DeValue::Table(table) = item.get_ref() else {
+        return Err(document.wrong_type(item, field.to_owned(), "a table: [[dataset]]"));
+    };
+    let section = Section { document, prefix: format!("{field}."), table, span: item.span() };
+    section.only(&DATASET_FIELDS)?;
+    let Some(task) = section.string("task")? else {
+        return Err(section.missing("task", "the kind of task, e.g. task = \"sts\""));
+    };
+    let names: Vec<&str> = TaskType::ALL.iter().map(|task| task.name()).collect();
+    let Some(kind) = TaskType::ALL.into_iter().find(|kind| kind.name() == task.value) else {
+        return Err(document.unknown_name(&task.span, task.field, "task type", &task.value, &names));
+    };
+    let limit = section.integer("limit")?;
+    let limit = match limit.map(|found| (usize::try_from(found.value).unwrap_or(usize::MAX), found)) {
+        Some((0, found)) => return Err(document.invalid(&found.span, found.field, "is 0; leave it out to take all rows")),
+        Some((rows, _)) => Some(rows),
+        None => None,
+    };
+    Ok(DatasetSpec {
+        task: kind,
+        source: source(&section, base_dir)?,
+        name: filled(document, section.string("name")?)?,
+        split: filled(document, section.string("split")?)?.unwrap_or_else(|| "test".to_owned()),
+        language: filled(document, section.string("language")?)?,
+        limit,
+        origin: format!("{}:{}", document.file, document.line(item.span().start)),
+    })
+}
+
+fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSource, SuiteError> {
+    let document = section.document;
+    let path = section.string("path")?;
+    let builtin = section.string("builtin")?;
+    match (path, builtin) {
+        (Some(_), Some(found)) => Err(document.invalid(&found.span, found.field, "names a second source beside `path`; keep one")),
+        (None, None) => Err(section.missing("path", "where the data is: path = \"…\" or builtin = \"quick/sts\"")),
+        (None, Some(found)) => Ok(DatasetSource::Builtin(found.value)),
+        (Some(found), None) => {
+            let path = Path::new(&found.value);
+            match base_dir {
+                _ if path.is_absolute() => Ok(DatasetSource::Path(path.to_owned())),
+                Some(base) => Ok(DatasetSource::Path(base.join(path))),
+                None => Err(document.invalid(
+                    &found.span,
+                    found.field,
+                    "is relative, and the folder of the suite file is not known; write an absolute path",
+                )),
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The transformations a suite may name, with their parameters.
+
+use serde::{Deserialize, Serialize};
+
+/// A transformation that turns each text into one text, with its parameters. Definitions: `TransformService`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "snake_case")]
+pub enum Transformation {
+    /// Same meaning, other words.
+    Paraphrase,
+    /// To a pivot language and back.
+    Backtranslation {
+        /// BCP-47 pivot; absent: drawn per text.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pivot_language: Option<String>,
+    },
+    /// Informal to formal, formal to informal.
+    StyleChange,
+    /// Longer.
+    Expansion,
+    /// Shorter.
+    Summarisation,
+    /// Longer, then shorter.
+    SummarisedExpansion,
+    /// Into one language.
+    Translation {
+        /// BCP-47 target; absent: drawn once per run.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        target_language: Option<String>,
+    },
+    /// Into a language drawn per text.
+    CrossTranslation {
+        /// Permitted targets; empty: the service's.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        target_languages: Vec<String>,
+    },
+    /// The most relevant words.
+    Keywords,
+    /// A random part of the words; needs no generator.
+    RandomKeywords {
+        /// Share of words kept; absent: the service's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keep_ratio: Option<f64>,
+    },
+    /// Function words removed; needs no generator.
+    StopwordRemoval,
+}
+
+/// Every name with the parameters it takes, in the order of the catalogue.
+pub const CATALOGUE: [(&str, &[&str]); 11] = [
+    ("paraphrase", &[]),
+    ("backtranslation", &["pivot_language"]),
+    ("style_change", &[]),
+    ("expansion", &[]),
+    ("summarisation", &[]),
+    ("summarised_expansion", &[]),
+    ("translation", &["target_language"]),
+    ("cross_translation", &["target_languages"]),
+    ("keywords", &[]),
+    ("random_keywords", &["keep_ratio"]),
+    ("stopword_removal", &[]),
+];
+
+/// Transformations that make several texts of another meaning: nothing a dataset's labels would still hold for.
+pub const NOT_SCORABLE: [&str; 3] = ["distractors", "multi_swap", "continuation"];
+
+impl Transformation {
+    /// The transformation of this name with default parameters.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "paraphrase" => Self::Paraphrase,
+            "backtranslation" => Self::Backtranslation { pivot_language: None },
+            "style_change" => Self::StyleChange,
+            "expansion" => Self::Expansion,
+            "summarisation" => Self::Summarisation,
+            "summarised_expansion" => Self::SummarisedExpansion,
+            "translation" => Self::Translation { target_language: None },
+            "cross_translation" => Self::CrossTranslation { target_languages: Vec::new() },
+            "keywords" => Self::Keywords,
+            "random_keywords" => Self::RandomKeywords { keep_ratio: None },
+            "stopword_removal" => Self::StopwordRemoval,
+            _ => return None,
+        })
+    }
+
+    /// The catalogue's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Paraphrase => "paraphrase",
+            Self::Backtranslation { .. } => "backtranslation",
+            Self::StyleChange => "style_change",
+            Self::Expansion => "expansion",
+            Self::Summarisation => "summarisation",
+            Self::SummarisedExpansion => "summarised_expansion",
+            Self::Translation { .. } => "translation",
+            Self::CrossTranslation { .. } => "cross_translation",
+            Self::Keywords => "keywords",
+            Self::RandomKeywords { .. } => "random_keywords",
+            Self::StopwordRemoval => "stopword_removal",
+        }
+    }
+
+    /// Name with parameters, unique within a suite, e.g. `translation(fr)`.
+    pub fn label(&self) -> String {
+        let parameters = match self {
+            Self::Backtranslation { pivot_language: Some(language) }
+            | Self::Translation { target_language: Some(language) } => language.clone(),
+            Self::CrossTranslation { target_languages } if !target_languages.is_empty() => target_languages.join("+"),
+            Self::RandomKeywords { keep_ratio: Some(ratio) } => ratio.to_string(),
+            _ => return self.name().to_owned(),
+        };
+        format!("{}({parameters})", self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn every_name_of_the_catalogue_has_its_transformation() {
+        for (name, _) in CATALOGUE {
+            assert_eq!(Transformation::named(name).unwrap().name(), name);
+        }
+        assert!(Transformation::named("multi_swap").is_none());
+    }
+
+    #[test]
+    fn parameters_show_in_the_label() {
+        let french = Transformation::Translation { target_language: Some("fr".into()) };
+        assert_eq!(french.label(), "translation(fr)");
+        assert_eq!(Transformation::Paraphrase.label(), "paraphrase");
+    }
+}
