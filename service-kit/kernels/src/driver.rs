@@ -80,41 +80,33 @@ pub fn gemm_with(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue
     gemm_panels(x, m, weights, epilogue, out);
 }
 
+/// [`gemm_with`] without waking other threads, for callers that already share their batches out between threads.
+///
+/// # Panics
+/// As [`gemm`].
+pub fn gemm_serial(x: &[f32], m: usize, weights: &PackedMatrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
+    if let Some(product) = Product::new(x, m, weights, epilogue, out) {
+        product.on_this_thread(m);
+    }
+}
+
 /// [`gemm_with`] for weights in any form.
 ///
 /// # Panics
 /// As [`gemm`].
 pub fn gemm_panels<W: PanelSource + ?Sized>(x: &[f32], m: usize, weights: &W, epilogue: Epilogue<'_>, out: &mut [f32]) {
-    let (n, k) = (weights.n(), weights.k());
-    assert_eq!(x.len(), m * k, "x is not m x k");
-    assert_eq!(out.len(), m * n, "out is not m x n");
-    assert!(epilogue.bias.is_none_or(|b| b.len() == n), "bias is not n long");
-    assert!(
-        epilogue.residual.is_none_or(|r| r.len() == m * n),
-        "residual is not m x n"
-    );
-    if m == 0 || n == 0 {
+    let Some(product) = Product::new(x, m, weights, epilogue, out) else {
         return;
-    }
-    let panels = n.div_ceil(weights.kernel().width());
-    let product = Product {
-        x,
-        weights,
-        epilogue,
-        out: SharedOut(out.as_mut_ptr()),
     };
     let threads = rayon::current_num_threads();
-    if threads == 1 || m * n * k < SERIAL_BELOW {
-        for first in (0..m).step_by(product.row_block(m)) {
-            product.block(first, product.row_block(m).min(m - first), 0, panels);
-        }
-        return;
+    if threads == 1 || m * weights.n() * weights.k() < SERIAL_BELOW {
+        return product.on_this_thread(m);
     }
     // About four pieces a thread even out their speeds; rows are cut first, columns as far as that does not suffice.
+    let panels = product.panels();
     let row_block = product.row_block(m);
     let row_blocks = m.div_ceil(row_block);
-    let groups = (4 * threads).div_ceil(row_blocks).clamp(1, panels);
-    let group = panels.div_ceil(groups);
+    let group = panels.div_ceil((4 * threads).div_ceil(row_blocks).clamp(1, panels));
     let groups = panels.div_ceil(group);
     (0..row_blocks * groups).into_par_iter().for_each(|piece| {
         let (row, panel) = ((piece / groups) * row_block, (piece % groups) * group);
@@ -135,7 +127,36 @@ struct Product<'a, W: ?Sized> {
     out: SharedOut,
 }
 
-impl<W: PanelSource + ?Sized> Product<'_, W> {
+impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
+    /// Checks the shapes; `None` when there is nothing to compute.
+    fn new(x: &'a [f32], m: usize, weights: &'a W, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Option<Self> {
+        let (n, k) = (weights.n(), weights.k());
+        assert_eq!(x.len(), m * k, "x is not m x k");
+        assert_eq!(out.len(), m * n, "out is not m x n");
+        assert!(epilogue.bias.is_none_or(|b| b.len() == n), "bias is not n long");
+        assert!(
+            epilogue.residual.is_none_or(|r| r.len() == m * n),
+            "residual is not m x n"
+        );
+        (m > 0 && n > 0).then(|| Product {
+            x,
+            weights,
+            epilogue,
+            out: SharedOut(out.as_mut_ptr()),
+        })
+    }
+
+    fn panels(&self) -> usize {
+        self.weights.n().div_ceil(self.weights.kernel().width())
+    }
+
+    fn on_this_thread(&self, m: usize) {
+        let row_block = self.row_block(m);
+        for row in (0..m).step_by(row_block) {
+            self.block(row, row_block.min(m - row), 0, self.panels());
+        }
+    }
+
     fn row_block(&self, m: usize) -> usize {
         let rows = self.weights.kernel().rows();
         if self.weights.is_costly() {

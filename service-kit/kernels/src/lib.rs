@@ -4,7 +4,7 @@
 //! never on how many rows stand beside it, in which order, or on how many threads work.** A text's vector is therefore
 //! the same alone and in a batch. The promise holds on one machine; instruction sets may round differently.
 //!
-//! * [`PackedMatrix`], [`gemm`], [`gemm_with`]: `x · Wᵀ (+ bias)` with weights packed once.
+//! * [`PackedMatrix`], [`gemm`], [`gemm_with`], [`gemm_serial`]: `x · Wᵀ (+ bias)` with weights packed once.
 //! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: what feeds it, so that weights in another form
 //!   (block-quantised, half precision) need only say how to unpack one panel.
 //! * [`rows`]: GELU, softmax, layer normalisation, row by row.
@@ -16,6 +16,6 @@ mod micro;
 mod pack;
 pub mod rows;
 
-pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_with};
+pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};
 pub use micro::{Kernel, MAX_ROWS, MAX_WIDTH};
 pub use pack::PackedMatrix;

@@ -1,7 +1,7 @@
 //! The promise of the crate: right to rounding, and the same bits whatever stands around a row.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use isomer_kernels::{Activation, Epilogue, Kernel, PackedMatrix, gemm, gemm_with, rows};
+use isomer_kernels::{Activation, Epilogue, Kernel, PackedMatrix, gemm, gemm_serial, gemm_with, rows};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -109,6 +109,9 @@ fn activation_and_residual_are_applied_in_order() {
         residual: Some(&residual),
     };
     gemm_with(&x, m, &packed, epilogue, &mut out);
+    assert_eq!(out, expected);
+    out.fill(f32::NAN);
+    gemm_serial(&x, m, &packed, epilogue, &mut out);
     assert_eq!(out, expected);
 }
 
