@@ -1,0 +1,39 @@
+//! The identity of a dataset's content.
+
+use super::{DatasetText, Labels, Role};
+use crate::task::TaskType;
+
+/// BLAKE3 (hex) of the task, every text and every label. Each part is preceded by its length, so that no two different
+/// datasets hash the same bytes.
+pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> String {
+    let mut hasher = blake3::Hasher::new();
+    let mut part = |bytes: &[u8]| {
+        hasher.update(&(bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    part(b"isomer-dataset-1");
+    part(task.name().as_bytes());
+    part(&(texts.len() as u64).to_le_bytes());
+    for text in texts {
+        // Ids of pairs follow from their order; ids of queries and documents break ties, so they belong to the content.
+        if matches!(text.role, Role::Query | Role::Document) {
+            part(text.id.as_bytes());
+        }
+        part(text.text.as_bytes());
+    }
+    match labels {
+        Labels::Sts(gold) => gold.iter().for_each(|g| part(&(g + 0.0).to_le_bytes())),
+        Labels::PairClassification(labels) => labels.iter().for_each(|l| part(&[u8::from(*l)])),
+        Labels::Retrieval(labels) => {
+            part(&[u8::from(labels.ignore_identical_ids)]);
+            for judgements in &labels.judgements {
+                part(&(judgements.len() as u64).to_le_bytes());
+                for (document, grade) in judgements {
+                    part(labels.document_ids[*document].as_bytes());
+                    part(&grade.to_le_bytes());
+                }
+            }
+        }
+    }
+    hasher.finalize().to_hex().to_string()
+}

@@ -1,0 +1,21 @@
+//! Task metrics, pure, each as the named reference library defines it.
+//!
+//! * [`matrix`]: vectors, one row a text.
+//! * [`similarity`]: similarities of pairs of vectors, in f32 as mteb computes them.
+//! * [`sts`], [`pair_classification`]: the pair tasks.
+//! * [`search`]: the best documents of each query, blocked and parallel.
+//! * [`ranking`]: nDCG, MAP, recall, precision, MRR, hit rate, as trec_eval and mteb define them.
+//! * [`abstention`]: normalised area under the abstention curve.
+//! * [`rounding`]: decimal rounding as Python does it.
+
+pub mod abstention;
+pub mod matrix;
+pub mod pair_classification;
+pub mod ranking;
+pub mod rounding;
+pub mod search;
+pub mod similarity;
+pub mod sts;
+
+pub use matrix::{MatrixError, VectorMatrix};
+pub use similarity::Similarity;

@@ -1,0 +1,106 @@
+//! Similarities and distances of pairs of vectors.
+//!
+//! mteb works on f32 vectors throughout, and a score is only reproduced to its last published digit when ties fall where
+//! mteb's do: results are therefore rounded to f32 in the same places, and cosine keeps scikit-learn's form
+//! 1 − ½‖x̂ − ŷ‖², which gives exactly 1 to equal texts. Sums are accumulated in f64 before the rounding.
+
+/// How an encoder's vectors are meant to be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Similarity {
+    /// Cosine of the angle.
+    #[default]
+    Cosine,
+    /// Dot product.
+    Dot,
+    /// Negative Euclidean distance.
+    Euclidean,
+    /// Negative Manhattan distance.
+    Manhattan,
+}
+
+/// Sum of terms in f64, rounded once.
+fn sum(terms: impl Iterator<Item = f32>) -> f32 {
+    terms.map(f64::from).sum::<f64>() as f32
+}
+
+/// Euclidean norm.
+pub fn norm(x: &[f32]) -> f32 {
+    (x.iter().map(|v| f64::from(*v) * f64::from(*v)).sum::<f64>() as f32).sqrt()
+}
+
+/// 1 − `paired_cosine_distances` of scikit-learn. A zero vector is left as it is, so its cosine with a unit vector is
+/// 0.5, as there.
+pub fn cosine(x: &[f32], y: &[f32]) -> f32 {
+    let (nx, ny) = (divisor(norm(x)), divisor(norm(y)));
+    1.0 - 0.5 * sum(x.iter().zip(y).map(|(a, b)| squared(a / nx - b / ny)))
+}
+
+fn divisor(norm: f32) -> f32 {
+    if norm == 0.0 { 1.0 } else { norm }
+}
+
+fn squared(v: f32) -> f32 {
+    v * v
+}
+
+/// Cosine as the dot product of unit vectors (sentence-transformers `pairwise_cos_sim`, torch `normalize` with its floor
+/// of 1e-12).
+pub fn cosine_of_units(x: &[f32], y: &[f32]) -> f32 {
+    let (nx, ny) = (norm(x).max(1e-12), norm(y).max(1e-12));
+    sum(x.iter().zip(y).map(|(a, b)| (a / nx) * (b / ny)))
+}
+
+/// Dot product.
+pub fn dot(x: &[f32], y: &[f32]) -> f32 {
+    x.iter().zip(y).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>() as f32
+}
+
+/// Manhattan distance.
+pub fn manhattan(x: &[f32], y: &[f32]) -> f32 {
+    sum(x.iter().zip(y).map(|(a, b)| (a - b).abs()))
+}
+
+/// Euclidean distance.
+pub fn euclidean(x: &[f32], y: &[f32]) -> f32 {
+    sum(x.iter().zip(y).map(|(a, b)| squared(a - b))).sqrt()
+}
+
+impl Similarity {
+    /// The encoder's own similarity of two vectors; higher is more alike.
+    pub fn of(self, x: &[f32], y: &[f32]) -> f32 {
+        match self {
+            Self::Cosine => cosine_of_units(x, y),
+            Self::Dot => dot(x, y),
+            Self::Euclidean => -euclidean(x, y),
+            Self::Manhattan => -manhattan(x, y),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_vectors_have_a_cosine_of_exactly_one() {
+        let x = [0.1, -0.7, 0.33, 1e-3];
+        assert_eq!(cosine(&x, &x), 1.0);
+        assert_eq!(euclidean(&x, &x), 0.0);
+    }
+
+    #[test]
+    fn scale_does_not_matter_to_cosine() {
+        let (x, y) = ([1.0, 2.0, 3.0], [-2.0, 0.5, 1.0]);
+        let scaled: Vec<f32> = x.iter().map(|v| v * 8.0).collect();
+        assert_eq!(cosine(&x, &y), cosine(&scaled, &y));
+        assert!((cosine(&x, &y) - cosine_of_units(&x, &y)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn distances_are_what_they_say() {
+        assert_eq!(manhattan(&[1.0, 2.0], &[4.0, -2.0]), 7.0);
+        assert_eq!(euclidean(&[1.0, 2.0], &[4.0, -2.0]), 5.0);
+        assert_eq!(dot(&[1.0, 2.0], &[4.0, -2.0]), 0.0);
+        assert_eq!(Similarity::Euclidean.of(&[1.0, 2.0], &[4.0, -2.0]), -5.0);
+    }
+}

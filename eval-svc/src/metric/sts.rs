@@ -1,0 +1,49 @@
+//! Semantic textual similarity: correlation of similarities with gold scores.
+//!
+//! Source: mteb 2.20.0 `abstasks/sts.py` and `_evaluators/any_sts_evaluator.py`. mteb first maps gold scores to [0, 1]
+//! linearly, which changes neither correlation.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::similarity::{self, Similarity};
+use crate::stats::{StatsError, pearson, spearman};
+
+/// Every score mteb reports for the task: `{cosine,manhattan,euclidean}_{pearson,spearman}`, and `pearson`, `spearman`
+/// of the encoder's own similarity. Distances are negated first. A correlation that is undefined because all of one
+/// kind's similarities are equal is left out, except of cosine, whose error is returned.
+///
+/// # Errors
+/// Gold scores or cosines that do not vary; fewer than two pairs.
+pub fn score<'a>(
+    pairs: impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
+    gold: &[f64],
+    own: Similarity,
+) -> Result<BTreeMap<String, f64>, StatsError> {
+    let measure = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f64> {
+        pairs.clone().map(|(x, y)| f64::from(f(x, y))).collect()
+    };
+    let cosine = measure(&similarity::cosine);
+    let mut scores = BTreeMap::from([
+        ("cosine_pearson".to_owned(), pearson(gold, &cosine)?),
+        ("cosine_spearman".to_owned(), spearman(gold, &cosine)?),
+    ]);
+    let others: [(&str, Vec<f64>); 3] = [
+        ("manhattan_", measure(&|x, y| -similarity::manhattan(x, y))),
+        ("euclidean_", measure(&|x, y| -similarity::euclidean(x, y))),
+        ("", measure(&|x, y| own.of(x, y))),
+    ];
+    for (prefix, values) in others {
+        for (name, correlation) in [("pearson", pearson(gold, &values)), ("spearman", spearman(gold, &values))] {
+            match correlation {
+                Ok(value) => {
+                    scores.insert(format!("{prefix}{name}"), value);
+                }
+                Err(StatsError::Constant) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(scores)
+}

@@ -1,0 +1,73 @@
+//! Why vectors could not be scored.
+
+use super::{Profile, TaskType};
+use crate::{metric::MatrixError, stats::StatsError};
+
+/// A task that could not be scored.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ScoreError {
+    /// Not one vector per text.
+    #[error("{what}: {expected} vectors are needed, {found} given")]
+    Rows {
+        /// Which vectors, e.g. `documents`.
+        what: &'static str,
+        /// How many.
+        expected: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// Vectors that are no matrix, or of unequal widths.
+    #[error("{what}: {source}")]
+    Matrix {
+        /// Which vectors.
+        what: &'static str,
+        /// What is wrong.
+        source: MatrixError,
+    },
+    /// The main metric is undefined on this data.
+    #[error("{metric} is undefined here: {reason}")]
+    Undefined {
+        /// Which metric.
+        metric: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// The main score is not among the scores: a fault of ours.
+    #[error("no {key} was computed")]
+    MissingMain {
+        /// Its key.
+        key: &'static str,
+    },
+    /// The task type is not served yet.
+    #[error("{task} is not served yet under {profile}")]
+    NotServed {
+        /// The task.
+        task: TaskType,
+        /// The profile.
+        profile: Profile,
+    },
+    /// A judgement names something that was not given.
+    #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
+    UnknownId {
+        /// Position of the judgement.
+        index: usize,
+        /// `query` or `document`.
+        what: &'static str,
+        /// The id.
+        id: String,
+    },
+    /// An id given twice.
+    #[error("{what} id `{id}` occurs twice")]
+    DuplicateId {
+        /// `query` or `document`.
+        what: &'static str,
+        /// The id.
+        id: String,
+    },
+}
+
+impl ScoreError {
+    pub(super) fn undefined(metric: &'static str, error: &StatsError) -> Self {
+        Self::Undefined { metric, reason: error.to_string() }
+    }
+}

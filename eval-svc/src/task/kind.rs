@@ -1,0 +1,142 @@
+//! Kinds of task.
+
+use std::{fmt, str::FromStr};
+
+use super::Profile;
+
+/// Kind of task; the names of mteb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TaskType {
+    /// Semantic textual similarity and relatedness.
+    Sts,
+    /// Is a pair positive or negative?
+    PairClassification,
+    /// Logistic regression on vectors.
+    Classification,
+    /// k-means on vectors.
+    Clustering,
+    /// Ordering given candidates of a query.
+    Reranking,
+    /// Finding documents for queries.
+    Retrieval,
+    /// Machine summaries against human ones.
+    Summarisation,
+    /// Finding translations.
+    Bitext,
+    /// Cross-lingual semantic discrimination.
+    Clsd,
+    /// Ordering candidates of graded closeness.
+    GradedRanking,
+}
+
+/// A task name that is none of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown task `{name}`: known are {}", TaskType::ALL.map(TaskType::name).join(", "))]
+pub struct UnknownTask {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl TaskType {
+    /// Every kind.
+    pub const ALL: [Self; 10] = [
+        Self::Sts,
+        Self::PairClassification,
+        Self::Classification,
+        Self::Clustering,
+        Self::Reranking,
+        Self::Retrieval,
+        Self::Summarisation,
+        Self::Bitext,
+        Self::Clsd,
+        Self::GradedRanking,
+    ];
+
+    /// As the command line spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sts => "sts",
+            Self::PairClassification => "pair-classification",
+            Self::Classification => "classification",
+            Self::Clustering => "clustering",
+            Self::Reranking => "reranking",
+            Self::Retrieval => "retrieval",
+            Self::Summarisation => "summarisation",
+            Self::Bitext => "bitext",
+            Self::Clsd => "clsd",
+            Self::GradedRanking => "graded-ranking",
+        }
+    }
+
+    /// Whether datasets of this kind can be loaded and scored now.
+    pub const fn served(self) -> bool {
+        matches!(self, Self::Sts | Self::PairClassification | Self::Retrieval)
+    }
+
+    /// mteb's key of the main score under a profile; `None` where the kind is not served yet.
+    pub const fn main_score(self, profile: Profile) -> Option<&'static str> {
+        match (self, profile) {
+            (Self::Sts, _) => Some("cosine_spearman"),
+            (Self::PairClassification, Profile::MtebV2) => Some("max_ap"),
+            (Self::PairClassification, Profile::MtebV1 | Profile::Hteb) => Some("cosine_ap"),
+            (Self::Retrieval, _) => Some("ndcg_at_10"),
+            _ => None,
+        }
+    }
+
+    /// Fields of a dataset row (of each file, for retrieval).
+    pub const fn fields(self) -> &'static [&'static str] {
+        match self {
+            Self::Sts => &["sentence1", "sentence2", "score"],
+            Self::PairClassification => &["sentence1", "sentence2", "label"],
+            Self::Classification | Self::Clustering => &["text", "label"],
+            Self::Reranking => &["query", "positive", "negative"],
+            Self::Retrieval => &[
+                "corpus._id",
+                "corpus.title",
+                "corpus.text",
+                "queries._id",
+                "queries.text",
+                "qrels.query-id",
+                "qrels.corpus-id",
+                "qrels.score",
+            ],
+            Self::Summarisation => &["text", "human_summaries", "machine_summaries", "relevance"],
+            Self::Bitext => &["sentence1", "sentence2"],
+            Self::Clsd => &["source", "target", "distractors"],
+            Self::GradedRanking => &["anchor", "candidates"],
+        }
+    }
+}
+
+impl fmt::Display for TaskType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for TaskType {
+    type Err = UnknownTask;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| UnknownTask { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_and_served_kinds_have_a_main_score() {
+        for task in TaskType::ALL {
+            assert_eq!(task.name().parse(), Ok(task));
+            assert_eq!(serde_json::to_value(task).ok(), Some(task.name().into()));
+            for profile in Profile::ALL {
+                assert_eq!(task.main_score(profile).is_some(), task.served());
+            }
+        }
+        assert!("sst".parse::<TaskType>().is_err());
+    }
+}

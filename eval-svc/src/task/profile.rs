@@ -1,0 +1,78 @@
+//! Metric profiles: published numbers differ by definition, so a number names the definition it follows.
+
+use std::{fmt, str::FromStr};
+
+/// Which published definition of the metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub enum Profile {
+    /// Current mteb.
+    #[default]
+    #[serde(rename = "mteb-v2")]
+    MtebV2,
+    /// The original leaderboard.
+    #[serde(rename = "mteb-v1")]
+    MtebV1,
+    /// HTEB and PTEB.
+    #[serde(rename = "hteb")]
+    Hteb,
+}
+
+/// A profile name that is none of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown metric profile `{name}`: known are mteb-v2, mteb-v1, hteb")]
+pub struct UnknownProfile {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl Profile {
+    /// Every profile.
+    pub const ALL: [Self; 3] = [Self::MtebV2, Self::MtebV1, Self::Hteb];
+
+    /// As the command line spells it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MtebV2 => "mteb-v2",
+            Self::MtebV1 => "mteb-v1",
+            Self::Hteb => "hteb",
+        }
+    }
+
+    /// The name with the versions of the libraries whose numbers it equals.
+    pub const fn stamp(self) -> &'static str {
+        match self {
+            Self::MtebV2 => "mteb-v2 (mteb 2.20, scikit-learn 1.8, scipy 1.17, trec_eval 9)",
+            Self::MtebV1 => "mteb-v1 (main scores of the original leaderboard; values as mteb 2.20)",
+            Self::Hteb => "hteb (HTEB 1.1, scikit-learn 1.8, trec_eval 9)",
+        }
+    }
+}
+
+impl fmt::Display for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Profile {
+    type Err = UnknownProfile;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|p| p.name() == name).ok_or_else(|| UnknownProfile { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_and_serialise_alike() {
+        for profile in Profile::ALL {
+            assert_eq!(profile.name().parse(), Ok(profile));
+            assert_eq!(serde_json::to_value(profile).ok(), Some(profile.name().into()));
+            assert!(profile.stamp().starts_with(profile.name()));
+        }
+        assert!("mteb".parse::<Profile>().is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! Retrieval: vectors of queries and documents, and judgements.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::{Profile, ScoreError, Scores, TaskType};
+use crate::metric::{
+    MatrixError, Similarity, abstention,
+    matrix::VectorView,
+    ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
+    rounding::round_decimals,
+    search::{self, Hit, Ties},
+};
+
+/// HTEB keeps the ten best documents.
+const HTEB_CUTOFFS: [usize; 4] = [1, 3, 5, 10];
+
+/// What retrieval is scored from. Ids are unique; the caller checks.
+#[derive(Debug, Clone, Copy)]
+pub struct RetrievalInput<'a> {
+    /// One vector a query.
+    pub queries: VectorView<'a>,
+    /// Query ids.
+    pub query_ids: &'a [String],
+    /// One vector a document.
+    pub documents: VectorView<'a>,
+    /// Document ids.
+    pub document_ids: &'a [String],
+    /// Judgements of each query, by document row.
+    pub judgements: &'a [Vec<(usize, i32)>],
+    /// Leave out a retrieved document whose id is the query's own (mteb's `ignore_identical_ids`).
+    pub ignore_identical_ids: bool,
+}
+
+/// Scores retrieval: exact search by the encoder's own similarity, then nDCG, MAP, recall, precision, hit rate (means
+/// over queries, rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised areas under the
+/// abstention curve. Under the profile `hteb` only the best ten documents count, chosen in corpus order where they tie,
+/// and there is no abstention.
+///
+/// # Errors
+/// Vectors and ids that do not match; no queries; no documents.
+pub fn score_retrieval(
+    input: &RetrievalInput<'_>,
+    similarity: Similarity,
+    profile: Profile,
+) -> Result<Scores, ScoreError> {
+    let task = TaskType::Retrieval;
+    let main_key = task.main_score(profile).ok_or(ScoreError::NotServed { task, profile })?;
+    check(input, main_key)?;
+    let (cutoffs, ties): (&[usize], _) = match profile {
+        Profile::MtebV2 | Profile::MtebV1 => (&CUTOFFS, Ties::IdDescending),
+        Profile::Hteb => (&HTEB_CUTOFFS, Ties::CorpusOrder),
+    };
+    let depth = cutoffs.last().copied().unwrap_or(1);
+    let id_order = search::id_order(input.document_ids);
+    let mut hits = search::top_k(input.queries, input.documents, &id_order, similarity, depth, ties);
+    if input.ignore_identical_ids {
+        // After the cut, as mteb does: such a query keeps one document fewer.
+        for (hits, query) in hits.iter_mut().zip(input.query_ids) {
+            hits.retain(|h| input.document_ids[h.document] != *query);
+        }
+    }
+    let metrics: Vec<QueryMetrics> = hits
+        .par_iter()
+        .zip(input.judgements)
+        .map(|(hits, judgements)| query_metrics(input.document_ids, hits, judgements, cutoffs))
+        .collect();
+    let series = ranking::series(&metrics, cutoffs);
+    let mut all = means(&series);
+    if profile != Profile::Hteb {
+        all.extend(abstention_areas(&hits, &series));
+    }
+    Scores::new(main_key, all, input.query_ids.len())
+}
+
+fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
+    let sides = [
+        ("queries", input.queries.rows(), input.query_ids.len()),
+        ("documents", input.documents.rows(), input.document_ids.len()),
+        ("judged queries", input.judgements.len(), input.query_ids.len()),
+    ];
+    for (what, found, expected) in sides {
+        if found != expected {
+            return Err(ScoreError::Rows { what, expected, found });
+        }
+        if expected == 0 {
+            return Err(ScoreError::Undefined { metric: main_key, reason: format!("there are no {what}") });
+        }
+    }
+    if input.queries.cols() != input.documents.cols() {
+        let source = MatrixError::Width { left: input.queries.cols(), right: input.documents.cols() };
+        return Err(ScoreError::Matrix { what: "documents", source });
+    }
+    Ok(())
+}
+
+fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {
+    let judgements: Judgements<'_> = judgements.iter().map(|(d, grade)| (ids[*d].as_str(), *grade)).collect();
+    let retrieved: Vec<Retrieved<'_>> =
+        hits.iter().map(|h| Retrieved { id: &ids[h.document], score: f64::from(h.score) }).collect();
+    ranking::query_metrics(&judgements, &retrieved, cutoffs)
+}
+
+fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
+    let mut scores: BTreeMap<String, f64> = series
+        .iter()
+        .filter_map(|(key, values)| {
+            // Summed from the left, as Python's `sum` does; mteb rounds every mean but that of MRR.
+            let value = values.iter().sum::<f64>() / values.len() as f64;
+            let value = if key.starts_with("mrr") { value } else { round_decimals(value, 5) };
+            value.is_finite().then(|| (key.clone(), value))
+        })
+        .collect();
+    if let Some(recall) = scores.get("recall_at_1").copied() {
+        scores.insert("accuracy".to_owned(), recall);
+    }
+    scores
+}
+
+/// `nauc_<metric>_{max,std,diff1}`. mteb computes none for the hit rate; undefined areas are left out.
+fn abstention_areas(hits: &[Vec<Hit>], series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
+    let confidences: Vec<abstention::Confidence> = hits
+        .par_iter()
+        .map(|hits| {
+            let scores: Vec<f64> = hits.iter().map(|h| f64::from(h.score)).collect();
+            abstention::confidence(&scores)
+        })
+        .collect();
+    let by = |f: fn(&abstention::Confidence) -> f64| confidences.iter().map(f).collect::<Vec<_>>();
+    let kinds = [("max", by(|c| c.max)), ("std", by(|c| c.std)), ("diff1", by(|c| c.diff1))];
+    let mut areas = BTreeMap::new();
+    for (key, metric) in series.iter().filter(|(key, _)| !key.starts_with("hit_rate")) {
+        for (kind, confidence) in &kinds {
+            if let Some(area) = abstention::nauc(confidence, metric) {
+                areas.insert(format!("nauc_{key}_{kind}"), area);
+            }
+        }
+    }
+    areas
+}
