@@ -14,6 +14,7 @@ pub mod attention;
 mod driver;
 mod micro;
 mod pack;
+pub mod quant;
 pub mod rows;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};

@@ -1,0 +1,371 @@
+//! Integer products: eight-bit inputs against block-quantised weights.
+//!
+//! With inputs `x ≈ d · q` and weights `w = s · c + z` of one step, `Σ w·x = s·d·Σ c·q + z·d·Σ q`: the first sum is
+//! integer, exact in any order; the second does not depend on the weights. Steps are then added in `f32`, first to last.
+
+use std::cell::RefCell;
+
+use rayon::prelude::*;
+
+use super::{
+    Form, QuantMatrix,
+    format::{QuantType, RUN},
+    layout::{Blocks, GROUP, OCTET, TILE, split_nibbles},
+};
+use crate::{driver::Epilogue, gemm_panels};
+
+/// Rows a tile takes at full speed.
+const ROWS: usize = 6;
+
+/// Codes of a group of octets that stay in a second-level cache while all rows pass over them.
+const GROUP_BYTES: usize = 128 << 10;
+
+/// Below so many multiply-adds a product stays on the calling thread.
+const SERIAL_BELOW: usize = 1 << 21;
+
+/// Rows of eight-bit inputs: a buffer that calls of [`gemm_quant_int8`] reuse.
+#[derive(Debug, Default)]
+pub struct Int8Rows {
+    codes: Vec<i8>,
+    /// One per run of 32.
+    scales: Vec<f32>,
+    /// `scale · Σ codes` of each run.
+    sums: Vec<f32>,
+    /// The same of each half of a run, for formats with steps of 16.
+    half_sums: Vec<f32>,
+}
+
+impl Int8Rows {
+    /// Rounds every run of 32 to `d · q`, `d` its largest magnitude / 127, ties away from zero.
+    fn fill(&mut self, x: &[f32], k: usize) {
+        let runs = x.len() / RUN;
+        self.codes.resize(x.len(), 0);
+        self.scales.resize(runs, 0.0);
+        self.sums.resize(runs, 0.0);
+        self.half_sums.resize(2 * runs, 0.0);
+        // Pieces of whole rows, large enough to be worth a thread.
+        let piece = k * (1usize << 15).div_ceil(k);
+        if x.len() <= piece || rayon::current_num_threads() == 1 {
+            return round_runs(x, &mut self.codes, &mut self.scales, &mut self.sums, &mut self.half_sums);
+        }
+        x.par_chunks(piece)
+            .zip(self.codes.par_chunks_mut(piece))
+            .zip(self.scales.par_chunks_mut(piece / RUN))
+            .zip(self.sums.par_chunks_mut(piece / RUN))
+            .zip(self.half_sums.par_chunks_mut(2 * piece / RUN))
+            .for_each(|((((x, codes), scales), sums), half_sums)| round_runs(x, codes, scales, sums, half_sums));
+    }
+}
+
+fn round_runs(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma")]
+        fn wide(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
+            round_body(x, codes, scales, sums, half_sums);
+        }
+        if crate::micro::avx2_and_fma() {
+            // SAFETY: both features were just detected.
+            return unsafe { wide(x, codes, scales, sums, half_sums) };
+        }
+    }
+    round_body(x, codes, scales, sums, half_sums);
+}
+
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+fn round_body(x: &[f32], codes: &mut [i8], scales: &mut [f32], sums: &mut [f32], half_sums: &mut [f32]) {
+    for (run, (x, codes)) in x
+        .as_chunks::<RUN>()
+        .0
+        .iter()
+        .zip(codes.as_chunks_mut::<RUN>().0)
+        .enumerate()
+    {
+        let mut largest = [0.0f32; 8];
+        for part in x.as_chunks::<8>().0 {
+            for (largest, x) in largest.iter_mut().zip(part) {
+                let size = x.abs();
+                *largest = if size > *largest { size } else { *largest };
+            }
+        }
+        let largest = largest.iter().fold(0.0f32, |a, &b| if b > a { b } else { a });
+        let inverse = if largest > 0.0 { 127.0 / largest } else { 0.0 };
+        let mut rounded = [0i32; RUN];
+        for (rounded, x) in rounded.iter_mut().zip(x) {
+            let scaled = x * inverse;
+            *rounded = (scaled + 0.5f32.copysign(scaled)) as i32;
+        }
+        for (code, &rounded) in codes.iter_mut().zip(&rounded) {
+            *code = rounded as i8;
+        }
+        let first: i32 = rounded[..RUN / 2].iter().sum();
+        let second: i32 = rounded[RUN / 2..].iter().sum();
+        let scale = largest / 127.0;
+        scales[run] = scale;
+        sums[run] = scale * (first + second) as f32;
+        half_sums[2 * run] = scale * first as f32;
+        half_sums[2 * run + 1] = scale * second as f32;
+    }
+}
+
+/// `out = x · Wᵀ` with the rows of `x` rounded to eight bits, 32 at a time: `x` is `m × k`, `out` is `m × n`, both row-major.
+/// Weights that are not quantised are multiplied in `f32` as [`super::gemm_quant`] does.
+///
+/// # Panics
+/// When a slice does not have the length its shape says.
+pub fn gemm_quant_int8(x: &[f32], m: usize, weights: &QuantMatrix, scratch: &mut Int8Rows, out: &mut [f32]) {
+    match &weights.0 {
+        Form::Floats(packed) => gemm_panels(x, m, packed, Epilogue::default(), out),
+        Form::Blocks(blocks) => {
+            assert_eq!(x.len(), m * blocks.k, "x is not m x k");
+            assert_eq!(out.len(), m * blocks.n, "out is not m x n");
+            if m == 0 || blocks.n == 0 {
+                return;
+            }
+            if blocks.k == 0 {
+                return out.fill(0.0);
+            }
+            scratch.fill(x, blocks.k);
+            multiply(scratch, m, blocks, best_tile(blocks.kind), out);
+        }
+    }
+}
+
+/// What a tile works on: `rows` rows against one octet of outputs over the whole depth.
+#[derive(Clone, Copy)]
+pub(super) struct TileArgs {
+    /// Rows are `32 · runs` apart.
+    pub(super) x: *const i8,
+    /// `runs` apart; so are the sums, or twice that for half steps.
+    pub(super) x_scales: *const f32,
+    pub(super) x_sums: *const f32,
+    pub(super) rows: usize,
+    pub(super) runs: usize,
+    /// Tiles one after the other.
+    pub(super) codes: *const u8,
+    /// Eight for each step.
+    pub(super) scales: *const f32,
+    pub(super) minima: *const f32,
+    pub(super) out: *mut f32,
+    pub(super) out_stride: usize,
+}
+
+/// Computes a tile; writes eight outputs a row.
+///
+/// # Safety
+/// The pointers of [`TileArgs`] are good for what `rows` (at most [`ROWS`]) and `runs` say, and the machine has the
+/// instructions the function was compiled for.
+pub(super) type Tile = unsafe fn(TileArgs);
+
+pub(super) fn best_tile(kind: QuantType) -> Tile {
+    #[cfg(target_arch = "x86_64")]
+    if crate::micro::avx2_and_fma() {
+        return super::int8_avx2::tile(kind);
+    }
+    portable_tile(kind)
+}
+
+struct SharedOut(*mut f32);
+
+// SAFETY: threads write disjoint columns, and the exclusive borrow outlives them.
+unsafe impl Sync for SharedOut {}
+
+/// Opened weights of a group of octets; kept per thread so that its pages are touched once.
+#[derive(Default)]
+struct Opened {
+    codes: Vec<u8>,
+    scales: Vec<f32>,
+    minima: Vec<f32>,
+}
+
+thread_local! {
+    static OPENED: RefCell<Opened> = RefCell::default();
+}
+
+pub(super) fn multiply(x: &Int8Rows, m: usize, weights: &Blocks, tile: Tile, out: &mut [f32]) {
+    let shared = SharedOut(out.as_mut_ptr());
+    let octets = weights.octets();
+    let threads = rayon::current_num_threads();
+    let serial = threads == 1 || m * weights.n * weights.k < SERIAL_BELOW;
+    let pieces = if serial { 1 } else { 4 * threads };
+    let group = (GROUP_BYTES / (OCTET * weights.k)).clamp(1, octets.div_ceil(pieces));
+    let run_group = |index: usize| {
+        let first = index * group;
+        OPENED.with_borrow_mut(|opened| {
+            // SAFETY: groups are disjoint columns of `out`, which is m × n.
+            unsafe { multiply_group(x, m, weights, tile, first..octets.min(first + group), opened, &shared) };
+        });
+    };
+    let groups = octets.div_ceil(group);
+    if serial {
+        (0..groups).for_each(run_group);
+    } else {
+        (0..groups).into_par_iter().for_each(run_group);
+    }
+}
+
+/// # Safety
+/// `out` is `m × n`, and nobody else touches the columns of these octets. `tile` can run on this machine.
+unsafe fn multiply_group(
+    x: &Int8Rows,
+    m: usize,
+    weights: &Blocks,
+    tile: Tile,
+    octets: std::ops::Range<usize>,
+    opened: &mut Opened,
+    out: &SharedOut,
+) {
+    let (n, k, runs) = (weights.n, weights.k, weights.runs());
+    let steps = k / weights.kind.step();
+    open(weights, octets.clone(), opened);
+    let (sums, sums_stride) = if weights.kind.step() < RUN {
+        (&x.half_sums, 2 * runs)
+    } else {
+        (&x.sums, runs)
+    };
+    let first = octets.start;
+    for row in (0..m).step_by(ROWS) {
+        let rows = ROWS.min(m - row);
+        for octet in octets.clone() {
+            let codes = if weights.is_nibbles() {
+                &opened.codes[(octet - first) * runs * TILE..][..runs * TILE]
+            } else {
+                weights.stored(octet)
+            };
+            let at = (octet - first) * steps * OCTET;
+            let mut edge = [0.0f32; ROWS * OCTET];
+            let cols = OCTET.min(n - octet * OCTET);
+            // SAFETY: row < m and octet · 8 < n.
+            let target = unsafe { out.0.add(row * n + octet * OCTET) };
+            let (to, to_stride) = if cols == OCTET { (target, n) } else { (edge.as_mut_ptr(), OCTET) };
+            let args = TileArgs {
+                x: x.codes[row * k..(row + rows) * k].as_ptr(),
+                x_scales: x.scales[row * runs..(row + rows) * runs].as_ptr(),
+                x_sums: sums[row * sums_stride..(row + rows) * sums_stride].as_ptr(),
+                rows,
+                runs,
+                codes: codes.as_ptr(),
+                scales: opened.scales[at..at + steps * OCTET].as_ptr(),
+                minima: opened.minima[at..at + steps * OCTET].as_ptr(),
+                out: to,
+                out_stride: to_stride,
+            };
+            // SAFETY: the slices above have the lengths that `rows` and `runs` say; `to` is a whole octet of `out`, or `edge`.
+            unsafe { tile(args) };
+            if cols < OCTET {
+                for r in 0..rows {
+                    for j in 0..cols {
+                        // SAFETY: row + r < m, and column octet · 8 + j < n.
+                        unsafe { *target.add(r * n + j) = edge[r * OCTET + j] };
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Multiplies out scales, and opens nibbles.
+fn open(weights: &Blocks, octets: std::ops::Range<usize>, opened: &mut Opened) {
+    let (runs, steps) = (weights.runs(), weights.k / weights.kind.step());
+    let count = octets.len();
+    opened.scales.resize(count * steps * OCTET, 0.0);
+    opened.minima.resize(count * steps * OCTET, 0.0);
+    if weights.is_nibbles() {
+        opened.codes.resize(count * runs * TILE, 0);
+    }
+    for (index, octet) in octets.enumerate() {
+        let at = index * steps * OCTET;
+        open_scales(
+            weights,
+            octet,
+            &mut opened.scales[at..at + steps * OCTET],
+            &mut opened.minima[at..at + steps * OCTET],
+        );
+        if weights.is_nibbles() {
+            open_codes(
+                weights.stored(octet),
+                &mut opened.codes[index * runs * TILE..][..runs * TILE],
+            );
+        }
+    }
+}
+
+fn open_scales(weights: &Blocks, octet: usize, scales: &mut [f32], minima: &mut [f32]) {
+    for (step, (scales, minima)) in scales
+        .as_chunks_mut::<OCTET>()
+        .0
+        .iter_mut()
+        .zip(minima.as_chunks_mut::<OCTET>().0)
+        .enumerate()
+    {
+        (*scales, *minima) = weights.scales(octet, step);
+    }
+}
+
+fn open_codes(stored: &[u8], tiles: &mut [u8]) {
+    for (stored, tile) in stored.chunks_exact(TILE / 2).zip(tiles.chunks_exact_mut(TILE)) {
+        split_nibbles(stored, tile);
+    }
+}
+
+/// The tile in plain Rust.
+pub(super) fn portable_tile(kind: QuantType) -> Tile {
+    match kind {
+        QuantType::Q8_0 => portable::<1, true>,
+        QuantType::Q6K => portable::<2, false>,
+        _ => portable::<1, false>,
+    }
+}
+
+/// # Safety
+/// As [`Tile`] says; needs no particular instructions.
+#[allow(clippy::cast_precision_loss)]
+unsafe fn portable<const STEPS: usize, const SIGNED: bool>(a: TileArgs) {
+    for r in 0..a.rows {
+        let mut sums = [0.0f32; OCTET];
+        for run in 0..a.runs {
+            // SAFETY: row r and run `run` exist in all of these.
+            let (x, x_scale, codes) = unsafe {
+                (
+                    &*a.x.add((r * a.runs + run) * RUN).cast::<[i8; RUN]>(),
+                    *a.x_scales.add(r * a.runs + run),
+                    &*a.codes.add(run * TILE).cast::<[[[u8; GROUP]; OCTET]; RUN / GROUP]>(),
+                )
+            };
+            for step in 0..STEPS {
+                let mut products = [0i32; OCTET];
+                let groups = RUN / GROUP / STEPS;
+                for g in step * groups..(step + 1) * groups {
+                    for (product, codes) in products.iter_mut().zip(&codes[g]) {
+                        for (&code, &x) in codes.iter().zip(&x[g * GROUP..]) {
+                            let code = if SIGNED {
+                                i32::from(i8::from_le_bytes([code]))
+                            } else {
+                                i32::from(code)
+                            };
+                            *product += code * i32::from(x);
+                        }
+                    }
+                }
+                let at = run * STEPS + step;
+                // SAFETY: step `at` of `runs · STEPS` exists.
+                let (scales, minima, x_sum) = unsafe {
+                    (
+                        &*a.scales.add(at * OCTET).cast::<[f32; OCTET]>(),
+                        &*a.minima.add(at * OCTET).cast::<[f32; OCTET]>(),
+                        *a.x_sums.add(r * a.runs * STEPS + at),
+                    )
+                };
+                for j in 0..OCTET {
+                    sums[j] += scales[j] * x_scale * products[j] as f32;
+                    if !SIGNED {
+                        sums[j] += minima[j] * x_sum;
+                    }
+                }
+            }
+        }
+        // SAFETY: eight outputs of row r.
+        unsafe { a.out.add(r * a.out_stride).cast::<[f32; OCTET]>().write_unaligned(sums) };
+    }
+}
