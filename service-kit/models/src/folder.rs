@@ -1,0 +1,235 @@
+//! What a folder or file must hold to be a model.
+
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+use serde::Deserialize;
+
+use crate::{catalogue::ModelKind, error::ModelError};
+
+/// Longest safetensors header that is read; the format's own limit.
+const MAX_HEADER: u64 = 100_000_000;
+
+/// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to `path` for an encoder's
+/// folder, the file name for a generator's file.
+///
+/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one, without `modules.json`).
+/// Headers of weights are read and compared with the files' sizes, so a truncated file is found here.
+///
+/// # Errors
+/// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or wrong.
+pub fn inspect(path: &Path, kind: ModelKind) -> Result<Vec<String>, ModelError> {
+    if !path.exists() {
+        return Err(ModelError::PathMissing { path: path.to_path_buf() });
+    }
+    match kind {
+        ModelKind::Encoder => inspect_encoder(path),
+        ModelKind::Generator => inspect_generator(path),
+    }
+}
+
+fn not_a_model(path: &Path, kind: ModelKind, reason: impl Into<String>, mend: impl Into<String>) -> ModelError {
+    ModelError::NotAModel { path: path.to_path_buf(), kind, reason: reason.into(), mend: mend.into() }
+}
+
+fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
+    let refuse = |reason: String, mend: &str| not_a_model(folder, ModelKind::Encoder, reason, mend);
+    if !folder.is_dir() {
+        return Err(refuse(
+            "it is a file".into(),
+            "give the folder that holds config.json, tokenizer.json and model.safetensors",
+        ));
+    }
+    let transformer = transformer_folder(folder)?;
+    let inner = folder.join(&transformer);
+    let mut missing: Vec<String> = ["config.json", "tokenizer.json"]
+        .iter()
+        .filter(|name| !inner.join(name).is_file())
+        .map(|name| format!("{transformer}{name}"))
+        .collect();
+    let weights = weights_in(&inner)?;
+    let has_pickle = inner.join("pytorch_model.bin").is_file();
+    if weights.is_empty() {
+        missing.push(format!("{transformer}model.safetensors"));
+    }
+    if !missing.is_empty() {
+        let mut mend = String::new();
+        if weights.is_empty() && has_pickle {
+            mend += "pytorch_model.bin is a pickle, which can run code and is not opened; convert it once in Python: \
+                     SentenceTransformer(FOLDER).save_pretrained(NEW_FOLDER, safe_serialization=True)";
+        }
+        if missing.iter().any(|name| name.ends_with("tokenizer.json")) {
+            let separator = if mend.is_empty() { "" } else { "; " };
+            mend += separator;
+            mend += "a tokenizer.json is written in Python by AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)";
+        }
+        if mend.is_empty() {
+            mend += "give a folder saved by sentence-transformers, or a catalogue id";
+        }
+        return Err(refuse(format!("{} missing", missing.join(", ")), &mend));
+    }
+    for name in ["config.json", "tokenizer.json"] {
+        read_json::<serde_json::Value>(folder, &inner.join(name))?;
+    }
+    for name in &weights {
+        read_safetensors_header(&inner.join(name))?;
+    }
+    Ok(weights.into_iter().map(|name| format!("{transformer}{name}")).collect())
+}
+
+/// Where `modules.json` says the transformer is, ending in `/` unless empty.
+fn transformer_folder(folder: &Path) -> Result<String, ModelError> {
+    #[derive(Deserialize)]
+    struct Module {
+        #[serde(default)]
+        path: String,
+    }
+    let modules = folder.join("modules.json");
+    if !modules.is_file() {
+        return Ok(String::new());
+    }
+    let modules: Vec<Module> = read_json(folder, &modules)?;
+    let path = modules.into_iter().next().map(|module| module.path).unwrap_or_default();
+    let path = path.trim_matches('/');
+    Ok(if path.is_empty() { String::new() } else { format!("{path}/") })
+}
+
+fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Result<T, ModelError> {
+    let data = std::fs::read(path).map_err(ModelError::io("reading", path))?;
+    serde_json::from_slice(&data).map_err(|error| {
+        let name = path.strip_prefix(folder).unwrap_or(path).display();
+        not_a_model(
+            folder,
+            ModelKind::Encoder,
+            format!("{name} is not sound JSON: {error}"),
+            "fetch or save the file again",
+        )
+    })
+}
+
+/// The safetensors files of a folder: those of the index where there is one, `model.safetensors`, or the only ones there.
+fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
+    #[derive(Deserialize)]
+    struct Index {
+        weight_map: BTreeMap<String, String>,
+    }
+    if folder.join("model.safetensors").is_file() {
+        return Ok(vec!["model.safetensors".into()]);
+    }
+    let index = folder.join("model.safetensors.index.json");
+    if index.is_file() {
+        let index: Index = read_json(folder, &index)?;
+        let mut shards: Vec<String> = index.weight_map.into_values().collect();
+        shards.sort();
+        shards.dedup();
+        if let Some(absent) = shards.iter().find(|name| !folder.join(name).is_file()) {
+            return Err(not_a_model(
+                folder,
+                ModelKind::Encoder,
+                format!("{absent} missing, which model.safetensors.index.json names"),
+                "fetch the folder again",
+            ));
+        }
+        return Ok(shards);
+    }
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let mut found: Vec<String> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| name.ends_with(".safetensors"))
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+fn inspect_generator(path: &Path) -> Result<Vec<String>, ModelError> {
+    let refuse = |reason: String, mend: &str| not_a_model(path, ModelKind::Generator, reason, mend);
+    if path.is_dir() {
+        return Err(refuse("it is a folder".into(), "give the .gguf file itself"));
+    }
+    let mut magic = [0_u8; 4];
+    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    if file.read_exact(&mut magic).is_err() || &magic != b"GGUF" {
+        return Err(refuse(
+            "it does not start with the letters GGUF".into(),
+            "give a file in GGUF form; llama.cpp's convert_hf_to_gguf.py makes one",
+        ));
+    }
+    Ok(vec![path.file_name().unwrap_or_default().to_string_lossy().into_owned()])
+}
+
+/// One tensor of a safetensors header.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct TensorHeader {
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<u64>,
+    /// First byte and the one after the last, from the start of the data.
+    pub(crate) data_offsets: [u64; 2],
+}
+
+/// A safetensors header that fits its file.
+#[derive(Debug)]
+pub(crate) struct SafetensorsHeader {
+    pub(crate) tensors: BTreeMap<String, TensorHeader>,
+    /// Where the data starts in the file.
+    pub(crate) data_start: u64,
+}
+
+/// Reads the header only and compares it with the file's size.
+pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, ModelError> {
+    let unsound = |reason: String| {
+        not_a_model(path, ModelKind::Encoder, reason, "the file is truncated or damaged: fetch or copy it again")
+    };
+    let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
+    let size = file.metadata().map_err(ModelError::io("reading", path))?.len();
+    let mut length = [0_u8; 8];
+    file.read_exact(&mut length).map_err(|_| unsound(format!("{size} bytes are too few for safetensors")))?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_HEADER || length + 8 > size {
+        return Err(unsound(format!("its header would be {length} bytes long, the file is {size}")));
+    }
+    let mut header = Vec::new();
+    file.take(length).read_to_end(&mut header).map_err(ModelError::io("reading", path))?;
+    let mut fields: BTreeMap<String, serde_json::Value> =
+        serde_json::from_slice(&header).map_err(|error| unsound(format!("its header is not JSON: {error}")))?;
+    fields.remove("__metadata__");
+    let tensors = fields
+        .into_iter()
+        .map(|(name, value)| match serde_json::from_value::<TensorHeader>(value) {
+            Ok(tensor) if tensor.data_offsets[0] <= tensor.data_offsets[1] => Ok((name, tensor)),
+            Ok(_) => Err(unsound(format!("tensor `{name}` ends before it starts"))),
+            Err(error) => Err(unsound(format!("tensor `{name}`: {error}"))),
+        })
+        .collect::<Result<BTreeMap<_, _>, _>>()?;
+    let data_start = 8 + length;
+    let promised = data_start + tensors.values().map(|tensor| tensor.data_offsets[1]).max().unwrap_or(0);
+    if promised != size {
+        return Err(unsound(format!("its header promises {promised} bytes, the file has {size}")));
+    }
+    Ok(SafetensorsHeader { tensors, data_start })
+}
+
+/// Whether what a person wrote is meant as a path rather than as an id.
+pub(crate) fn looks_like_path(text: &str) -> bool {
+    let path = Path::new(text);
+    path.is_absolute()
+        || text.starts_with('.')
+        || text.starts_with('~')
+        || text.ends_with('/')
+        || text.contains('\\')
+        || text.matches('/').count() > 1
+        || (text.to_lowercase().ends_with(".gguf") && !text.contains(':'))
+}
+
+/// The path a person wrote, `~/` made absolute (a shell does it only for words of its own).
+pub(crate) fn to_path(text: &str) -> PathBuf {
+    if let Some(rest) = text.strip_prefix("~/")
+        && let Ok(home) = etcetera::home_dir()
+    {
+        return home.join(rest);
+    }
+    PathBuf::from(text)
+}

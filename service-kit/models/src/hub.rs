@@ -1,0 +1,470 @@
+//! The Hugging Face hub, through its own cache layout so that what Python fetched is found and the other way round.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use hf_hub::{
+    Cache, Repo, RepoType,
+    api::tokio::{Api, ApiBuilder, ApiError},
+};
+
+use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, pattern, progress::Reporter};
+
+/// A download that brings no byte for so long counts as broken off.
+const STALLED: Duration = Duration::from_secs(60);
+/// After the hub was found unreachable it is not asked again for so long.
+const REST: Duration = Duration::from_secs(60);
+
+/// A repository, with what is wanted of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HubModel {
+    /// `org/name`.
+    pub repo: String,
+    /// Commit, tag or branch; absent = `main`.
+    pub revision: Option<String>,
+    /// The one file wanted, for a generator.
+    pub file: Option<String>,
+}
+
+impl HubModel {
+    /// Reads `org/name`, `org/name@revision`, `org/name:file.gguf`, `org/name@revision:file.gguf`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (text, file) = match text.split_once(':') {
+            Some((text, file)) => (text, Some(file)),
+            None => (text, None),
+        };
+        let (repo, revision) = match text.split_once('@') {
+            Some((repo, revision)) => (repo, Some(revision)),
+            None => (text, None),
+        };
+        let (org, name) = repo.split_once('/')?;
+        let plain = crate::catalogue::read::is_plain_name;
+        let file_is_plain = file.is_none_or(|file| file.split('/').all(plain));
+        let revision_is_plain = revision.is_none_or(|revision| revision.split('/').all(plain));
+        (plain(org) && plain(name) && file_is_plain && revision_is_plain).then(|| Self {
+            repo: repo.to_owned(),
+            revision: revision.map(str::to_owned),
+            file: file.map(str::to_owned),
+        })
+    }
+
+    fn handle(&self) -> Repo {
+        let revision = self.revision.clone().unwrap_or_else(|| "main".into());
+        Repo::with_revision(self.repo.clone(), RepoType::Model, revision)
+    }
+}
+
+impl std::fmt::Display for HubModel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.repo)?;
+        self.revision.iter().try_for_each(|revision| write!(f, "@{revision}"))
+    }
+}
+
+/// A model's files in the hub's cache.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Folder of that commit.
+    pub folder: PathBuf,
+    /// The commit.
+    pub commit: String,
+    /// The files wanted, relative to the folder.
+    pub files: Vec<String>,
+}
+
+/// Whether another source may be tried, and why.
+#[derive(Debug)]
+pub(crate) enum HubFailure {
+    /// No connection, no answer in time, or the server is in trouble.
+    Unreachable(String),
+    /// An answer that does not hold the model.
+    Refused {
+        /// What.
+        message: String,
+        /// How to mend it.
+        mend: String,
+    },
+}
+
+impl HubFailure {
+    fn refused(message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self::Refused { message: message.into(), mend: mend.into() }
+    }
+
+    pub(crate) fn into_error(self, endpoint: &str, model: &HubModel) -> ModelError {
+        let (message, mend) = match self {
+            Self::Unreachable(message) => (
+                message,
+                "check the network, a proxy, or HF_ENDPOINT; or give a model folder instead of an id".to_owned(),
+            ),
+            Self::Refused { message, mend } => (message, mend),
+        };
+        ModelError::Hub { endpoint: endpoint.to_owned(), repo: model.to_string(), message, mend }
+    }
+}
+
+impl std::fmt::Display for HubFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Unreachable(message) => write!(f, "unreachable: {message}"),
+            Self::Refused { message, .. } => f.write_str(message),
+        }
+    }
+}
+
+/// A client of the hub.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    endpoint: String,
+    cache: Cache,
+    token: Option<String>,
+    timeout: Duration,
+    unreachable: Mutex<Option<(Instant, String)>>,
+}
+
+impl Hub {
+    pub(crate) fn new(config: &ModelsConfig) -> Self {
+        let cache = Cache::new(config.hub_cache());
+        let from_env = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"]
+            .iter()
+            .find_map(|name| std::env::var(name).ok().filter(|token| !token.trim().is_empty()));
+        let token = from_env.or_else(|| cache.token());
+        Self {
+            endpoint: config.hub_endpoint(),
+            cache,
+            token,
+            timeout: Duration::from_secs_f64(config.hub_timeout_s),
+            unreachable: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    fn api(&self) -> Result<Api, HubFailure> {
+        ApiBuilder::from_cache(self.cache.clone())
+            .with_endpoint(self.endpoint.clone())
+            .with_token(self.token.clone())
+            .with_progress(false)
+            .build()
+            .map_err(|error| HubFailure::refused(error.to_string(), "check HF_ENDPOINT and HF_TOKEN"))
+    }
+
+    /// The model in the hub's cache, without a network: the pinned commit, or the one the branch was last seen at.
+    pub(crate) fn cached(&self, model: &HubModel, kind: ModelKind, weights: Option<&str>) -> Option<Snapshot> {
+        let repo = self.cache.repo(model.handle());
+        let revision = model.revision.as_deref().unwrap_or("main");
+        let folder = self.cache.path().join(model.handle().folder_name());
+        let commit = std::fs::read_to_string(folder.join("refs").join(revision))
+            .ok()
+            .map(|commit| commit.trim().to_owned())
+            .unwrap_or_else(|| revision.to_owned());
+        if !crate::catalogue::read::is_plain_name(&commit) {
+            return None;
+        }
+        let folder = repo.pointer_path(&commit);
+        let present = crate::manifest::files_under(&folder).ok()?;
+        let files = wanted_files(&present, model, kind, weights).ok()?;
+        let complete = match kind {
+            ModelKind::Encoder => crate::folder::inspect(&folder, kind).is_ok(),
+            ModelKind::Generator => files.iter().all(|file| folder.join(file).is_file()),
+        };
+        complete.then_some(Snapshot { folder, commit, files })
+    }
+
+    /// Fetches the model into the hub's cache.
+    ///
+    /// `expected` gives the sha256 a file must have: it is compared with what the hub announces before a byte is fetched.
+    pub(crate) async fn fetch(
+        &self,
+        model: &HubModel,
+        kind: ModelKind,
+        weights: Option<&str>,
+        expected: impl Fn(&str) -> Option<String>,
+        reporter: &Reporter,
+    ) -> Result<Snapshot, HubFailure> {
+        if let Some((when, why)) = &*self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
+            && when.elapsed() < REST
+        {
+            return Err(HubFailure::Unreachable(format!("{why} (not asked again yet)")));
+        }
+        let result = self.fetch_now(model, kind, weights, expected, reporter).await;
+        if let Err(HubFailure::Unreachable(why)) = &result {
+            *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), why.clone()));
+        }
+        result
+    }
+
+    async fn fetch_now(
+        &self,
+        model: &HubModel,
+        kind: ModelKind,
+        weights: Option<&str>,
+        expected: impl Fn(&str) -> Option<String>,
+        reporter: &Reporter,
+    ) -> Result<Snapshot, HubFailure> {
+        reporter.say(format!("asking {} for {model}", self.endpoint));
+        let api = self.api()?;
+        let (commit, listed) = self.list(&api, model).await?;
+        let files = wanted_files(&listed, model, kind, weights)?;
+        let pinned = Repo::with_revision(model.repo.clone(), RepoType::Model, commit.clone());
+        let cached = self.cache.repo(model.handle());
+        let folder = cached.pointer_path(&commit);
+        for file in files.iter().filter(|file| !folder.join(file).is_file()) {
+            if let Some(wanted) = expected(file) {
+                self.check_announced(&api, &api.repo(pinned.clone()).url(file), file, &wanted).await?;
+            }
+            self.download(&api, model, &pinned, file, reporter).await?;
+        }
+        // Python looks a branch up by this note.
+        if let Err(error) = cached.create_ref(&commit) {
+            tracing::debug!(%error, "the hub's branch could not be noted in its cache");
+        }
+        Ok(Snapshot { folder, commit, files })
+    }
+
+    /// One file into the hub's cache, in a task of its own: the client may panic on an answer it did not think of.
+    async fn download(
+        &self,
+        api: &Api,
+        model: &HubModel,
+        pinned: &Repo,
+        file: &str,
+        reporter: &Reporter,
+    ) -> Result<(), HubFailure> {
+        let heartbeat = Arc::new(AtomicU64::new(0));
+        let progress = Downloading {
+            what: "".into(),
+            total: 0,
+            heartbeat: Arc::clone(&heartbeat),
+            reporter: reporter.clone(),
+        };
+        let (repo, name) = (api.repo(pinned.clone()), file.to_owned());
+        // A set, because its tasks end when it is dropped.
+        let mut task = tokio::task::JoinSet::new();
+        task.spawn(async move { repo.download_with_progress(&name, progress).await });
+        tokio::select! {
+            ended = task.join_next() => match ended {
+                Some(Ok(Ok(_))) => Ok(()),
+                Some(Ok(Err(error))) => Err(self.failure(error, model)),
+                Some(Err(_)) | None => Err(HubFailure::refused(
+                    format!("{file}: its answer is not understood"),
+                    "is HF_ENDPOINT a Hugging Face hub?",
+                )),
+            },
+            () = stalled(&heartbeat) => {
+                Err(HubFailure::Unreachable(format!("{file}: no byte came for {} s", STALLED.as_secs())))
+            }
+        }
+    }
+
+    /// The commit and the names of its files; bounded in time, since this is where an unreachable hub is noticed.
+    async fn list(&self, api: &Api, model: &HubModel) -> Result<(String, Vec<String>), HubFailure> {
+        let request = api.repo(model.handle()).info_request().timeout(self.timeout);
+        let response = match tokio::time::timeout(self.timeout, request.send()).await {
+            Err(_) => {
+                return Err(HubFailure::Unreachable(format!("no answer within {:.1} s", self.timeout.as_secs_f64())));
+            }
+            Ok(response) => response.map_err(|error| self.failure(error.into(), model))?,
+        };
+        let response = response.error_for_status().map_err(|error| self.failure(error.into(), model))?;
+        let info: hf_hub::api::RepoInfo = response.json().await.map_err(|error| {
+            HubFailure::refused(format!("its answer is not understood: {error}"), "is HF_ENDPOINT a Hugging Face hub?")
+        })?;
+        if !crate::catalogue::read::is_plain_name(&info.sha) {
+            return Err(HubFailure::refused(format!("it named the commit `{}`", info.sha), "is HF_ENDPOINT a Hugging Face hub?"));
+        }
+        let files = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
+        Ok((info.sha, files))
+    }
+
+    /// The hub announces the sha256 of large files: another file than the catalogue's is not even fetched.
+    async fn check_announced(&self, api: &Api, url: &str, file: &str, wanted: &str) -> Result<(), HubFailure> {
+        let metadata = tokio::time::timeout(self.timeout, api.metadata(url)).await;
+        let Ok(Ok(metadata)) = metadata else { return Ok(()) };
+        let etag = metadata.etag().to_ascii_lowercase();
+        if etag.len() == 64 && etag.chars().all(|c| c.is_ascii_hexdigit()) && etag != wanted {
+            return Err(HubFailure::refused(
+                format!("{file} there has sha256 {etag}, expected {wanted}; it was not fetched"),
+                "pin a revision whose file has that digest in a catalogue of your own",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Sorts failures into those of the way and those of the answer.
+    fn failure(&self, error: ApiError, model: &HubModel) -> HubFailure {
+        let ApiError::RequestError(request) = &error else {
+            return HubFailure::refused(error.to_string(), "try again, or remove the repository from the hub's cache");
+        };
+        let status = request.status().map(|status| status.as_u16());
+        match status {
+            Some(401 | 403) => HubFailure::refused(
+                format!("access refused (HTTP {})", status.unwrap_or_default()),
+                "accept the model's terms on its page and set HF_TOKEN",
+            ),
+            Some(404) => HubFailure::refused(
+                format!("no repository or revision `{model}` (HTTP 404)"),
+                "check the spelling; a private repository needs HF_TOKEN",
+            ),
+            Some(code @ (408 | 429 | 500..=599)) => HubFailure::Unreachable(format!("HTTP {code}")),
+            Some(code) => HubFailure::refused(format!("HTTP {code}"), "check HF_ENDPOINT"),
+            None => HubFailure::Unreachable(root_cause(request)),
+        }
+    }
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    let (top, deep) = (error.to_string(), cause.to_string());
+    if top.contains(&deep) { top } else { format!("{top}: {deep}") }
+}
+
+async fn stalled(heartbeat: &AtomicU64) {
+    let mut last = heartbeat.load(Ordering::Relaxed);
+    loop {
+        tokio::time::sleep(STALLED).await;
+        let now = heartbeat.load(Ordering::Relaxed);
+        if now == last {
+            return;
+        }
+        last = now;
+    }
+}
+
+/// Which of a repository's files make the model.
+fn wanted_files(
+    listed: &[String],
+    model: &HubModel,
+    kind: ModelKind,
+    weights: Option<&str>,
+) -> Result<Vec<String>, HubFailure> {
+    match kind {
+        ModelKind::Generator => wanted_gguf(listed, model, weights),
+        ModelKind::Encoder => wanted_encoder_files(listed, model),
+    }
+}
+
+fn wanted_gguf(listed: &[String], model: &HubModel, weights: Option<&str>) -> Result<Vec<String>, HubFailure> {
+    let ggufs: Vec<&String> = listed.iter().filter(|file| file.to_lowercase().ends_with(".gguf")).collect();
+    let choices = || ggufs.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", ");
+    match (model.file.as_deref().or(weights), ggufs.as_slice()) {
+        // Spelt in any case: quantisers are not of one mind about it.
+        (Some(file), _) => match listed.iter().find(|name| name.eq_ignore_ascii_case(file)) {
+            Some(name) => Ok(vec![name.clone()]),
+            None => Err(HubFailure::refused(format!("{file} is not in it"), format!("it has: {}", choices()))),
+        },
+        (None, [only]) => Ok(vec![(*only).clone()]),
+        (None, []) => Err(HubFailure::refused("it has no .gguf file", "name a repository with GGUF files")),
+        (None, _) => Err(HubFailure::refused(
+            "it has several .gguf files",
+            format!("name one as {}:FILE; it has: {}", model.repo, choices()),
+        )),
+    }
+}
+
+fn wanted_encoder_files(listed: &[String], model: &HubModel) -> Result<Vec<String>, HubFailure> {
+    const FOREIGN: [&str; 6] = ["onnx/*", "openvino/*", "coreml/*", "*.onnx", "*.bin", "*.h5"];
+    const WANTED: [&str; 4] = ["*.json", "*.safetensors", "*vocab.txt", "*.model"];
+    let mut files: Vec<String> = listed
+        .iter()
+        .filter(|file| WANTED.iter().any(|p| pattern::matches(p, file)))
+        .filter(|file| !FOREIGN.iter().any(|p| pattern::matches(p, file)))
+        .filter(|file| Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_))))
+        .filter(|file| file.matches('/').count() <= 1)
+        .cloned()
+        .collect();
+    files.sort();
+    if !files.iter().any(|file| file.ends_with(".safetensors")) {
+        let pickle = listed.iter().any(|file| file.ends_with("pytorch_model.bin"));
+        let mend = if pickle {
+            "it has pytorch_model.bin only, a pickle, which is not opened; convert it in Python: \
+             SentenceTransformer(ID).save_pretrained(FOLDER, safe_serialization=True), then give the folder"
+        } else {
+            "name a repository saved by sentence-transformers"
+        };
+        return Err(HubFailure::refused(format!("`{model}` has no safetensors weights"), mend));
+    }
+    Ok(files)
+}
+
+#[derive(Clone)]
+struct Downloading {
+    what: Arc<str>,
+    total: u64,
+    heartbeat: Arc<AtomicU64>,
+    reporter: Reporter,
+}
+
+impl hf_hub::api::tokio::Progress for Downloading {
+    async fn init(&mut self, size: usize, filename: &str) {
+        self.what = format!("downloading {filename}").into();
+        self.total = size as u64;
+        self.reporter.at(Arc::clone(&self.what), 0, Some(self.total));
+    }
+
+    async fn update(&mut self, size: usize) {
+        // Every chunk gets a clone of this; the sum of all is in the shared counter.
+        let done = self.heartbeat.fetch_add(size as u64, Ordering::Relaxed) + size as u64;
+        self.reporter.at(Arc::clone(&self.what), done, Some(self.total));
+    }
+
+    async fn finish(&mut self) {
+        self.reporter.at(Arc::clone(&self.what), self.total, Some(self.total));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn strings(names: &[&str]) -> Vec<String> {
+        names.iter().map(|&name| name.to_owned()).collect()
+    }
+
+    #[test]
+    fn hub_ids_are_read_with_revision_and_file() {
+        let full = HubModel::parse("org/name@v1:a.gguf").unwrap();
+        assert_eq!((full.repo.as_str(), full.revision.as_deref(), full.file.as_deref()), ("org/name", Some("v1"), Some("a.gguf")));
+        assert_eq!(HubModel::parse("org/name").unwrap().revision, None);
+        for bad in ["name", "a/b/c", "org/", "../name", "org/name:../x", "org/na me"] {
+            assert_eq!(HubModel::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_encoder_takes_the_sentence_transformers_files_and_no_foreign_weights() {
+        let model = HubModel::parse("org/name").unwrap();
+        let listed = strings(&[
+            "README.md", "config.json", "modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors",
+            "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "onnx/config.json", "vocab.txt", "../evil.json",
+        ]);
+        assert_eq!(
+            wanted_files(&listed, &model, ModelKind::Encoder, None).unwrap(),
+            ["1_Pooling/config.json", "2_Dense/model.safetensors", "config.json", "model.safetensors", "modules.json", "vocab.txt"]
+        );
+        let pickled = wanted_files(&strings(&["config.json", "pytorch_model.bin"]), &model, ModelKind::Encoder, None);
+        assert!(matches!(pickled, Err(HubFailure::Refused { mend, .. }) if mend.contains("pickle")));
+    }
+
+    #[test]
+    fn one_gguf_file_is_taken_and_several_are_listed() {
+        let model = HubModel::parse("org/name").unwrap();
+        let pick = |names: &[&str], weights| wanted_files(&strings(names), &model, ModelKind::Generator, weights);
+        assert_eq!(pick(&["a.Q4.gguf", "README.md"], None).unwrap(), ["a.Q4.gguf"]);
+        assert_eq!(pick(&["a-Q4.gguf", "a-Q8.gguf"], Some("A-q4.gguf")).unwrap(), ["a-Q4.gguf"]);
+        let several = pick(&["a-Q4.gguf", "a-Q8.gguf"], None).unwrap_err();
+        assert!(matches!(several, HubFailure::Refused { mend, .. } if mend.contains("a-Q4.gguf, a-Q8.gguf")));
+    }
+}

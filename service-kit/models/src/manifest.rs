@@ -1,0 +1,212 @@
+//! The note beside a cached model: what was put there, from where, with which digests.
+//!
+//! It is written last, so a folder without it was interrupted; sizes, times and digests in it show later damage.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    catalogue::ModelKind,
+    digest::{self, Stamp},
+    error::ModelError,
+    progress::Reporter,
+};
+
+/// Name of the manifest in a model's folder.
+pub const FILE: &str = "isomer-model.json";
+const FORMAT: u32 = 1;
+
+/// What a cached model is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of this form.
+    pub format: u32,
+    /// Id under which it was asked for.
+    pub id: String,
+    /// Encoder or generator.
+    pub kind: ModelKind,
+    /// `hub:org/name@commit` or `pypi:name==version`.
+    pub source: String,
+    /// Commit on the hub, or `name==version` of the first package.
+    pub revision: String,
+    /// Folder of the files where it is not the manifest's own: the hub's cache, shared with other programs.
+    pub root: Option<PathBuf>,
+    /// Files of the weights, relative to the folder.
+    pub weights: Vec<String>,
+    /// Digest of the weights: of the one file, or of all together.
+    pub weights_digest: String,
+    /// Every file of the model.
+    pub files: Vec<FileNote>,
+}
+
+/// One file of a cached model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileNote {
+    /// Relative to the folder, with `/`.
+    pub path: String,
+    /// Size and time of change when it was put there.
+    #[serde(flatten)]
+    pub stamp: Stamp,
+    /// sha256, hex.
+    pub sha256: String,
+}
+
+/// How a cached model was found.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// No folder.
+    Absent,
+    /// Sound, as far as it was looked at.
+    Present(Manifest),
+    /// Something is wrong; one line each.
+    Damaged(Vec<String>),
+}
+
+impl Manifest {
+    /// Digests the files `paths` under `root` and notes them; `external` when `root` is not the manifest's own folder.
+    pub(crate) fn take(
+        (id, kind): (&str, ModelKind),
+        (source, revision): (String, String),
+        (root, external): (&Path, bool),
+        (paths, weights): (Vec<String>, Vec<String>),
+        reporter: Option<&Reporter>,
+    ) -> Result<Self, ModelError> {
+        let mut files = Vec::new();
+        for path in paths {
+            let full = root.join(&path);
+            files.push(FileNote { stamp: Stamp::of(&full)?, sha256: digest::file_reporting(&full, reporter)?, path });
+        }
+        let of_weights = weights
+            .iter()
+            .map(|name| {
+                let note = files.iter().find(|note| note.path == *name);
+                let note = note.ok_or_else(|| ModelError::PathMissing { path: root.join(name) })?;
+                Ok((name.clone(), note.sha256.clone()))
+            })
+            .collect::<Result<Vec<_>, ModelError>>()?;
+        Ok(Self {
+            format: FORMAT,
+            id: id.to_owned(),
+            kind,
+            source,
+            revision,
+            root: external.then(|| root.to_path_buf()),
+            weights,
+            weights_digest: digest::together(of_weights),
+            files,
+        })
+    }
+
+    /// Where the files are, for a manifest in `folder`.
+    pub fn root<'a>(&'a self, folder: &'a Path) -> &'a Path {
+        self.root.as_deref().unwrap_or(folder)
+    }
+
+    /// Where the model is: the folder of an encoder, the file of a generator.
+    pub fn model_path(&self, folder: &Path) -> PathBuf {
+        let root = self.root(folder);
+        match (self.kind, self.weights.first()) {
+            (ModelKind::Generator, Some(file)) => root.join(file),
+            _ => root.to_path_buf(),
+        }
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), ModelError> {
+        digest::write_json(&folder.join(FILE), self)
+    }
+
+    fn read(folder: &Path) -> Result<Self, String> {
+        let data = std::fs::read(folder.join(FILE))
+            .map_err(|_| format!("{FILE} is missing: the fetch was interrupted"))?;
+        let manifest: Self =
+            serde_json::from_slice(&data).map_err(|error| format!("{FILE} cannot be read: {error}"))?;
+        if manifest.format != FORMAT {
+            return Err(format!("{FILE} is of form {}, this program reads form {FORMAT}", manifest.format));
+        }
+        Ok(manifest)
+    }
+
+    /// The manifest of a folder, unexamined.
+    pub(crate) fn peek(folder: &Path) -> Option<Self> {
+        Self::read(folder).ok()
+    }
+
+    /// The cheap look: sizes and times. Where only a time differs, that file is digested, and if it is sound the manifest
+    /// is brought up to date (a copied or restored cache keeps contents, not times).
+    pub(crate) fn look(folder: &Path) -> Found {
+        Self::examine(folder, false, None)
+    }
+
+    /// The full look: every digest.
+    pub(crate) fn verify(folder: &Path, reporter: Option<&Reporter>) -> Found {
+        Self::examine(folder, true, reporter)
+    }
+
+    fn examine(folder: &Path, every_digest: bool, reporter: Option<&Reporter>) -> Found {
+        if !folder.exists() {
+            return Found::Absent;
+        }
+        let mut manifest = match Self::read(folder) {
+            Ok(manifest) => manifest,
+            Err(problem) => return Found::Damaged(vec![problem]),
+        };
+        let root = manifest.root(folder).to_path_buf();
+        let (mut problems, mut moved) = (Vec::new(), false);
+        for note in &mut manifest.files {
+            let path = root.join(&note.path);
+            let Ok(stamp) = Stamp::of(&path) else {
+                problems.push(format!("{} is missing", note.path));
+                continue;
+            };
+            if stamp.size != note.stamp.size {
+                problems.push(format!("{} has {} bytes, expected {}", note.path, stamp.size, note.stamp.size));
+                continue;
+            }
+            if !every_digest && stamp == note.stamp {
+                continue;
+            }
+            match digest::file_reporting(&path, reporter) {
+                Ok(found) if found == note.sha256 => {
+                    moved |= stamp != note.stamp;
+                    note.stamp = stamp;
+                }
+                Ok(found) => {
+                    problems.push(format!("{} has sha256 {found}, expected {}", note.path, note.sha256));
+                }
+                Err(error) => problems.push(error.to_string()),
+            }
+        }
+        if !problems.is_empty() {
+            return Found::Damaged(problems);
+        }
+        if moved && let Err(error) = manifest.write(folder) {
+            tracing::debug!(%error, "the manifest's times could not be brought up to date");
+        }
+        Found::Present(manifest)
+    }
+}
+
+/// Relative paths (with `/`) of the files under a folder, in order, links followed, hidden files and the manifest left out.
+pub(crate) fn files_under(root: &Path) -> Result<Vec<String>, ModelError> {
+    let mut found = Vec::new();
+    let mut folders = vec![String::new()];
+    while let Some(folder) = folders.pop() {
+        let path = root.join(&folder);
+        for entry in std::fs::read_dir(&path).map_err(ModelError::io("reading", &path))? {
+            let entry = entry.map_err(ModelError::io("reading", &path))?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if name.starts_with('.') || name == FILE {
+                continue;
+            }
+            let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            if entry.path().is_dir() {
+                folders.push(relative);
+            } else {
+                found.push(relative);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

