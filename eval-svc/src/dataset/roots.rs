@@ -1,6 +1,6 @@
 //! Keeps a request's path below the folders an operator opened.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::DatasetError;
 
@@ -8,16 +8,24 @@ use super::DatasetError;
 /// looked for below each root in turn.
 ///
 /// # Errors
-/// A path that is not there or lies outside every root. Both are said in the same words as far as a path outside goes,
-/// so that a client cannot probe the file system.
+/// A path outside every root, whether it is there or not, so that a client cannot probe the file system; a path below a
+/// root that is not there.
 pub fn below_roots(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, DatasetError> {
+    let mut missing_below_a_root = false;
     for root in roots {
         let Ok(root) = root.canonicalize() else { continue };
-        if let Ok(found) = root.join(path).canonicalize()
-            && found.starts_with(&root)
-        {
-            return Ok(found);
+        let wanted = root.join(path);
+        match wanted.canonicalize() {
+            Ok(found) if found.starts_with(&root) => return Ok(found),
+            Ok(_) => {}
+            Err(_) => {
+                let climbs = path.components().any(|part| part == Component::ParentDir);
+                missing_below_a_root |= wanted.starts_with(&root) && !climbs;
+            }
         }
+    }
+    if missing_below_a_root {
+        return Err(DatasetError::NotFound { path: path.display().to_string() });
     }
     Err(DatasetError::OutsideRoots {
         path: path.display().to_string(),
@@ -43,5 +51,9 @@ mod tests {
         assert!(below_roots(Path::new("../secret"), &roots).is_err());
         assert!(below_roots(&folder.path().join("secret"), &roots).is_err());
         assert!(below_roots(Path::new("a.jsonl"), &[]).is_err());
+        let kind = |path: &str| below_roots(Path::new(path), &roots).unwrap_err();
+        assert!(matches!(kind("none.jsonl"), DatasetError::NotFound { .. }));
+        assert!(matches!(kind("../none"), DatasetError::OutsideRoots { .. }));
+        assert!(matches!(kind("/none"), DatasetError::OutsideRoots { .. }));
     }
 }

@@ -217,7 +217,7 @@ mod tests {
                 let found = top_k(queries.view(), documents.view(), &order, similarity, k, Ties::IdDescending);
                 for (q, hits) in found.iter().enumerate() {
                     let mut all: Vec<(f32, &String, usize)> =
-                        (0..60).map(|d| (similarity.of(queries.row(q), documents.row(d)), &ids[d], d)).collect();
+                        (0..60).map(|d| (similarity.of(queries.row(q), documents.row(d)) + 0.0, &ids[d], d)).collect();
                     all.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.cmp(a.1)));
                     for (hit, expected) in hits.iter().zip(&all) {
                         prop_assert!((hit.score - expected.0).abs() < 1e-5);

@@ -1,0 +1,127 @@
+//! mteb's task-result document: the JSON that `mteb.results.TaskResult.from_disk` and `from_dict` read.
+//!
+//! Layout of mteb 2.20.0 `results/task_result.py`: scores by split, one entry a language subset, each with `main_score`,
+//! `hf_subset` and `languages`; floats rounded to 6 decimals as `to_disk` does.
+
+use std::time::Duration;
+
+use prost_types::{ListValue, Struct, Value as ProtoValue, value::Kind};
+use serde_json::{Map, Value, json};
+
+use crate::{dataset::Dataset, metric::rounding::round_decimals, task::Scores};
+
+/// Version whose layout and definitions the document follows. mteb reads documents below 1.11 in another way.
+const MTEB_VERSION: &str = "2.20.0";
+
+/// The document of one dataset scored with one encoder. `dataset_revision` is the digest of the dataset's content, for
+/// there may be no hub behind it; `evaluation_time` is in seconds.
+pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
+    let mut entry = Map::new();
+    entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));
+    entry.insert("hf_subset".to_owned(), json!(dataset.language().unwrap_or("default")));
+    entry.insert("languages".to_owned(), json!(dataset.language().map(languages).unwrap_or_default()));
+    for (key, value) in &scores.all {
+        entry.insert(key.clone(), json!(round_decimals(*value, 6)));
+    }
+    json!({
+        "dataset_revision": format!("blake3:{}", dataset.digest()),
+        "task_name": dataset.name(),
+        "mteb_version": MTEB_VERSION,
+        "scores": { dataset.split(): [entry] },
+        "evaluation_time": round_decimals(took.as_secs_f64(), 6),
+        "kg_co2_emissions": null,
+    })
+}
+
+/// mteb's language codes (ISO 639-3 and script) of a subset's name: `de` gives `deu-Latn`, `en-ar` both. A part that is
+/// no language we know is kept as it is; a region or variant after a known language (`en-ext`) is dropped.
+fn languages(subset: &str) -> Vec<String> {
+    let mut codes: Vec<String> = Vec::new();
+    for (i, part) in subset.split('-').enumerate() {
+        let code = match LANGUAGES.iter().find(|(short, long)| *short == part || long.split('-').next() == Some(part)) {
+            Some((_, long)) => (*long).to_owned(),
+            None if i == 0 => part.to_owned(),
+            None => continue,
+        };
+        if !codes.contains(&code) {
+            codes.push(code);
+        }
+    }
+    codes
+}
+
+const LANGUAGES: &[(&str, &str)] = &[
+    ("af", "afr-Latn"), ("am", "amh-Ethi"), ("ar", "ara-Arab"), ("az", "aze-Latn"), ("bg", "bul-Cyrl"),
+    ("bn", "ben-Beng"), ("ca", "cat-Latn"), ("cs", "ces-Latn"), ("cy", "cym-Latn"), ("da", "dan-Latn"),
+    ("de", "deu-Latn"), ("el", "ell-Grek"), ("en", "eng-Latn"), ("es", "spa-Latn"), ("et", "est-Latn"),
+    ("eu", "eus-Latn"), ("fa", "fas-Arab"), ("fi", "fin-Latn"), ("fr", "fra-Latn"), ("gu", "guj-Gujr"),
+    ("ha", "hau-Latn"), ("he", "heb-Hebr"), ("hi", "hin-Deva"), ("hr", "hrv-Latn"), ("hu", "hun-Latn"),
+    ("hy", "hye-Armn"), ("id", "ind-Latn"), ("ig", "ibo-Latn"), ("is", "isl-Latn"), ("it", "ita-Latn"),
+    ("ja", "jpn-Jpan"), ("ka", "kat-Geor"), ("kk", "kaz-Cyrl"), ("km", "khm-Khmr"), ("kn", "kan-Knda"),
+    ("ko", "kor-Hang"), ("lt", "lit-Latn"), ("lv", "lav-Latn"), ("ml", "mal-Mlym"), ("mr", "mar-Deva"),
+    ("ms", "msa-Latn"), ("my", "mya-Mymr"), ("nb", "nob-Latn"), ("ne", "nep-Deva"), ("nl", "nld-Latn"),
+    ("pa", "pan-Guru"), ("pl", "pol-Latn"), ("pt", "por-Latn"), ("ro", "ron-Latn"), ("ru", "rus-Cyrl"),
+    ("rw", "kin-Latn"), ("sk", "slk-Latn"), ("sl", "slv-Latn"), ("so", "som-Latn"), ("sq", "sqi-Latn"),
+    ("sr", "srp-Cyrl"), ("sv", "swe-Latn"), ("sw", "swa-Latn"), ("ta", "tam-Taml"), ("te", "tel-Telu"),
+    ("th", "tha-Thai"), ("tl", "tgl-Latn"), ("tr", "tur-Latn"), ("uk", "ukr-Cyrl"), ("ur", "urd-Arab"),
+    ("vi", "vie-Latn"), ("xh", "xho-Latn"), ("yo", "yor-Latn"), ("zh", "zho-Hans"), ("zu", "zul-Latn"),
+    ("", "arb-Arab"),
+];
+
+/// A JSON object as a protobuf `Struct`; anything else gives an empty one.
+pub fn to_struct(value: &Value) -> Struct {
+    match value {
+        Value::Object(map) => Struct { fields: map.iter().map(|(k, v)| (k.clone(), to_proto(v))).collect() },
+        _ => Struct::default(),
+    }
+}
+
+fn to_proto(value: &Value) -> ProtoValue {
+    let kind = match value {
+        Value::Null => Kind::NullValue(0),
+        Value::Bool(b) => Kind::BoolValue(*b),
+        // Our documents hold doubles only, so nothing is lost.
+        Value::Number(n) => Kind::NumberValue(n.as_f64().unwrap_or(f64::NAN)),
+        Value::String(s) => Kind::StringValue(s.clone()),
+        Value::Array(items) => Kind::ListValue(ListValue { values: items.iter().map(to_proto).collect() }),
+        Value::Object(_) => Kind::StructValue(to_struct(value)),
+    };
+    ProtoValue { kind: Some(kind) }
+}
+
+/// A protobuf `Struct` as JSON, keys sorted.
+pub fn to_json(document: &Struct) -> Value {
+    Value::Object(document.fields.iter().map(|(k, v)| (k.clone(), from_proto(v))).collect())
+}
+
+fn from_proto(value: &ProtoValue) -> Value {
+    match &value.kind {
+        None | Some(Kind::NullValue(_)) => Value::Null,
+        Some(Kind::BoolValue(b)) => json!(b),
+        Some(Kind::NumberValue(n)) => json!(n),
+        Some(Kind::StringValue(s)) => json!(s),
+        Some(Kind::ListValue(list)) => Value::Array(list.values.iter().map(from_proto).collect()),
+        Some(Kind::StructValue(inner)) => to_json(inner),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subsets_name_their_languages_as_mteb_does() {
+        assert_eq!(languages("de"), ["deu-Latn"]);
+        assert_eq!(languages("en-ar"), ["eng-Latn", "ara-Arab"]);
+        assert_eq!(languages("en-en"), ["eng-Latn"]);
+        assert_eq!(languages("en-ext"), ["eng-Latn"]);
+        assert_eq!(languages("hau"), ["hau-Latn"]);
+        assert_eq!(languages("qqq"), ["qqq"]);
+    }
+
+    #[test]
+    fn a_document_survives_the_wire() {
+        let value = json!({"a": [1.5, null, true], "b": {"c": "text"}});
+        assert_eq!(to_json(&to_struct(&value)), value);
+    }
+}

@@ -1,0 +1,187 @@
+//! The gRPC face of tasks: protos in, scores out. The maths is in [`crate::task`].
+
+mod encode;
+mod request;
+mod vectors;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use isomer_proto::eval::v1::{
+    DatasetInput, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo, score_request::Input,
+    task_service_server::TaskService,
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use tonic::{Request, Response, Status};
+
+use crate::{
+    config::EvalConfig,
+    dataset::{self, Dataset},
+    error::EvalError,
+    mteb_result,
+    task::{Profile, Scores, TaskType},
+};
+
+/// Most entries of a page.
+const MOST_PER_PAGE: u32 = 1000;
+
+/// Serves `isomer.eval.v1.TaskService`.
+#[derive(Debug, Clone)]
+pub struct TaskFace {
+    config: Arc<EvalConfig>,
+    encoder: GrpcChannel,
+}
+
+impl TaskFace {
+    /// A face that reads datasets as the configuration permits and encodes over the channel.
+    pub fn new(config: Arc<EvalConfig>, encoder: GrpcChannel) -> Self {
+        Self { config, encoder }
+    }
+
+    async fn score_dataset(
+        &self,
+        task: TaskType,
+        profile: Profile,
+        input: DatasetInput,
+    ) -> Result<ScoreResponse, Fault> {
+        let started = Instant::now();
+        if input.encoder_id.is_empty() {
+            return Err(Fault::invalid("dataset.encoder_id", "no encoder is named")
+                .mend("give the id of one, e.g. all-MiniLM-L6-v2"));
+        }
+        let (source, options) = request::dataset(&self.config, input.dataset, input.limit)?;
+        let dataset = blocking(move || dataset::load(task, &source, &options)).await?;
+        for note in dataset.notes() {
+            tracing::info!(dataset = dataset.name(), "{note}");
+        }
+        let dataset = Arc::new(dataset);
+        let encoded = encode::texts(&self.config, &self.encoder, &input.encoder_id, &dataset).await?;
+        let encode::Encoded { vectors, similarity, vector_space, usage } = encoded;
+        let scored = Arc::clone(&dataset);
+        let scores = blocking(move || scored.score_with(&vectors, profile, similarity)).await?;
+        tracing::info!(
+            dataset = dataset.name(),
+            encoder = input.encoder_id,
+            key = scores.main_key,
+            score = scores.main,
+            seconds = started.elapsed().as_secs_f64(),
+            "scored"
+        );
+        let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
+        let response = response(scores, profile);
+        Ok(ScoreResponse { mteb_result: Some(mteb_result), vector_space, usage: Some(usage), ..response })
+    }
+}
+
+/// Runs heavy work away from the threads that serve requests.
+async fn blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, Fault>
+where
+    T: Send + 'static,
+    E: Send + 'static,
+    EvalError: From<E>,
+{
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result.map_err(|error| EvalError::from(error).into()),
+        Err(error) => Err(Fault::internal(format!("scoring stopped: {error}"))),
+    }
+}
+
+fn response(scores: Scores, profile: Profile) -> ScoreResponse {
+    ScoreResponse {
+        main_score_key: scores.main_key.to_owned(),
+        main_score: scores.main,
+        scores: scores.all.into_iter().collect(),
+        profile_stamp: profile.stamp().to_owned(),
+        items: scores.items,
+        ..ScoreResponse::default()
+    }
+}
+
+#[tonic::async_trait]
+impl TaskService for TaskFace {
+    async fn list_tasks(&self, request: Request<ListTasksRequest>) -> Result<Response<ListTasksResponse>, Status> {
+        let request = request.into_inner();
+        let size = match request.page_size {
+            0 => 100,
+            size => size.min(MOST_PER_PAGE),
+        } as usize;
+        let first: usize = match request.page_token.as_str() {
+            "" => 0,
+            token => token.parse().ok().filter(|first| *first < TaskType::ALL.len()).ok_or_else(|| {
+                Fault::invalid("page_token", "not a token of ours").mend("use next_page_token of the page before")
+            })?,
+        };
+        let rest = &TaskType::ALL[first..];
+        let tasks = rest.iter().take(size).map(|task| task_info(*task)).collect();
+        let next_page_token = if rest.len() > size { (first + size).to_string() } else { String::new() };
+        Ok(Response::new(ListTasksResponse { tasks, next_page_token }))
+    }
+
+    async fn score(&self, request: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
+        let request = request.into_inner();
+        let started = Instant::now();
+        let (task, profile) = request::task_and_profile(&request)?;
+        let response = match request.input {
+            Some(Input::Dataset(input)) => self.score_dataset(task, profile, input).await?,
+            Some(Input::Pairs(pairs)) => {
+                let input = vectors::pairs(task, pairs)?;
+                response(blocking(move || input.score(profile)).await?, profile)
+            }
+            Some(Input::Retrieval(retrieval)) => {
+                let input = vectors::retrieval(task, retrieval)?;
+                response(blocking(move || input.score(profile)).await?, profile)
+            }
+            None => {
+                return Err(Fault::invalid("input", "nothing to score")
+                    .mend("give vectors (pairs, retrieval) or a dataset and an encoder")
+                    .into());
+            }
+        };
+        record(task, started.elapsed());
+        Ok(Response::new(response))
+    }
+}
+
+fn record(task: TaskType, took: Duration) {
+    metrics::counter!("isomer_eval_scores_total", "task" => task.name()).increment(1);
+    metrics::histogram!("isomer_eval_score_seconds", "task" => task.name()).record(took.as_secs_f64());
+}
+
+fn task_info(task: TaskType) -> TaskInfo {
+    let main_scores = Profile::ALL
+        .into_iter()
+        .filter_map(|profile| Some((profile.name().to_owned(), task.main_score(profile)?.to_owned())))
+        .collect();
+    TaskInfo {
+        r#type: request::task_to_proto(task).into(),
+        name: task.name().to_owned(),
+        main_scores,
+        fields: task.fields().iter().map(|field| (*field).to_owned()).collect(),
+        served: task.served(),
+    }
+}
+
+/// What the vectors of a request are scored as.
+#[derive(Debug)]
+enum VectorInput {
+    Sts(vectors::Pairs<f64>),
+    PairClassification(vectors::Pairs<bool>),
+    Retrieval(vectors::Retrieval),
+}
+
+impl VectorInput {
+    fn score(&self, profile: Profile) -> Result<Scores, crate::task::ScoreError> {
+        match self {
+            Self::Sts(pairs) => pairs.score_sts(profile),
+            Self::PairClassification(pairs) => pairs.score_labels(profile),
+            Self::Retrieval(retrieval) => retrieval.score(profile),
+        }
+    }
+}
+
+/// Name of a text for messages about it.
+fn text_of(dataset: &Dataset, index: usize) -> String {
+    dataset.texts().get(index).map_or_else(|| format!("text {index}"), |text| format!("text `{}`", text.id))
+}

@@ -1,0 +1,173 @@
+//! Vectors and labels as a request carries them.
+
+use std::collections::{BTreeMap, HashMap};
+
+use half::f16;
+use isomer_proto::{
+    common::v1::{Dtype, Matrix},
+    eval::v1::{PairVectors, RetrievalVectors},
+};
+use isomer_service_kit::Fault;
+
+use super::VectorInput;
+use crate::{
+    metric::{Similarity, VectorMatrix},
+    task::{
+        Profile, RetrievalInput, ScoreError, Scores, TaskType, score_pair_classification, score_retrieval, score_sts,
+    },
+};
+
+/// A packed matrix, unpacked. f16 widens to f32 without loss.
+pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix, Fault> {
+    let matrix = matrix.ok_or_else(|| Fault::invalid(field, "no vectors are given"))?;
+    let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
+    let data: Vec<f32> = match matrix.dtype() {
+        Dtype::F32 => values(field, &matrix.data, f32::from_le_bytes)?,
+        Dtype::F16 => values(field, &matrix.data, |bytes| f16::from_le_bytes(bytes).to_f32())?,
+        other => {
+            return Err(Fault::invalid(format!("{field}.dtype"), format!("{} cannot be scored", other.as_str_name()))
+                .mend("send DTYPE_F32 or DTYPE_F16"));
+        }
+    };
+    VectorMatrix::new(rows, cols, data).map_err(|error| Fault::invalid(field, error.to_string()))
+}
+
+fn values<const N: usize>(field: &str, data: &[u8], read: fn([u8; N]) -> f32) -> Result<Vec<f32>, Fault> {
+    let (values, rest) = data.as_chunks::<N>();
+    if !rest.is_empty() {
+        let message = format!("{} bytes are no whole number of {N}-byte values", data.len());
+        return Err(Fault::invalid(format!("{field}.data"), message));
+    }
+    Ok(values.iter().map(|bytes| read(*bytes)).collect())
+}
+
+/// Vectors of pairs with a label each.
+#[derive(Debug)]
+pub(super) struct Pairs<L> {
+    first: VectorMatrix,
+    second: VectorMatrix,
+    labels: Vec<L>,
+}
+
+impl Pairs<f64> {
+    pub(super) fn score_sts(&self, profile: Profile) -> Result<Scores, ScoreError> {
+        score_sts(self.first.view(), self.second.view(), &self.labels, Similarity::Cosine, profile)
+    }
+}
+
+impl Pairs<bool> {
+    pub(super) fn score_labels(&self, profile: Profile) -> Result<Scores, ScoreError> {
+        score_pair_classification(self.first.view(), self.second.view(), &self.labels, Similarity::Cosine, profile)
+    }
+}
+
+/// Reads the vectors of a pair task.
+pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, Fault> {
+    let first = matrix("pairs.first", pairs.first)?;
+    let second = matrix("pairs.second", pairs.second)?;
+    let labels = pairs.labels;
+    if labels.is_empty() {
+        return Err(Fault::invalid("pairs.labels", "there are no pairs"));
+    }
+    for (field, rows) in [("pairs.first", first.rows()), ("pairs.second", second.rows())] {
+        if rows != labels.len() {
+            return Err(Fault::invalid(field, format!("{rows} vectors for {} labels", labels.len())));
+        }
+    }
+    let bad_label = |index: usize, expected: &str| {
+        Err(Fault::invalid(format!("pairs.labels[{index}]"), format!("{} where {expected} is expected", labels[index])))
+    };
+    match task {
+        TaskType::Sts => match labels.iter().position(|label| !label.is_finite()) {
+            Some(index) => bad_label(index, "a finite number"),
+            None => Ok(VectorInput::Sts(Pairs { first, second, labels })),
+        },
+        TaskType::PairClassification => match labels.iter().position(|label| *label != 0.0 && *label != 1.0) {
+            Some(index) => bad_label(index, "0 or 1"),
+            None => {
+                let labels = labels.iter().map(|label| *label == 1.0).collect();
+                Ok(VectorInput::PairClassification(Pairs { first, second, labels }))
+            }
+        },
+        _ => Err(Fault::invalid("input.pairs", format!("{task} is not a task of pairs"))),
+    }
+}
+
+/// Vectors of a retrieval task.
+#[derive(Debug)]
+pub(super) struct Retrieval {
+    queries: VectorMatrix,
+    query_ids: Vec<String>,
+    documents: VectorMatrix,
+    document_ids: Vec<String>,
+    judgements: Vec<Vec<(usize, i32)>>,
+}
+
+impl Retrieval {
+    pub(super) fn score(&self, profile: Profile) -> Result<Scores, ScoreError> {
+        let input = RetrievalInput {
+            queries: self.queries.view(),
+            query_ids: &self.query_ids,
+            documents: self.documents.view(),
+            document_ids: &self.document_ids,
+            judgements: &self.judgements,
+            ignore_identical_ids: false,
+        };
+        score_retrieval(&input, Similarity::Cosine, profile)
+    }
+}
+
+/// Reads the vectors of a retrieval task. Queries without a judgement are left out, as mteb does.
+pub(super) fn retrieval(task: TaskType, input: RetrievalVectors) -> Result<VectorInput, Fault> {
+    if task != TaskType::Retrieval {
+        return Err(Fault::invalid("input.retrieval", format!("{task} is not scored from retrieval vectors")));
+    }
+    let queries = matrix("retrieval.queries", input.queries)?;
+    let documents = matrix("retrieval.documents", input.documents)?;
+    let query_rows = rows_by_id("retrieval.query_ids", &input.query_ids, queries.rows())?;
+    let document_rows = rows_by_id("retrieval.document_ids", &input.document_ids, documents.rows())?;
+    let mut judged: BTreeMap<usize, Vec<(usize, i32)>> = BTreeMap::new();
+    for (index, judgement) in input.judgements.iter().enumerate() {
+        let find = |rows: &HashMap<&str, usize>, id: &str, field: &str| {
+            let unknown = || {
+                let message = format!("`{id}` is not among the ids given");
+                Fault::invalid(format!("retrieval.judgements[{index}].{field}"), message)
+            };
+            rows.get(id).copied().ok_or_else(unknown)
+        };
+        let query = find(&query_rows, &judgement.query_id, "query_id")?;
+        let document = find(&document_rows, &judgement.document_id, "document_id")?;
+        let of_query = judged.entry(query).or_default();
+        if of_query.iter().any(|(row, _)| *row == document) {
+            let message = format!("`{}` and `{}` are judged twice", judgement.query_id, judgement.document_id);
+            return Err(Fault::invalid(format!("retrieval.judgements[{index}]"), message));
+        }
+        of_query.push((document, judgement.relevance));
+    }
+    if judged.is_empty() {
+        return Err(Fault::invalid("retrieval.judgements", "there are no judgements"));
+    }
+    let mut kept = Vec::with_capacity(judged.len() * queries.cols());
+    for row in judged.keys() {
+        kept.extend_from_slice(queries.row(*row));
+    }
+    let kept = VectorMatrix::new(judged.len(), queries.cols(), kept)
+        .map_err(|error| Fault::invalid("retrieval.queries", error.to_string()))?;
+    let query_ids = judged.keys().map(|row| input.query_ids[*row].clone()).collect();
+    let judgements = judged.into_values().collect();
+    let document_ids = input.document_ids;
+    Ok(VectorInput::Retrieval(Retrieval { queries: kept, query_ids, documents, document_ids, judgements }))
+}
+
+fn rows_by_id<'a>(field: &str, ids: &'a [String], rows: usize) -> Result<HashMap<&'a str, usize>, Fault> {
+    if ids.len() != rows {
+        return Err(Fault::invalid(field, format!("{} ids for {rows} vectors", ids.len())));
+    }
+    let mut by_id = HashMap::with_capacity(rows);
+    for (row, id) in ids.iter().enumerate() {
+        if by_id.insert(id.as_str(), row).is_some() {
+            return Err(Fault::invalid(format!("{field}[{row}]"), format!("`{id}` occurs twice")));
+        }
+    }
+    Ok(by_id)
+}

@@ -1,0 +1,124 @@
+//! The reference numbers of the shared folder, where it is there.
+
+use std::collections::BTreeMap;
+
+use isomer_eval::{
+    metric::{
+        Similarity,
+        pair_classification::average_precision,
+        ranking::{Judgements, Retrieved, query_metrics, series},
+        rounding::round_decimals,
+    },
+    stats::{
+        Alternative, Method, hodges_lehmann, holm, kendall_tau_b, wilcoxon_signed_rank, wilcoxon_signed_rank_with,
+    },
+    task::{Profile, score_pair_classification, score_sts},
+};
+use serde_json::Value;
+
+use crate::support::{close, floats, matrix, shared};
+
+const TOLERANCE: f64 = 1e-6;
+
+fn golden() -> Option<Value> {
+    let path = shared("goldens/golden-sklearn1.8.0.json")?;
+    Some(serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+}
+
+#[test]
+fn golden_sts_and_pair_classification() {
+    let Some(golden) = golden() else { return };
+    let (a, b) = (matrix(&golden["sts"]["a"]), matrix(&golden["sts"]["b"]));
+    let gold = floats(&golden["sts"]["gold"]);
+    let found = score_sts(a.view(), b.view(), &gold, Similarity::Cosine, Profile::MtebV2).unwrap();
+    let expected: BTreeMap<String, f64> = serde_json::from_value(golden["sts"]["expected"].clone()).unwrap();
+    for (key, value) in &expected {
+        close(found.all[key], *value, TOLERANCE, key);
+    }
+    let cosines: Vec<f64> =
+        a.iter().zip(b.iter()).map(|(x, y)| f64::from(isomer_eval::metric::similarity::cosine(x, y))).collect();
+    let tau = kendall_tau_b(&gold, &cosines).unwrap();
+    close(tau, golden["sts"]["kendall_tau_b"].as_f64().unwrap(), TOLERANCE, "kendall_tau_b");
+
+    let pairs = &golden["pair_classification"];
+    let labels: Vec<bool> = floats(&pairs["labels"]).iter().map(|l| *l == 1.0).collect();
+    let expected: BTreeMap<String, f64> = serde_json::from_value(pairs["expected"].clone()).unwrap();
+    for profile in Profile::ALL {
+        let found = score_pair_classification(a.view(), b.view(), &labels, Similarity::Cosine, profile).unwrap();
+        for (key, value) in &expected {
+            close(found.all[key], *value, TOLERANCE, key);
+        }
+        if profile == Profile::Hteb {
+            close(found.main, pairs["hteb_avg_precision"].as_f64().unwrap(), TOLERANCE, "hteb_avg_precision");
+        }
+    }
+    let ties = &golden["average_precision_ties"];
+    let labels: Vec<bool> = floats(&ties["labels"]).iter().map(|l| *l == 1.0).collect();
+    let ap = average_precision(&floats(&ties["scores"]), &labels);
+    close(ap, ties["sklearn_ap"].as_f64().unwrap(), TOLERANCE, "average precision with ties");
+}
+
+#[test]
+fn golden_retrieval_metrics() {
+    let Some(golden) = golden() else { return };
+    let golden = &golden["retrieval"];
+    let cutoffs = [1, 3, 5, 10, 20, 100, 1000];
+    let mut metrics = Vec::new();
+    let run: BTreeMap<String, BTreeMap<String, f64>> = serde_json::from_value(golden["run"].clone()).unwrap();
+    for (query, documents) in &run {
+        let qrels: BTreeMap<String, i32> = serde_json::from_value(golden["qrels"][query].clone()).unwrap();
+        let judgements: Judgements<'_> = qrels.iter().map(|(d, g)| (d.as_str(), *g)).collect();
+        let retrieved: Vec<Retrieved<'_>> = documents.iter().map(|(id, s)| Retrieved { id, score: *s }).collect();
+        let found = query_metrics(&judgements, &retrieved, &cutoffs);
+        let columns =
+            [("ndcg_cut", &found.ndcg), ("map_cut", &found.map), ("recall", &found.recall), ("P", &found.precision), ("success", &found.hit)];
+        for (name, values) in columns {
+            for (k, value) in cutoffs.iter().zip(values) {
+                let key = format!("{name}_{k}");
+                let expected = golden["per_query"][query][&key].as_f64().unwrap();
+                close(*value, expected, TOLERANCE, &format!("{query} {key}"));
+            }
+        }
+        metrics.push(found);
+    }
+    let series = series(&metrics, &cutoffs);
+    let mean = |key: &str| series[key].iter().sum::<f64>() / metrics.len() as f64;
+    let renamed = [
+        ("ndcg_cut_10", "ndcg_at_10"),
+        ("map_cut_1000", "map_at_1000"),
+        ("recall_10", "recall_at_10"),
+        ("P_10", "precision_at_10"),
+        ("success_10", "hit_rate_at_10"),
+    ];
+    for (theirs, ours) in renamed {
+        let expected = golden["mean_rounded_5dp"][theirs].as_f64().unwrap();
+        assert_eq!(round_decimals(mean(ours), 5), expected, "{theirs}");
+    }
+    for (key, value) in golden["mrr"].as_object().unwrap() {
+        close(mean(key), value.as_f64().unwrap(), TOLERANCE, key);
+    }
+}
+
+#[test]
+fn golden_paired_statistics() {
+    let Some(golden) = golden() else { return };
+    let paired = &golden["paired_stats"];
+    let d: Vec<f64> = floats(&paired["x"]).iter().zip(floats(&paired["y"])).map(|(x, y)| x - y).collect();
+    let methods = [("wilcoxon_exact", Method::Exact), ("wilcoxon_approx", Method::Normal), ("wilcoxon_auto", Method::Auto)];
+    for (key, method) in methods {
+        let expected = floats(&paired[key]);
+        let found = wilcoxon_signed_rank_with(&d, Alternative::TwoSided, method).unwrap();
+        close(found.statistic, expected[0], TOLERANCE, key);
+        close(found.p_value, expected[1], TOLERANCE, key);
+    }
+    assert_eq!(
+        wilcoxon_signed_rank(&d, Alternative::TwoSided),
+        wilcoxon_signed_rank_with(&d, Alternative::TwoSided, Method::Auto)
+    );
+    let shift = paired["hodges_lehmann_walsh_median"].as_f64().unwrap();
+    close(hodges_lehmann(&d).unwrap(), shift, TOLERANCE, "Hodges-Lehmann");
+    let adjusted = floats(&golden["holm"]["adjusted"]);
+    for (found, expected) in holm(&floats(&golden["holm"]["p"])).iter().zip(adjusted) {
+        close(*found, expected, TOLERANCE, "holm");
+    }
+}

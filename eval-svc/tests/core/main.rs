@@ -1,0 +1,8 @@
+//! Datasets, metrics and statistics against reference numbers, and the gRPC faces over them.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+
+mod datasets;
+mod golden;
+mod statistics;
+mod support;
+mod tasks;

@@ -1,0 +1,142 @@
+//! Task metrics against mteb itself (`fixtures/tasks.json`).
+
+use std::collections::BTreeMap;
+
+use isomer_eval::{
+    metric::Similarity,
+    task::{Profile, RetrievalInput, ScoreError, Scores, score_pair_classification, score_retrieval, score_sts},
+};
+use serde_json::Value;
+
+use crate::support::{close, fixture, floats, matrix, strings};
+
+fn similarity(case: &Value) -> Similarity {
+    match case["similarity"].as_str().unwrap() {
+        "cosine" => Similarity::Cosine,
+        "dot" => Similarity::Dot,
+        other => panic!("{other}"),
+    }
+}
+
+/// Every score that mteb gives, and no other.
+#[track_caller]
+fn same_scores(found: &Scores, expected: &Value, tolerance: f64) {
+    let expected: BTreeMap<String, Option<f64>> = serde_json::from_value(expected.clone()).unwrap();
+    for (key, value) in &expected {
+        match value {
+            Some(value) => {
+                let found = found.all.get(key).unwrap_or_else(|| panic!("{key} is missing"));
+                close(*found, *value, tolerance, key);
+            }
+            None => assert!(!found.all.contains_key(key), "{key} is undefined"),
+        }
+    }
+    for key in found.all.keys() {
+        assert!(expected.contains_key(key), "{key} is not mteb's");
+    }
+}
+
+pub fn judgements(qrels: &Value, query_ids: &[String], document_ids: &[String]) -> Vec<Vec<(usize, i32)>> {
+    let rows = query_ids.iter().map(|q| {
+        let grades: BTreeMap<String, i32> = serde_json::from_value(qrels[q].clone()).unwrap();
+        let row = |id: &String| document_ids.iter().position(|d| d == id).unwrap();
+        grades.iter().map(|(d, grade)| (row(d), *grade)).collect()
+    });
+    rows.collect()
+}
+
+#[test]
+fn sts_scores_equal_mteb() {
+    for case in fixture("tasks.json")["sts"].as_array().unwrap() {
+        let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
+        for profile in Profile::ALL {
+            let gold = floats(&case["gold"]);
+            let scores = score_sts(first.view(), second.view(), &gold, similarity(case), profile).unwrap();
+            same_scores(&scores, &case["expected"], 1e-6);
+            assert_eq!((scores.main_key, scores.main), ("cosine_spearman", scores.all["cosine_spearman"]));
+        }
+    }
+}
+
+#[test]
+fn pair_classification_scores_equal_mteb_and_the_profile_picks_the_main_one() {
+    for case in fixture("tasks.json")["pair_classification"].as_array().unwrap() {
+        let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
+        let labels: Vec<bool> = floats(&case["labels"]).iter().map(|l| *l == 1.0).collect();
+        for (profile, key) in [(Profile::MtebV2, "max_ap"), (Profile::MtebV1, "cosine_ap"), (Profile::Hteb, "cosine_ap")]
+        {
+            let scores =
+                score_pair_classification(first.view(), second.view(), &labels, similarity(case), profile).unwrap();
+            same_scores(&scores, &case["expected"], 1e-6);
+            assert_eq!((scores.main_key, scores.main), (key, scores.all[key]));
+        }
+    }
+}
+
+#[test]
+fn retrieval_scores_equal_mteb_with_ties_and_abstention() {
+    for case in fixture("tasks.json")["retrieval"].as_array().unwrap() {
+        let (queries, documents) = (matrix(&case["queries"]), matrix(&case["documents"]));
+        let (query_ids, document_ids) = (strings(&case["query_ids"]), strings(&case["document_ids"]));
+        let judgements = judgements(&case["qrels"], &query_ids, &document_ids);
+        let input = RetrievalInput {
+            queries: queries.view(),
+            query_ids: &query_ids,
+            documents: documents.view(),
+            document_ids: &document_ids,
+            judgements: &judgements,
+            ignore_identical_ids: case["ignore_identical_ids"].as_bool().unwrap(),
+        };
+        let scores = score_retrieval(&input, similarity(case), Profile::MtebV2).unwrap();
+        same_scores(&scores, &case["expected"], 1e-6);
+        assert_eq!((scores.main_key, scores.items), ("ndcg_at_10", query_ids.len() as u64));
+    }
+}
+
+#[test]
+fn hteb_counts_the_ten_best_documents_only() {
+    let fixture = fixture("tasks.json");
+    // No ties here (continuous vectors), so both profiles see the same ten documents.
+    let case = &fixture["retrieval"][1];
+    let (queries, documents) = (matrix(&case["queries"]), matrix(&case["documents"]));
+    let (query_ids, document_ids) = (strings(&case["query_ids"]), strings(&case["document_ids"]));
+    let judgements = judgements(&case["qrels"], &query_ids, &document_ids);
+    let input = RetrievalInput {
+        queries: queries.view(),
+        query_ids: &query_ids,
+        documents: documents.view(),
+        document_ids: &document_ids,
+        judgements: &judgements,
+        ignore_identical_ids: false,
+    };
+    let scores = score_retrieval(&input, Similarity::Cosine, Profile::Hteb).unwrap();
+    close(scores.main, case["expected"]["ndcg_at_10"].as_f64().unwrap(), 1e-9, "ndcg_at_10");
+    assert!(!scores.all.contains_key("ndcg_at_20") && !scores.all.keys().any(|k| k.starts_with("nauc")));
+}
+
+#[test]
+fn undefined_metrics_and_wrong_shapes_are_errors() {
+    let fixture = fixture("tasks.json");
+    let case = &fixture["sts"][0];
+    let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
+    let sts = |gold: &[f64]| score_sts(first.view(), second.view(), gold, Similarity::Cosine, Profile::MtebV2);
+    assert!(matches!(sts(&[3.0; 60]), Err(ScoreError::Undefined { metric: "cosine_spearman", .. })));
+    assert!(matches!(sts(&[3.0; 59]), Err(ScoreError::Rows { expected: 59, found: 60, .. })));
+    let pairs = score_pair_classification(first.view(), second.view(), &[true; 60], Similarity::Cosine, Profile::Hteb);
+    assert!(matches!(pairs, Err(ScoreError::Undefined { metric: "cosine_ap", .. })));
+}
+
+#[test]
+fn the_same_pairs_in_another_order_score_the_same() {
+    let fixture = fixture("tasks.json");
+    let case = &fixture["sts"][1];
+    let reversed = |key: &str| {
+        let mut rows = case[key].as_array().unwrap().clone();
+        rows.reverse();
+        Value::Array(rows)
+    };
+    let (first, second) = (matrix(&reversed("first")), matrix(&reversed("second")));
+    let gold = floats(&reversed("gold"));
+    let scores = score_sts(first.view(), second.view(), &gold, similarity(case), Profile::MtebV2).unwrap();
+    same_scores(&scores, &case["expected"], 1e-6);
+}
