@@ -18,7 +18,7 @@ pub enum ModelError {
         nearest: Vec<String>,
     },
     /// An encoder was asked for and the id names a generator, or the other way round.
-    #[error("model `{id}` is {is}, but {wanted} is needed here")]
+    #[error("model `{id}` is {}, but {} is needed here", is.with_article(), wanted.with_article())]
     WrongKind {
         /// The id asked for.
         id: String,
@@ -172,6 +172,14 @@ impl ModelError {
 
     pub(crate) fn archive(archive: &Path, message: impl Into<String>) -> Self {
         Self::Archive { archive: archive.to_path_buf(), message: message.into() }
+    }
+
+    /// The message without its mend, for a line that goes on to say what is done instead.
+    pub(crate) fn brief(&self) -> String {
+        match self {
+            Self::Hub { endpoint, repo, message, .. } => format!("the hub at {endpoint} did not give `{repo}`: {message}"),
+            other => other.to_string(),
+        }
     }
 
     /// Stable UPPER_SNAKE_CASE reason, as sent in `google.rpc.ErrorInfo`.

@@ -321,13 +321,13 @@ impl Hub {
     }
 }
 
+/// The innermost reason: the outer ones only say that a request failed, and repeat its address.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    let (top, deep) = (error.to_string(), cause.to_string());
-    if top.contains(&deep) { top } else { format!("{top}: {deep}") }
+    cause.to_string()
 }
 
 async fn stalled(heartbeat: &AtomicU64) {

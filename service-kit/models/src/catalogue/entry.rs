@@ -24,6 +24,16 @@ impl fmt::Display for ModelKind {
     }
 }
 
+impl ModelKind {
+    /// For a sentence: `an encoder`, `a generator`.
+    pub(crate) fn with_article(self) -> &'static str {
+        match self {
+            Self::Encoder => "an encoder",
+            Self::Generator => "a generator",
+        }
+    }
+}
+
 /// A model that can be fetched by name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

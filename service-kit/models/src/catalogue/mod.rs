@@ -176,7 +176,7 @@ mod tests {
             ("`mine`", "pypi.steps", pypi(&package, "")),
             ("`mine`", "pypi.steps[0].package", pypi(&package, &take.replace("'a'", "'b'"))),
             ("`mine`", "pypi.steps[0].to", pypi(&package, &take.replace("to = ''", "to = '/etc/'"))),
-            ("`mine`", "do", pypi(&package, &take.replace("'take'", "'steal'"))),
+            ("`mine`", "pypi.steps.do", pypi(&package, &take.replace("'take'", "'steal'"))),
         ];
         for (entry, field, text) in cases {
             match Catalogue::parse("my.toml", &text) {
