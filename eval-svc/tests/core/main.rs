@@ -3,6 +3,7 @@
 
 mod datasets;
 mod golden;
+mod services;
 mod statistics;
 mod support;
 mod tasks;

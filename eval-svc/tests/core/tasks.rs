@@ -36,7 +36,7 @@ fn same_scores(found: &Scores, expected: &Value, tolerance: f64) {
     }
 }
 
-pub fn judgements(qrels: &Value, query_ids: &[String], document_ids: &[String]) -> Vec<Vec<(usize, i32)>> {
+pub(crate) fn judgements(qrels: &Value, query_ids: &[String], document_ids: &[String]) -> Vec<Vec<(usize, i32)>> {
     let rows = query_ids.iter().map(|q| {
         let grades: BTreeMap<String, i32> = serde_json::from_value(qrels[q].clone()).unwrap();
         let row = |id: &String| document_ids.iter().position(|d| d == id).unwrap();
