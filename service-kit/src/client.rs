@@ -1,10 +1,79 @@
 //! The channel every generated client runs over.
 
-use std::task::{Context, Poll};
+use std::{
+    path::PathBuf,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
-use tonic::{body::Body, transport::Channel};
+use opentelemetry::propagation::Injector;
+use serde::{Deserialize, Serialize};
+use tonic::{
+    body::Body,
+    transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
+};
 use tower::Service;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use crate::{
+    config::{ConfigError, Validate},
+    error::Fault,
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Where a server is and how to trust it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientConfig {
+    /// `host:port`, `http://host:port` or `https://host:port`.
+    pub address: String,
+    /// Client side of TLS; used with `https`.
+    pub tls: Option<ClientTls>,
+}
+
+/// Client side of TLS.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClientTls {
+    /// PEM file with the authorities to trust; absent: the platform's.
+    pub ca_file: Option<PathBuf>,
+    /// PEM file with the client's certificate (mTLS).
+    pub certificate_file: Option<PathBuf>,
+    /// PEM file with its key.
+    pub key_file: Option<PathBuf>,
+    /// Name expected in the server's certificate; absent: the address's host.
+    pub server_name: Option<String>,
+}
+
+impl ClientConfig {
+    /// A plain-text address.
+    pub fn plain(address: impl Into<String>) -> Self {
+        Self { address: address.into(), tls: None }
+    }
+
+    fn url(&self) -> String {
+        if self.address.contains("://") {
+            self.address.clone()
+        } else if self.tls.is_some() {
+            format!("https://{}", self.address)
+        } else {
+            format!("http://{}", self.address)
+        }
+    }
+}
+
+impl Validate for ClientConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        let bad = |message: String| ConfigError::new("address", message, "give host:port or an http(s) URL");
+        if self.address.is_empty() {
+            return Err(bad("is empty".to_owned()));
+        }
+        Endpoint::from_shared(self.url()).map_err(|e| bad(format!("`{}`: {e}", self.address)))?;
+        Ok(())
+    }
+}
 
 /// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries the W3C trace context
 /// of the current span in each call. Use it with any generated client: `EncoderServiceClient::new(channel)`.
@@ -20,6 +89,66 @@ impl GrpcChannel {
     }
 }
 
+/// Connects, and says at once when nobody answers.
+pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
+    let channel = endpoint(config)?.connect().await.map_err(|e| {
+        Fault::unavailable("SERVER_UNAVAILABLE", format!("no Isomer server at {}: {}", config.address, root(&e)))
+            .mend("start one with `isomer serve`, or correct the address")
+            .with("address", &config.address)
+    })?;
+    Ok(GrpcChannel::new(channel))
+}
+
+/// Connects at the first call, and again whenever the connection was lost.
+pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
+    Ok(GrpcChannel::new(endpoint(config)?.connect_lazy()))
+}
+
+fn endpoint(config: &ClientConfig) -> Result<Endpoint, Fault> {
+    let url = config.url();
+    let bad = |e: tonic::transport::Error| Fault::invalid("address", format!("`{}`: {}", config.address, root(&e)));
+    let mut endpoint = Endpoint::from_shared(url.clone())
+        .map_err(bad)?
+        .connect_timeout(CONNECT_TIMEOUT)
+        .tcp_nodelay(true)
+        .http2_adaptive_window(true)
+        .http2_keep_alive_interval(Duration::from_secs(30));
+    if url.starts_with("https://") {
+        crate::tls::install_crypto();
+        endpoint = endpoint.tls_config(client_tls(config.tls.as_ref())?).map_err(bad)?;
+    }
+    Ok(endpoint)
+}
+
+fn client_tls(tls: Option<&ClientTls>) -> Result<ClientTlsConfig, Fault> {
+    let mut config = ClientTlsConfig::new();
+    let Some(tls) = tls else { return Ok(config.with_enabled_roots()) };
+    config = match &tls.ca_file {
+        Some(file) => config.ca_certificate(Certificate::from_pem(crate::tls::read("tls.ca_file", file)?)),
+        None => config.with_enabled_roots(),
+    };
+    if let Some(name) = &tls.server_name {
+        config = config.domain_name(name);
+    }
+    match (&tls.certificate_file, &tls.key_file) {
+        (Some(certificate), Some(key)) => {
+            let certificate = crate::tls::read("tls.certificate_file", certificate)?;
+            Ok(config.identity(Identity::from_pem(certificate, crate::tls::read("tls.key_file", key)?)))
+        }
+        (None, None) => Ok(config),
+        _ => Err(Fault::invalid("tls", "certificate_file and key_file go together").mend("give both or neither")),
+    }
+}
+
+/// The innermost cause: "connection refused" instead of "transport error".
+fn root(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
 impl Service<http::Request<Body>> for GrpcChannel {
     type Response = http::Response<Body>;
     type Error = tonic::transport::Error;
@@ -29,7 +158,19 @@ impl Service<http::Request<Body>> for GrpcChannel {
         Service::poll_ready(&mut self.inner, cx)
     }
 
-    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        let context = tracing::Span::current().context();
+        opentelemetry::global::get_text_map_propagator(|p| p.inject_context(&context, &mut Headers(request.headers_mut())));
         Box::pin(Service::call(&mut self.inner, request))
+    }
+}
+
+struct Headers<'a>(&'a mut http::HeaderMap);
+
+impl Injector for Headers<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(key), http::HeaderValue::try_from(value)) {
+            self.0.insert(name, value);
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use std::{collections::HashMap, fmt, time::Duration};
 
+use http::StatusCode;
 use tonic::{Code, Status};
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -108,6 +109,24 @@ impl Fault {
         self
     }
 
+    /// The HTTP status that says the same (the mapping of `google/rpc/code.proto`).
+    pub fn http_status(&self) -> StatusCode {
+        match self.code {
+            Code::Ok => StatusCode::OK,
+            Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => StatusCode::BAD_REQUEST,
+            Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Code::PermissionDenied => StatusCode::FORBIDDEN,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::AlreadyExists | Code::Aborted => StatusCode::CONFLICT,
+            Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+            Code::Cancelled => StatusCode::from_u16(499).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Code::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+            Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+            Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
+            Code::Unknown | Code::Internal | Code::DataLoss => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
     /// Reads a status back, whether it was made by us or by anyone else.
     pub fn from_status(status: &Status) -> Self {
         let details = status.get_error_details();
@@ -159,5 +178,34 @@ impl From<Fault> for Status {
             details.set_retry_info(fault.retry_after);
         }
         Status::with_error_details(fault.code, fault.message, details)
+    }
+}
+
+impl From<Status> for Fault {
+    fn from(status: Status) -> Self {
+        Self::from_status(&status)
+    }
+}
+
+/// The canonical name of a code, e.g. `RESOURCE_EXHAUSTED`.
+pub fn code_name(code: Code) -> &'static str {
+    match code {
+        Code::Ok => "OK",
+        Code::Cancelled => "CANCELLED",
+        Code::Unknown => "UNKNOWN",
+        Code::InvalidArgument => "INVALID_ARGUMENT",
+        Code::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        Code::NotFound => "NOT_FOUND",
+        Code::AlreadyExists => "ALREADY_EXISTS",
+        Code::PermissionDenied => "PERMISSION_DENIED",
+        Code::ResourceExhausted => "RESOURCE_EXHAUSTED",
+        Code::FailedPrecondition => "FAILED_PRECONDITION",
+        Code::Aborted => "ABORTED",
+        Code::OutOfRange => "OUT_OF_RANGE",
+        Code::Unimplemented => "UNIMPLEMENTED",
+        Code::Internal => "INTERNAL",
+        Code::Unavailable => "UNAVAILABLE",
+        Code::DataLoss => "DATA_LOSS",
+        Code::Unauthenticated => "UNAUTHENTICATED",
     }
 }

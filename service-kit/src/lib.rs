@@ -3,12 +3,24 @@
 //! * [`config`]: built-in default ← TOML file ← environment (`ISOMER_…`) ← flag, validated before a port is bound.
 //! * [`error`]: one shape of failure, [`Fault`], and its one mapping to [`tonic::Status`] with `google.rpc` details.
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
-//! * [`client`]: the channel every generated client runs over, across a network or inside one process.
+//! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
+//! * [`client`]: the channel every generated client runs over.
+//! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
 pub mod client;
+pub mod config;
 pub mod error;
+mod layers;
+pub mod limits;
+pub mod memory;
+pub mod metric_names;
+pub mod server;
 pub mod services;
+pub mod shutdown;
+pub mod telemetry;
+pub mod tls;
 
 pub use client::GrpcChannel;
 pub use error::Fault;
+pub use limits::LimitsConfig;
 pub use services::Services;
