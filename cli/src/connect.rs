@@ -1,6 +1,6 @@
 //! The way to the services: a running gateway (`--server`), or all of them in this process.
 
-use isomer_gateway::{House, IsomerConfig};
+use isomer_gateway::{Caller, House, IsomerConfig};
 use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::{
     GrpcChannel,
@@ -62,7 +62,7 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
             Ok(Connection { channel, resolver: None, config, _house: None })
         }
         None => {
-            let house = isomer_gateway::compose(config.clone())?;
+            let house = isomer_gateway::compose(config.clone(), Caller::Owner).await?;
             Ok(Connection { channel: house.channel(), resolver: Some(house.resolver()), config, _house: Some(house) })
         }
     }

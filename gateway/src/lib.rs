@@ -11,5 +11,5 @@ pub mod provider;
 pub mod proxy;
 pub mod upstreams;
 
-pub use compose::{House, compose};
+pub use compose::{Caller, House, compose};
 pub use config::{GatewayConfig, IsomerConfig};

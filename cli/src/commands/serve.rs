@@ -24,14 +24,19 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     // Bound first: a port in use is told before a model is loaded.
     let listener = server::bind(config.server.listen).await?;
     let address = listener.local_addr().map_err(|e| Fault::internal(format!("no local address: {e}")))?;
-    let house = isomer_gateway::compose(config.clone())?;
+    let house = isomer_gateway::compose(config.clone(), Caller::Anyone).await?;
     for model in &args.models {
         house.resolver().resolve(model, ModelKind::Encoder, &display).await.map_err(Fault::from)?;
         display.message(&format!("loading {model}"));
         house.warm_up(model).await?;
     }
-    display.message(&format!("isomer serves {} on {address}", house.service_names().join(", ")));
-    server::serve(house.front(), &config.server, listener, shutdown::signal()).await?;
+    display.message(&format!("isomer serves {} on {address}", house.front().names().join(", ")));
+    let runs = house.clone();
+    let stopping = async move {
+        shutdown::signal().await;
+        runs.interrupt_runs().await;
+    };
+    server::serve(house.front(), &config.server, listener, stopping).await?;
     display.message("drained and stopped");
     Ok(ExitCode::SUCCESS)
 }
