@@ -1,1 +1,178 @@
-//! Under construction.
+//! Configuration of the evaluation service.
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+};
+
+use etcetera::BaseStrategy;
+use isomer_service_kit::{
+    client::ClientConfig,
+    config::{ConfigError, Validate},
+    server::ServerConfig,
+    telemetry::TelemetryConfig,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::{DatasetError, below_roots};
+
+/// Settings of [`crate::EvalService`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EvalConfig {
+    /// Isomer's folder; `ISOMER_HOME`, else `isomer` in the user's cache folder.
+    pub home: PathBuf,
+    /// Where runs and their reports are kept; absent: `<home>/runs`.
+    pub state_dir: Option<PathBuf>,
+    /// Where finished units are kept; absent: `<home>/cache/eval`.
+    pub cache_dir: Option<PathBuf>,
+    /// Folders that requests may read datasets from. Empty: none, only built-in and inline data; `/`: any path, which is
+    /// right where the caller is the owner of this process (the command line).
+    pub data_roots: Vec<PathBuf>,
+    /// Encoder of a run that names none.
+    pub default_encoder: String,
+    /// Runs that work at the same time; more wait. At least 1.
+    pub max_active_runs: usize,
+    /// Texts in one request to an encoder, which may permit fewer. At least 1.
+    pub encode_batch_items: usize,
+    /// Requests to an encoder under way at the same time. At least 1.
+    pub encode_in_flight: usize,
+    /// Texts in one request to the transform service. At least 1.
+    pub transform_batch_items: usize,
+    /// Largest message, received or sent, in bytes: vectors to score, inline files, reports. At least 4096.
+    pub max_message_bytes: usize,
+    /// Example texts in a report, per dataset and transformation.
+    pub examples: usize,
+}
+
+impl Default for EvalConfig {
+    fn default() -> Self {
+        Self {
+            home: default_home(),
+            state_dir: None,
+            cache_dir: None,
+            data_roots: Vec::new(),
+            default_encoder: "all-MiniLM-L6-v2".to_owned(),
+            max_active_runs: 2,
+            encode_batch_items: 256,
+            encode_in_flight: 2,
+            transform_batch_items: 256,
+            max_message_bytes: 256 << 20,
+            examples: 8,
+        }
+    }
+}
+
+impl EvalConfig {
+    /// Folder of the runs.
+    pub fn runs_dir(&self) -> PathBuf {
+        self.state_dir.clone().unwrap_or_else(|| self.home.join("runs"))
+    }
+
+    /// Folder of the finished units.
+    pub fn units_dir(&self) -> PathBuf {
+        self.cache_dir.clone().unwrap_or_else(|| self.home.join("cache").join("eval"))
+    }
+
+    /// The path of a request's dataset, if requests may read it.
+    ///
+    /// # Errors
+    /// A path outside [`EvalConfig::data_roots`].
+    pub fn data_path(&self, path: &Path) -> Result<PathBuf, DatasetError> {
+        if self.data_roots.iter().any(|root| root.has_root() && root.parent().is_none()) {
+            return Ok(path.to_owned());
+        }
+        below_roots(path, &self.data_roots)
+    }
+}
+
+impl Validate for EvalConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        let at_least_one = [
+            ("max_active_runs", self.max_active_runs),
+            ("encode_batch_items", self.encode_batch_items),
+            ("encode_in_flight", self.encode_in_flight),
+            ("transform_batch_items", self.transform_batch_items),
+        ];
+        for (field, value) in at_least_one {
+            if value == 0 {
+                return Err(ConfigError::new(field, "is 0: nothing would ever be done", "give at least 1"));
+            }
+        }
+        if self.max_message_bytes < 4096 {
+            return Err(ConfigError::new("max_message_bytes", "is under 4096", "give a size in bytes, e.g. 268435456"));
+        }
+        if self.default_encoder.trim().is_empty() {
+            return Err(ConfigError::new("default_encoder", "is empty", "name an encoder, e.g. all-MiniLM-L6-v2"));
+        }
+        if self.home.as_os_str().is_empty() {
+            return Err(ConfigError::new("home", "is empty", "give a folder, or leave it out for the user's cache folder"));
+        }
+        if let Some(root) = self.data_roots.iter().find(|root| !root.is_dir()) {
+            let message = format!("{} is not a folder", root.display());
+            return Err(ConfigError::new("data_roots", message, "name folders that exist, or leave the entry out"));
+        }
+        Ok(())
+    }
+}
+
+/// `ISOMER_HOME`, else `isomer` in the user's cache folder; as the other services choose it.
+fn default_home() -> PathBuf {
+    if let Some(home) = env::var_os("ISOMER_HOME").filter(|home| !home.is_empty()) {
+        return PathBuf::from(home);
+    }
+    match etcetera::base_strategy::choose_base_strategy() {
+        Ok(folders) => folders.cache_dir().join("isomer"),
+        Err(_) => PathBuf::from(".isomer"),
+    }
+}
+
+/// Configuration of the process `isomer-eval-svc`.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeConfig {
+    /// Its port, limits and TLS.
+    pub server: ServerConfig,
+    /// Logs and traces.
+    pub telemetry: TelemetryConfig,
+    /// Where an `EncoderService` is.
+    pub encoder: ClientConfig,
+    /// Where a `TransformService` is.
+    pub transform: ClientConfig,
+    /// The service itself.
+    pub eval: EvalConfig,
+}
+
+impl Validate for ServeConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.server.validate()?;
+        for (section, client) in [("encoder", &self.encoder), ("transform", &self.transform)] {
+            if client.address.is_empty() {
+                let field = format!("{section}.address");
+                return Err(ConfigError::new(field, "is empty", "give the address of the service, e.g. http://127.0.0.1:50051"));
+            }
+        }
+        self.eval.validate().map_err(|error| error.within("eval"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid_and_a_zero_is_named() {
+        EvalConfig::default().validate().unwrap();
+        let broken = EvalConfig { encode_in_flight: 0, ..EvalConfig::default() };
+        assert_eq!(broken.validate().unwrap_err().field(), "encode_in_flight");
+    }
+
+    #[test]
+    fn without_roots_no_path_is_read_and_with_the_root_every_path_is() {
+        let closed = EvalConfig::default();
+        assert!(closed.data_path(Path::new("/etc")).is_err());
+        let open = EvalConfig { data_roots: vec![PathBuf::from("/")], ..EvalConfig::default() };
+        assert_eq!(open.data_path(Path::new("/no/such")).unwrap(), Path::new("/no/such"));
+    }
+}

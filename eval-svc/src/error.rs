@@ -1,1 +1,117 @@
-//! Under construction.
+//! Everything that can go wrong here, and the one place where it becomes a [`Fault`].
+
+use isomer_service_kit::Fault;
+use tonic::Code;
+
+use crate::{
+    dataset::DatasetError, metric::MatrixError, run::RunError, stats::StatsError, suite::SuiteError, task::ScoreError,
+};
+
+/// An error of the evaluation service.
+#[derive(Debug, thiserror::Error)]
+pub enum EvalError {
+    /// A dataset cannot be used.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// Vectors cannot be scored.
+    #[error(transparent)]
+    Score(#[from] ScoreError),
+    /// Numbers do not make a matrix.
+    #[error(transparent)]
+    Matrix(#[from] MatrixError),
+    /// A statistic is undefined.
+    #[error(transparent)]
+    Stats(#[from] StatsError),
+    /// A suite is wrong.
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    /// A run failed.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+impl From<EvalError> for Fault {
+    fn from(error: EvalError) -> Self {
+        match error {
+            EvalError::Dataset(error) => dataset(&error),
+            EvalError::Score(error) => score(&error),
+            EvalError::Matrix(error) => Fault::invalid("vectors", error.to_string()),
+            EvalError::Stats(error) => Fault::invalid("values", error.to_string()),
+            EvalError::Suite(error) => suite(&error),
+            EvalError::Run(error) => run(error),
+        }
+    }
+}
+
+impl From<RunError> for Fault {
+    fn from(error: RunError) -> Self {
+        EvalError::from(error).into()
+    }
+}
+
+fn suite(error: &SuiteError) -> Fault {
+    match error {
+        SuiteError::NoSuchSuite { .. } => {
+            Fault::not_found("UNKNOWN_SUITE", error.to_string()).field("spec.suite.builtin").mend("name a suite, or give a suite file")
+        }
+        _ => Fault::new(Code::InvalidArgument, "BROKEN_SUITE", error.to_string()).field("spec.suite"),
+    }
+}
+
+fn dataset(error: &DatasetError) -> Fault {
+    let message = error.to_string();
+    match error {
+        DatasetError::NotServed { .. } => Fault::unimplemented(message),
+        DatasetError::UnknownBuiltin { .. } | DatasetError::NotFound { .. } => Fault::not_found("UNKNOWN_DATASET", message).field("dataset"),
+        DatasetError::OutsideRoots { .. } => Fault::new(Code::PermissionDenied, "OUTSIDE_DATA_ROOTS", message)
+            .field("dataset.path")
+            .mend("send the files inline, or let the server's operator add the folder to eval.data_roots"),
+        DatasetError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message).field("dataset"),
+        DatasetError::Unreadable { .. } => Fault::precondition("UNREADABLE_DATASET", message).field("dataset"),
+        DatasetError::InlinePath { .. }
+        | DatasetError::MissingFile { .. }
+        | DatasetError::Language { .. }
+        | DatasetError::Row { .. }
+        | DatasetError::NotUtf8 { .. }
+        | DatasetError::Empty { .. }
+        | DatasetError::ZeroLimit => Fault::new(Code::InvalidArgument, "BROKEN_DATASET", message).field("dataset"),
+    }
+}
+
+fn score(error: &ScoreError) -> Fault {
+    let message = error.to_string();
+    match error {
+        ScoreError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message),
+        ScoreError::NotServed { .. } => Fault::unimplemented(message),
+        ScoreError::MissingMain { .. } => Fault::internal(message),
+        ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } => Fault::invalid(*what, message),
+        ScoreError::UnknownId { .. } | ScoreError::DuplicateId { .. } => Fault::invalid("judgements", message),
+    }
+}
+
+fn run(error: RunError) -> Fault {
+    let message = error.to_string();
+    match error {
+        RunError::Suite(error) => suite(&error),
+        RunError::Invalid { field, .. } => Fault::invalid(field, message),
+        RunError::Dataset { source, .. } => Fault { message, ..dataset(&source) }.field("spec.suite"),
+        RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
+        RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
+            // The message holds the inner field and mend already; code, reason and hint stay.
+            let reason = if fault.reason.is_empty() { "UPSTREAM_FAILED".to_owned() } else { fault.reason.clone() };
+            Fault { message, field: None, mend: None, reason, ..*fault }
+        }
+        RunError::BadVectors { .. } => Fault::precondition("BAD_VECTORS", message),
+        RunError::GeneratorSilent { .. } => Fault::unavailable("GENERATOR_FAILED", message)
+            .mend("check the generator's address, model and key, and start the run again; finished units are kept"),
+        RunError::Score { source, .. } => Fault { message, ..score(&source) },
+        RunError::Unknown(_) => Fault::not_found("UNKNOWN_RUN", message).field("id"),
+        RunError::Active(_) => Fault::precondition("RUN_ACTIVE", message).mend("cancel it, or wait until it ends"),
+        RunError::Elsewhere(_) => Fault::precondition("RUN_ELSEWHERE", message),
+        RunError::NoReport { .. } => Fault::precondition("NO_REPORT", message).mend("reports belong to runs that succeeded"),
+        RunError::Store(_) | RunError::Units(_) => {
+            Fault::precondition("STATE_UNWRITABLE", message).mend("check space and permissions of eval.state_dir and eval.cache_dir")
+        }
+        RunError::Report(_) | RunError::Internal(_) => Fault::internal(message),
+    }
+}

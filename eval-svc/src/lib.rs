@@ -8,9 +8,98 @@ pub mod config;
 pub mod dataset;
 pub mod error;
 pub mod metric;
+pub mod mteb_result;
 pub mod profile;
 pub mod report;
 pub mod run;
+mod run_service;
+mod statistics_service;
 pub mod stats;
 pub mod suite;
 pub mod task;
+mod task_service;
+
+use std::sync::Arc;
+
+use isomer_proto::eval::v1::{
+    run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
+    task_service_server::TaskServiceServer,
+};
+use isomer_service_kit::{Fault, Services, client, server};
+use tokio::net::TcpListener;
+
+pub use config::{EvalConfig, ServeConfig};
+pub use error::EvalError;
+pub use run::EvalClients;
+
+use run::RunManager;
+use run_service::RunFace;
+use statistics_service::StatisticsFace;
+use task_service::TaskFace;
+
+/// The evaluation service: `TaskService`, `StatisticsService` and `RunService`. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct EvalService {
+    tasks: TaskFace,
+    runs: RunManager,
+    max_message_bytes: usize,
+}
+
+impl EvalService {
+    /// Opens the state folders. Runs start when they are asked for, so a tokio runtime is needed only then.
+    ///
+    /// # Errors
+    /// When a folder cannot be made.
+    pub fn new(config: EvalConfig, clients: EvalClients) -> Result<Self, EvalError> {
+        let tasks = TaskFace::new(Arc::new(config.clone()), clients.encoder.clone());
+        let max_message_bytes = config.max_message_bytes;
+        Ok(Self { tasks, max_message_bytes, runs: RunManager::open(config, clients)? })
+    }
+
+    /// The runs, for a process that goes down and interrupts them first.
+    pub fn runs(&self) -> &RunManager {
+        &self.runs
+    }
+}
+
+/// The service's faces.
+pub fn services(service: EvalService) -> Services {
+    let most = service.max_message_bytes;
+    Services::new()
+        .add(TaskServiceServer::new(service.tasks).max_decoding_message_size(most).max_encoding_message_size(most))
+        .add(StatisticsServiceServer::new(StatisticsFace).max_decoding_message_size(most).max_encoding_message_size(most))
+        .add(
+            RunServiceServer::new(RunFace::new(service.runs))
+                .max_decoding_message_size(most)
+                .max_encoding_message_size(most),
+        )
+}
+
+/// Serves until `shutdown` completes, then drains; runs that are still active end as interrupted and can be started
+/// again.
+///
+/// # Errors
+/// When a service cannot be reached, a folder cannot be made or the server stops on its own.
+pub async fn run(
+    config: ServeConfig,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Fault> {
+    let clients = EvalClients {
+        encoder: client::connect(&config.encoder).await?,
+        transform: client::connect(&config.transform).await?,
+    };
+    let service = EvalService::new(config.eval, clients)?;
+    let runs = service.runs().clone();
+    let stopping = {
+        let runs = runs.clone();
+        async move {
+            shutdown.await;
+            // Those who watch a run are told how it ended before the server drains.
+            runs.interrupt().await;
+        }
+    };
+    let served = server::serve(services(service), &config.server, listener, stopping).await;
+    runs.interrupt().await;
+    served
+}

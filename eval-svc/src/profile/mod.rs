@@ -1,1 +1,144 @@
-//! Under construction.
+//! The robustness profile of an encoder, as HTEB defines it.
+//!
+//! Scores x 100. Mean over seeds → mean over the transformations of an axis → total = mean of the axes with equal weight
+//! (lexical, length, language; those that were run) → mean over datasets. The original is shown beside it and is no part
+//! of it. A standard deviation is the sample SD, over seeds, of the number it stands beside.
+
+mod axis;
+mod build;
+mod grid;
+mod shift;
+
+use serde::{Deserialize, Serialize};
+
+pub use axis::Axis;
+pub use build::profile;
+pub use grid::{Column, Grid};
+pub use shift::{Shift, ShiftInterval, adjust, shift};
+
+/// A score under transformation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Moved {
+    /// Mean over seeds, x 100.
+    pub mean: f64,
+    /// Sample standard deviation over seeds; absent with one seed.
+    pub sd: Option<f64>,
+    /// Mean less original, in points.
+    pub delta: f64,
+    /// Why the SD is absent, or what it does not mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sd_note: Option<String>,
+}
+
+/// An axis of one encoder (or of one encoder on one dataset).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AxisScore {
+    /// Which axis.
+    pub axis: Axis,
+    /// Its transformations.
+    pub transformations: Vec<String>,
+    /// The numbers.
+    #[serde(flatten)]
+    pub moved: Moved,
+}
+
+/// A transformation of one encoder (or of one encoder on one dataset).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransformationScore {
+    /// Name with parameters.
+    pub transformation: String,
+    /// Its axis.
+    pub axis: Axis,
+    /// The numbers.
+    #[serde(flatten)]
+    pub moved: Moved,
+    /// Over datasets; absent within one dataset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shift: Option<Shift>,
+}
+
+/// One encoder on one dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DatasetProfile {
+    /// Dataset name.
+    pub dataset: String,
+    /// Original score x 100.
+    pub original: f64,
+    /// Mean of the axes; absent where none of them counts.
+    pub total: Option<Moved>,
+    /// Per axis.
+    pub axes: Vec<AxisScore>,
+    /// Per transformation.
+    pub transformations: Vec<TransformationScore>,
+}
+
+/// One encoder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EncoderProfile {
+    /// Encoder id.
+    pub encoder: String,
+    /// Mean over datasets of the original scores x 100.
+    pub original: f64,
+    /// Mean of the axes; absent where none of them counts.
+    pub total: Option<Moved>,
+    /// Per axis.
+    pub axes: Vec<AxisScore>,
+    /// Per transformation, with its shift over datasets; Holm over the transformations of the encoder.
+    pub transformations: Vec<TransformationScore>,
+    /// Per dataset.
+    pub datasets: Vec<DatasetProfile>,
+}
+
+/// Does a transformation shift scores, whatever the encoder? One pair a dataset: mean over encoders and seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransformationShift {
+    /// Name with parameters.
+    pub transformation: String,
+    /// Its axis.
+    pub axis: Axis,
+    /// The test; Holm over transformations.
+    #[serde(flatten)]
+    pub shift: Shift,
+}
+
+/// An encoder against the baseline, paired over datasets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The encoder compared.
+    pub encoder: String,
+    /// `original`, `total` or an axis.
+    pub quantity: String,
+    /// Encoder less baseline; Holm over the encoders of the same quantity.
+    #[serde(flatten)]
+    pub shift: Shift,
+}
+
+/// All encoders against one of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baseline {
+    /// The baseline's id.
+    pub encoder: String,
+    /// Per quantity and encoder.
+    pub comparisons: Vec<Comparison>,
+}
+
+/// The profile of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RobustnessProfile {
+    /// What the numbers are.
+    pub unit: String,
+    /// How they were averaged.
+    pub aggregation: String,
+    /// Datasets (the unit of observation).
+    pub n_datasets: usize,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Axes run, in order.
+    pub axes: Vec<Axis>,
+    /// Per encoder, in the order asked for.
+    pub encoders: Vec<EncoderProfile>,
+    /// Per transformation, over encoders.
+    pub shifts: Vec<TransformationShift>,
+    /// Where a baseline was named.
+    pub baseline: Option<Baseline>,
+}

@@ -1,1 +1,53 @@
-//! Under construction.
+//! Runs: plan → transform → encode → score → profile → report, on a background task, kept on disk unit by unit.
+//!
+//! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
+//! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
+
+mod encode;
+mod error;
+mod events;
+mod execute;
+mod live;
+mod manager;
+mod measure;
+mod plan;
+mod prepare;
+mod progress;
+mod record;
+mod retry;
+mod store;
+mod summary;
+mod transform;
+pub mod units;
+mod wire;
+
+use isomer_service_kit::GrpcChannel;
+
+use crate::config::EvalConfig;
+
+pub use error::RunError;
+pub use events::{Event, EventKind};
+pub use manager::{ReportFile, ReportFormat, RunManager};
+pub use record::{Counters, Failure, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
+pub use store::{INTERRUPTED, StoreError};
+pub use transform::Outcome;
+
+/// Largest answer taken from a service: a batch of vectors or texts.
+const MOST_MESSAGE_BYTES: usize = 256 << 20;
+
+/// Channels to the services that runs use.
+#[derive(Debug, Clone)]
+pub struct EvalClients {
+    /// An `EncoderService`.
+    pub encoder: GrpcChannel,
+    /// A `TransformService`.
+    pub transform: GrpcChannel,
+}
+
+/// What the stages of a run share.
+#[derive(Debug, Clone)]
+struct RunContext {
+    config: EvalConfig,
+    clients: EvalClients,
+    units: units::UnitStore,
+}

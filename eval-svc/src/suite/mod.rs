@@ -18,6 +18,7 @@
 //! split = "test"
 //! language = "en"
 //! limit = 200
+//! # retrieval only: ignore_identical_ids = true                      # as mteb does for ArguAna, Quora and others
 //! ```
 
 mod error;
@@ -30,7 +31,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{metric::Profile, task::TaskType};
+use crate::task::{Profile, TaskType};
 
 pub use error::SuiteError;
 pub use nearest::nearest;
@@ -125,6 +126,8 @@ pub struct DatasetSpec {
     pub language: Option<String>,
     /// At most so many rows.
     pub limit: Option<usize>,
+    /// Retrieval: a document with the query's own id does not count as found.
+    pub ignore_identical_ids: bool,
     /// Where the suite names it, e.g. `quick.toml:21`.
     pub origin: String,
 }

@@ -9,7 +9,7 @@ use super::{
     CATALOGUE, DEFAULT_SEEDS, DatasetSource, DatasetSpec, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation,
     reader::{Document, Found, Section},
 };
-use crate::{metric::Profile, task::TaskType};
+use crate::task::{Profile, TaskType};
 
 const FIELDS: [&str; 12] = [
     "name",
@@ -25,7 +25,8 @@ const FIELDS: [&str; 12] = [
     "profile",
     "dataset",
 ];
-const DATASET_FIELDS: [&str; 7] = ["task", "builtin", "path", "name", "split", "language", "limit"];
+const DATASET_FIELDS: [&str; 8] =
+    ["task", "builtin", "path", "name", "split", "language", "limit", "ignore_identical_ids"];
 const MOST_SEEDS: usize = 100;
 const MOST_DATASETS: usize = 1_000;
 
@@ -253,7 +254,7 @@ fn datasets(top: &Section<'_>, base_dir: Option<&Path>) -> Result<Vec<DatasetSpe
     };
     if items.len() > MOST_DATASETS {
         let message = format!("{} datasets, at most {MOST_DATASETS}", items.len());
-        return Err(top.document.invalid(&0..0, "dataset", message));
+        return Err(top.document.invalid(&(0..0), "dataset", message));
     }
     items.into_iter().map(|(field, item)| dataset(top.document, &field, item, base_dir)).collect()
 }
@@ -289,8 +290,17 @@ fn dataset(
         split: filled(document, section.string("split")?)?.unwrap_or_else(|| "test".to_owned()),
         language: filled(document, section.string("language")?)?,
         limit,
+        ignore_identical_ids: ignore_identical_ids(&section, kind)?,
         origin: format!("{}:{}", document.file, document.line(item.span().start)),
     })
+}
+
+fn ignore_identical_ids(section: &Section<'_>, task: TaskType) -> Result<bool, SuiteError> {
+    let Some(found) = section.truth("ignore_identical_ids")? else { return Ok(false) };
+    if found.value && task != TaskType::Retrieval {
+        return Err(section.document.invalid(&found.span, found.field, "only retrieval has queries and documents with ids"));
+    }
+    Ok(found.value)
 }
 
 fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSource, SuiteError> {

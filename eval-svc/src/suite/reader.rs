@@ -103,6 +103,14 @@ impl<'a> Section<'a> {
         self.get(key).map(|value| self.document.number(value, self.path(key))).transpose()
     }
 
+    pub(super) fn truth(&self, key: &str) -> Result<Option<Found<bool>>, SuiteError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        match value.get_ref().as_bool() {
+            Some(truth) => Ok(Some(Found { value: truth, field: self.path(key), span: value.span() })),
+            None => Err(self.document.wrong_type(value, self.path(key), "true or false")),
+        }
+    }
+
     /// The elements of a list, each with its path.
     pub(super) fn list(&self, key: &str) -> Result<Option<Vec<(String, &'a Spanned<DeValue<'a>>)>>, SuiteError> {
         let Some(value) = self.get(key) else { return Ok(None) };

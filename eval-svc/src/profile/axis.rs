@@ -1,0 +1,47 @@
+//! What a transformation varies.
+
+use serde::{Deserialize, Serialize};
+
+/// Axis of a transformation (HTEB), and the controls beside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Axis {
+    /// Words and style.
+    Lexical,
+    /// Length.
+    Length,
+    /// Language.
+    Language,
+    /// Controls and augmentations: shown, but no part of the total.
+    Augmentation,
+}
+
+impl Axis {
+    /// Every axis, in the order of the tables.
+    pub const ALL: [Self; 4] = [Self::Lexical, Self::Length, Self::Language, Self::Augmentation];
+
+    /// Short name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Lexical => "lexical",
+            Self::Length => "length",
+            Self::Language => "language",
+            Self::Augmentation => "augmentation",
+        }
+    }
+
+    /// As a heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Lexical => "Words and style",
+            Self::Length => "Length",
+            Self::Language => "Language",
+            Self::Augmentation => "Controls",
+        }
+    }
+
+    /// Whether the axis counts towards the total (HTEB's three).
+    pub fn in_total(self) -> bool {
+        self != Self::Augmentation
+    }
+}

@@ -1,0 +1,54 @@
+//! Charts as inline SVG: marks and classes only, colours come from the page. Data stands in text nodes, which the `svg`
+//! crate escapes, never in attributes.
+
+mod dumbbell;
+mod heat_map;
+mod scale;
+
+pub(super) use dumbbell::dumbbell;
+pub(super) use heat_map::{heat_class, heat_map, largest_change};
+
+use svg::node::element::{Description, Rectangle, SVG, Text, Title};
+
+/// An empty drawing of this size with a title and a description for those who cannot see it.
+fn drawing(id: &str, width: f64, height: f64, title: &str, description: &str) -> SVG {
+    SVG::new()
+        .set("viewBox", format!("0 0 {} {}", short(width), short(height)))
+        .set("width", short(width))
+        .set("height", short(height))
+        .set("role", "img")
+        .set("class", "chart")
+        .set("aria-labelledby", format!("{id}-title {id}-desc"))
+        .add(Title::new(title).set("id", format!("{id}-title")))
+        .add(Description::new().set("id", format!("{id}-desc")).add(svg::node::Text::new(description)))
+}
+
+/// A piece of text.
+fn label(x: f64, y: f64, class: &str, text: impl Into<String>) -> Text {
+    Text::new(text).set("x", short(x)).set("y", short(y)).set("class", class)
+}
+
+fn rectangle(x: f64, y: f64, width: f64, height: f64, class: &str) -> Rectangle {
+    Rectangle::new()
+        .set("x", short(x))
+        .set("y", short(y))
+        .set("width", short(width))
+        .set("height", short(height))
+        .set("class", class)
+}
+
+/// A coordinate with at most two decimals.
+fn short(value: f64) -> String {
+    let text = format!("{value:.2}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// A name that fits a column, its end replaced by an ellipsis. Widths are estimated: fonts differ.
+fn fitted(name: &str, most: usize) -> String {
+    if name.chars().count() <= most {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().take(most.saturating_sub(1)).collect();
+    format!("{kept}…")
+}

@@ -1,0 +1,87 @@
+//! Change per encoder and transformation.
+
+use svg::node::element::Group;
+
+use super::{drawing, fitted, label, rectangle, short};
+use crate::report::{Report, format::signed};
+
+const LEFT: f64 = 170.0;
+const CELL: f64 = 74.0;
+const ROW: f64 = 34.0;
+const GAP: f64 = 3.0;
+/// Changes below this never take the strongest colour: a map of small changes should look like one.
+const LEAST_FULL: f64 = 5.0;
+/// Steps of colour on either side of none.
+const STEPS: f64 = 4.0;
+
+/// Rows are encoders, columns transformations with their axis above; a cell is the change in points.
+pub(in crate::report) fn heat_map(report: &Report) -> String {
+    let columns = &report.suite.transformations;
+    let longest = columns.iter().map(|column| column.label.chars().count()).max().unwrap_or(0).min(26);
+    // Names stand slanted: their height and what they reach over to the right.
+    let head = 26.0 + longest as f64 * 4.6;
+    let width = LEFT + columns.len() as f64 * CELL + longest as f64 * 4.6;
+    let height = head + report.profile.encoders.len() as f64 * ROW + 6.0;
+    let full = largest_change(report);
+    let mut chart = drawing("heat", width, height, "Change per encoder and transformation, in points", &description(report));
+    for (c, column) in columns.iter().enumerate() {
+        let x = LEFT + c as f64 * CELL + CELL / 2.0 - 8.0;
+        let turned = format!("rotate(-38 {} {})", short(x), short(head - 8.0));
+        chart = chart.add(label(x, head - 8.0, "row", fitted(&column.label, 26)).set("transform", turned));
+    }
+    for (r, encoder) in report.profile.encoders.iter().enumerate() {
+        let y = head + r as f64 * ROW;
+        chart = chart.add(label(LEFT - 10.0, y + ROW / 2.0 + 3.0, "row end", fitted(&encoder.encoder, 24)));
+        for (c, one) in encoder.transformations.iter().enumerate() {
+            let x = LEFT + c as f64 * CELL;
+            let class = heat_class(one.moved.delta, full);
+            chart = chart.add(
+                Group::new()
+                    .set("class", format!("cell {class}"))
+                    .add(rectangle(x, y, CELL - GAP, ROW - GAP, "box").set("rx", "4"))
+                    .add(label(x + (CELL - GAP) / 2.0, y + ROW / 2.0 + 3.0, "value middle", signed(one.moved.delta))),
+            );
+        }
+    }
+    chart.to_string()
+}
+
+/// The change that takes the strongest colour.
+pub(in crate::report) fn largest_change(report: &Report) -> f64 {
+    let changes = report.profile.encoders.iter().flat_map(|encoder| &encoder.transformations).map(|t| t.moved.delta.abs());
+    changes.filter(|change| change.is_finite()).fold(LEAST_FULL, f64::max)
+}
+
+/// Colour class of a change: `l1`…`l4` for losses, `g1`…`g4` for gains, `n` for none.
+pub(in crate::report) fn heat_class(delta: f64, full: f64) -> &'static str {
+    let step = (delta.abs() / full * STEPS).ceil().clamp(0.0, STEPS) as usize;
+    let quiet = delta.abs() < 0.05 || !delta.is_finite();
+    match (quiet, delta < 0.0) {
+        (true, _) => "n",
+        (false, true) => ["n", "l1", "l2", "l3", "l4"][step],
+        (false, false) => ["n", "g1", "g2", "g3", "g4"][step],
+    }
+}
+
+fn description(report: &Report) -> String {
+    let encoders = report.profile.encoders.iter().map(|encoder| {
+        let cells: Vec<String> =
+            encoder.transformations.iter().map(|t| format!("{} {}", t.transformation, signed(t.moved.delta))).collect();
+        format!("{}: {}.", encoder.encoder, cells.join(", "))
+    });
+    encoders.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_changes_are_pale_and_signs_have_their_own_colours() {
+        assert_eq!(heat_class(-0.01, 5.0), "n");
+        assert_eq!(heat_class(-0.5, 5.0), "l1");
+        assert_eq!(heat_class(-5.0, 5.0), "l4");
+        assert_eq!(heat_class(2.0, 5.0), "g2");
+        assert_eq!(heat_class(f64::NAN, 5.0), "n");
+    }
+}

@@ -1,0 +1,114 @@
+//! What a report says in sentences: the findings, and what to know before trusting them.
+
+use std::cmp::Ordering;
+
+use super::{
+    Report,
+    format::{percent, points, signed},
+};
+use crate::profile::EncoderProfile;
+
+/// Encoders that the headline speaks of one by one.
+const SPOKEN_OF: usize = 3;
+/// A share of unchanged texts worth a warning.
+const MANY_UNCHANGED: f64 = 0.10;
+/// Datasets from which a two-sided signed-rank test can reach 0.05.
+const ENOUGH_DATASETS: usize = 6;
+
+/// The findings, most important first. Reads only the profile.
+pub fn headline(report: &Report) -> Vec<String> {
+    let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
+    ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
+    let mut sentences: Vec<String> = ranked.iter().take(SPOKEN_OF).map(|encoder| sentence(encoder)).collect();
+    if ranked.len() > SPOKEN_OF {
+        sentences.push(format!("{} more encoders are in the tables.", ranked.len() - SPOKEN_OF));
+    }
+    if let Some(sentence) = rank_change(&ranked) {
+        sentences.push(sentence);
+    }
+    sentences
+}
+
+fn total(encoder: &EncoderProfile) -> f64 {
+    encoder.total.as_ref().map_or(f64::NEG_INFINITY, |total| total.mean)
+}
+
+fn sentence(encoder: &EncoderProfile) -> String {
+    let name = &encoder.encoder;
+    let Some(total) = &encoder.total else {
+        return format!("{name} scores {} on the original texts; only controls were run, so there is no total.", points(encoder.original));
+    };
+    let verb = if total.delta <= -0.05 {
+        "falls"
+    } else if total.delta >= 0.05 {
+        "rises"
+    } else {
+        return format!("{name} holds its {} points when the texts are transformed.", points(encoder.original));
+    };
+    let change = format!(
+        "{name} {verb} from {} to {} points ({}) when the texts are transformed",
+        points(encoder.original),
+        points(total.mean),
+        signed(total.delta)
+    );
+    let worst = encoder
+        .axes
+        .iter()
+        .filter(|axis| axis.axis.in_total())
+        .min_by(|a, b| a.moved.delta.partial_cmp(&b.moved.delta).unwrap_or(Ordering::Equal));
+    match worst {
+        Some(axis) if encoder.axes.iter().filter(|axis| axis.axis.in_total()).count() > 1 && axis.moved.delta < 0.0 => {
+            format!("{change}; the {} axis costs most ({}).", axis.axis.name(), signed(axis.moved.delta))
+        }
+        _ => format!("{change}."),
+    }
+}
+
+/// Whether the encoder that is best on the originals is best under transformation.
+fn rank_change(by_total: &[&EncoderProfile]) -> Option<String> {
+    let robust = by_total.first().filter(|first| by_total.len() > 1 && first.total.is_some())?;
+    let best = by_total.iter().max_by(|a, b| a.original.partial_cmp(&b.original).unwrap_or(Ordering::Equal))?;
+    (best.encoder != robust.encoder).then(|| {
+        format!("The order changes: {} leads on the original texts, {} on the transformed ones.", best.encoder, robust.encoder)
+    })
+}
+
+/// What to know before trusting a number.
+pub fn notes(report: &Report) -> Vec<String> {
+    let mut notes = Vec::new();
+    for planned in &report.suite.transformations {
+        let rows = || report.checks.iter().filter(|row| row.transformation == planned.label);
+        let texts: u64 = rows().map(|row| row.texts).sum();
+        let unchanged: u64 = rows().map(|row| row.kept_original + row.failed).sum();
+        if texts > 0 && unchanged as f64 / texts as f64 >= MANY_UNCHANGED {
+            notes.push(format!(
+                "{}: {} of the texts stayed as they were because no attempt passed the checks. What they hide is not \
+                 measured: the true change is likely larger. A stronger generator helps.",
+                planned.label,
+                percent(unchanged as f64 / texts as f64)
+            ));
+        }
+    }
+    match report.profile.n_datasets {
+        1 => notes.push("One dataset: differences are shown, but there is nothing to test them with.".to_owned()),
+        n if n < ENOUGH_DATASETS => notes.push(format!(
+            "{n} datasets: a two-sided signed-rank test cannot give a p-value under {}. Read the sizes and intervals rather \
+             than the p-values.",
+            2.0 / 2f64.powi(i32::try_from(n).unwrap_or(i32::MAX))
+        )),
+        _ => {}
+    }
+    let seeds = report.suite.seeds.len();
+    let varied = report.profile.encoders.iter().flat_map(|e| &e.datasets).flat_map(|d| &d.transformations);
+    let same = varied.clone().filter(|t| t.moved.sd_note.as_deref().is_some_and(|note| note.contains("same texts"))).count();
+    if seeds == 1 {
+        notes.push("One seed: there is no standard deviation over seeds.".to_owned());
+    } else if same > 0 {
+        let how_many = if same == varied.count() { "Every" } else { "In some rows every" };
+        notes.push(format!(
+            "{how_many} seed gave the same texts, as greedy decoding does: the standard deviation is 0 there because nothing \
+             varied. A temperature above 0 shows the spread."
+        ));
+    }
+    notes
+}

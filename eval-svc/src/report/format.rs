@@ -1,0 +1,79 @@
+//! Numbers as people read them. A minus is a minus sign, not a hyphen.
+
+/// Points with one decimal, e.g. `84.3`.
+pub(super) fn points(value: f64) -> String {
+    if value.is_finite() { minus(format!("{:.1}", tidy(value, 1))) } else { "–".to_owned() }
+}
+
+/// Points with two decimals.
+pub(super) fn fine(value: f64) -> String {
+    if value.is_finite() { minus(format!("{:.2}", tidy(value, 2))) } else { "–".to_owned() }
+}
+
+/// A difference in points with its sign, e.g. `−2.4`, `+0.3`, `0.0`.
+pub(super) fn signed(value: f64) -> String {
+    let text = points(value);
+    if value.is_finite() && tidy(value, 1) > 0.0 { format!("+{text}") } else { text }
+}
+
+/// A difference with two decimals and its sign.
+pub(super) fn signed_fine(value: f64) -> String {
+    let text = fine(value);
+    if value.is_finite() && tidy(value, 2) > 0.0 { format!("+{text}") } else { text }
+}
+
+/// A share as whole percent; under one percent but not zero is said so.
+pub(super) fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.01 { "< 1 %".to_owned() } else { format!("{:.0} %", share * 100.0) }
+}
+
+/// A p-value.
+pub(super) fn p_value(p: f64) -> String {
+    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+}
+
+/// Seconds in words, e.g. `4 min 12 s`.
+pub(super) fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, _) if seconds < 9.95 => format!("{seconds:.1} s"),
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+/// Rounds as it will be shown, so that nothing shows as `−0.0`.
+fn tidy(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    let rounded = (value * scale).round() / scale;
+    if rounded == 0.0 { 0.0 } else { rounded }
+}
+
+fn minus(text: String) -> String {
+    text.replacen('-', "−", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_carry_their_sign_and_nothing_is_minus_zero() {
+        assert_eq!(signed(-2.44), "−2.4");
+        assert_eq!(signed(0.31), "+0.3");
+        assert_eq!(signed(-0.04), "0.0");
+        assert_eq!(signed_fine(0.04), "+0.04");
+        assert_eq!(points(f64::NAN), "–");
+    }
+
+    #[test]
+    fn durations_and_shares_read_as_words() {
+        assert_eq!(duration(3.21), "3.2 s");
+        assert_eq!(duration(252.0), "4 min 12 s");
+        assert_eq!(duration(7_260.0), "2 h 1 min");
+        assert_eq!(percent(0.004), "< 1 %");
+        assert_eq!(percent(0.234), "23 %");
+        assert_eq!(p_value(0.00002), "< 0.001");
+    }
+}

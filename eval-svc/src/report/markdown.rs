@@ -1,0 +1,282 @@
+//! `report.md`: the findings as tables that read well in a terminal and in a merge request.
+
+use std::fmt::Write;
+
+use super::{
+    Report,
+    format::{duration, fine, p_value, percent, points, signed, signed_fine},
+};
+use crate::profile::{Moved, Shift};
+
+/// Renders the report.
+pub fn render(report: &Report) -> String {
+    let mut page = String::new();
+    head(&mut page, report);
+    profile(&mut page, report);
+    transformations(&mut page, report);
+    datasets(&mut page, report);
+    baseline(&mut page, report);
+    checks(&mut page, report);
+    examples(&mut page, report);
+    manifest(&mut page, report);
+    page
+}
+
+/// Writing to a string cannot fail.
+macro_rules! line {
+    ($page:expr) => { $page.push('\n') };
+    ($page:expr, $($part:tt)*) => {{ let _ = writeln!($page, $($part)*); }};
+}
+
+/// Data in running text and cells: no markup of its own, no new lines, no cell borders.
+fn plain(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' | '\r' | '\t' => safe.push(' '),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '&' => safe.push_str("&amp;"),
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '#' | '!' | '~' => {
+                safe.push('\\');
+                safe.push(c);
+            }
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+fn row(page: &mut String, cells: &[String]) {
+    line!(page, "| {} |", cells.join(" | "));
+}
+
+/// A head whose first `left` columns hold words and whose others hold numbers.
+fn header(page: &mut String, cells: &[&str], left: usize) {
+    line!(page, "| {} |", cells.join(" | "));
+    let rules: Vec<&str> = (0..cells.len()).map(|i| if i < left { "---" } else { "--:" }).collect();
+    line!(page, "| {} |", rules.join(" | "));
+}
+
+fn with_sd(moved: &Moved) -> String {
+    match moved.sd {
+        Some(sd) => format!("{} ± {}", points(moved.mean), fine(sd)),
+        None => points(moved.mean),
+    }
+}
+
+fn head(page: &mut String, report: &Report) {
+    line!(page, "# Robustness profile: {}", plain(&report.suite.name));
+    line!(page);
+    if !report.suite.description.is_empty() {
+        line!(page, "{}", plain(&report.suite.description));
+        line!(page);
+    }
+    for sentence in &report.headline {
+        line!(page, "- {}", plain(sentence));
+    }
+    line!(page);
+    line!(
+        page,
+        "Scores × 100; {}. n = {} datasets, {} seeds; metrics: {}.",
+        report.profile.aggregation,
+        report.profile.n_datasets,
+        report.suite.seeds.len(),
+        plain(&report.suite.metrics)
+    );
+    for note in &report.notes {
+        line!(page);
+        line!(page, "> {}", plain(note));
+    }
+    line!(page);
+}
+
+fn profile(page: &mut String, report: &Report) {
+    line!(page, "## Profile");
+    line!(page);
+    let mut cells = vec!["Encoder", "Original"];
+    cells.extend(report.profile.axes.iter().map(|axis| axis.title()));
+    cells.extend(["Total", "Change"]);
+    header(page, &cells, 1);
+    for encoder in &report.profile.encoders {
+        let mut cells = vec![plain(&encoder.encoder), points(encoder.original)];
+        cells.extend(encoder.axes.iter().map(|axis| with_sd(&axis.moved)));
+        match &encoder.total {
+            Some(total) => cells.extend([with_sd(total), signed(total.delta)]),
+            None => cells.extend(["–".to_owned(), "–".to_owned()]),
+        }
+        row(page, &cells);
+    }
+    line!(page);
+}
+
+fn shift_cells(shift: &Shift) -> [String; 3] {
+    let interval = match &shift.interval {
+        Some(interval) => {
+            format!("[{}, {}]", signed_fine(interval.low), signed_fine(interval.high))
+        }
+        None => "–".to_owned(),
+    };
+    let p = shift.p_holm.map_or("–".to_owned(), p_value);
+    [signed_fine(shift.hodges_lehmann), interval, p]
+}
+
+fn transformations(page: &mut String, report: &Report) {
+    line!(page, "## Transformations");
+    line!(page);
+    line!(
+        page,
+        "Shift: Hodges–Lehmann over datasets, seeds averaged first, with its 95 % percentile bootstrap interval; p: Wilcoxon \
+         signed-rank, two-sided, Holm over transformations. Unchanged: texts for which the original stood in."
+    );
+    line!(page);
+    header(page, &["Encoder", "Transformation", "Axis", "Score", "Change", "Shift", "95 % interval", "p (Holm)", "Unchanged"], 3);
+    for encoder in &report.profile.encoders {
+        for one in &encoder.transformations {
+            let [shift, interval, p] = one.shift.as_ref().map_or_else(|| ["–", "–", "–"].map(str::to_owned), shift_cells);
+            row(
+                page,
+                &[
+                    plain(&encoder.encoder),
+                    plain(&one.transformation),
+                    one.axis.name().to_owned(),
+                    with_sd(&one.moved),
+                    signed(one.moved.delta),
+                    shift,
+                    interval,
+                    p,
+                    percent(report.unchanged_share(&one.transformation, None)),
+                ],
+            );
+        }
+    }
+    line!(page);
+    if report.profile.encoders.len() > 1 {
+        line!(page, "Over all encoders (one pair a dataset, mean over encoders and seeds):");
+        line!(page);
+        header(page, &["Transformation", "Shift", "95 % interval", "p (Holm)", "Median absolute change"], 1);
+        for one in &report.profile.shifts {
+            let [shift, interval, p] = shift_cells(&one.shift);
+            row(page, &[plain(&one.transformation), shift, interval, p, fine(one.shift.median_absolute_difference)]);
+        }
+        line!(page);
+    }
+}
+
+fn datasets(page: &mut String, report: &Report) {
+    line!(page, "## Datasets");
+    line!(page);
+    let labels: Vec<String> = report.suite.transformations.iter().map(|t| plain(&t.label)).collect();
+    let mut cells = vec!["Dataset", "Encoder", "Score", "Original"];
+    cells.extend(labels.iter().map(String::as_str));
+    header(page, &cells, 3);
+    for (d, dataset) in report.datasets.iter().enumerate() {
+        for encoder in &report.profile.encoders {
+            let Some(own) = encoder.datasets.get(d) else { continue };
+            let mut cells =
+                vec![plain(&dataset.name), plain(&encoder.encoder), plain(&dataset.main_score), points(own.original)];
+            cells.extend(own.transformations.iter().map(|t| format!("{} ({})", with_sd(&t.moved), signed(t.moved.delta))));
+            row(page, &cells);
+        }
+    }
+    line!(page);
+}
+
+fn baseline(page: &mut String, report: &Report) {
+    let Some(baseline) = &report.profile.baseline else { return };
+    line!(page, "## Against {}", plain(&baseline.encoder));
+    line!(page);
+    header(page, &["Encoder", "On", "Shift", "95 % interval", "p (Holm)", "n"], 2);
+    for one in &baseline.comparisons {
+        let [shift, interval, p] = shift_cells(&one.shift);
+        row(page, &[plain(&one.encoder), plain(&one.quantity), shift, interval, p, one.shift.n.to_string()]);
+    }
+    line!(page);
+}
+
+fn checks(page: &mut String, report: &Report) {
+    line!(page, "## What became of the texts");
+    line!(page);
+    header(page, &["Transformation", "Dataset", "Seed", "Texts", "First try", "Retried", "Unchanged", "Edit distance", "Length ratio", "Checks that failed"], 2);
+    for check in &report.checks {
+        let failed: Vec<String> = check.failed_checks.iter().map(|(name, n)| format!("{} {n}", plain(name))).collect();
+        row(
+            page,
+            &[
+                plain(&check.transformation),
+                plain(&check.dataset),
+                check.seed.to_string(),
+                check.texts.to_string(),
+                check.ok.to_string(),
+                check.recovered.to_string(),
+                format!("{} ({})", check.kept_original + check.failed, percent(check.unchanged_share())),
+                check.edit_distance.map_or("–".to_owned(), fine),
+                check.length_ratio.map_or("–".to_owned(), fine),
+                if failed.is_empty() { "–".to_owned() } else { failed.join(", ") },
+            ],
+        );
+    }
+    line!(page);
+}
+
+fn examples(page: &mut String, report: &Report) {
+    if report.examples.is_empty() {
+        return;
+    }
+    line!(page, "## Examples");
+    line!(page);
+    header(page, &["Transformation", "Dataset", "Original", "Transformed"], 4);
+    for example in &report.examples {
+        row(
+            page,
+            &[plain(&example.transformation), plain(&example.dataset), plain(&example.original), plain(&example.transformed)],
+        );
+    }
+    line!(page);
+}
+
+fn manifest(page: &mut String, report: &Report) {
+    let counters = &report.counters;
+    line!(page, "## Manifest");
+    line!(page);
+    line!(page, "- Run `{}`, {}, {}; Isomer {}", report.run.id, report.run.finished, duration(report.run.seconds), report.isomer_version);
+    for encoder in &report.encoders {
+        line!(page, "- Encoder {}: weights `{}`, vector space `{}`", plain(&encoder.id), encoder.weights_digest, encoder.vector_space);
+    }
+    for generator in &report.generators {
+        line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);
+    }
+    for one in report.suite.transformations.iter().filter(|t| !t.prompt_version.is_empty()) {
+        line!(page, "- Prompt {}: `{}`", plain(&one.prompt_version), one.prompt_digest);
+    }
+    for dataset in &report.datasets {
+        line!(page, "- Dataset {} ({}, {} rows): `{}`", plain(&dataset.name), dataset.task, dataset.items, dataset.digest);
+    }
+    line!(
+        page,
+        "- Texts planned {}: generated {}, from the cache {}, by rule {}; generator calls {}",
+        counters.texts_planned,
+        counters.texts_generated,
+        counters.texts_cached,
+        counters.texts_by_rule,
+        counters.generator_calls
+    );
+    line!(
+        page,
+        "- Texts encoded {} ({} tokens); scores computed {}, found {}",
+        counters.texts_encoded,
+        counters.tokens_encoded,
+        counters.scores_computed,
+        counters.scores_cached
+    );
+    let seeds: Vec<String> = report.suite.seeds.iter().map(u64::to_string).collect();
+    line!(
+        page,
+        "- Seeds {}; temperature {}, top_p {}; {} attempts; on failure: {}",
+        seeds.join(", "),
+        report.suite.temperature,
+        report.suite.top_p,
+        report.suite.attempts,
+        plain(&report.suite.on_failure)
+    );
+}

@@ -1,0 +1,268 @@
+//! What a report says; `report.json` is this, serialised.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    profile::{Axis, RobustnessProfile},
+    run::{Counters, Outcome},
+    suite::Transformation,
+    task::TaskType,
+};
+
+/// Version of the `report.json` format. The number rises when a field changes its meaning or goes away.
+pub const SCHEMA: &str = "isomer.report/1";
+
+/// A run's report.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The findings in sentences, most important first.
+    pub headline: Vec<String>,
+    /// The run.
+    pub run: RunInfo,
+    /// What was run.
+    pub suite: SuiteInfo,
+    /// Encoders profiled.
+    pub encoders: Vec<EncoderInfo>,
+    /// Generators that took part, from the texts' provenance: none where everything was made by rule.
+    pub generators: Vec<GeneratorInfo>,
+    /// Datasets.
+    pub datasets: Vec<DatasetInfo>,
+    /// The robustness profile.
+    pub profile: RobustnessProfile,
+    /// What became of the texts, per transformation, seed and dataset: the quality of what the profile rests on.
+    pub checks: Vec<CheckRow>,
+    /// Every score.
+    pub scores: Vec<ScoreRow>,
+    /// Texts as they were and as they became.
+    pub examples: Vec<Example>,
+    /// What was done and what was found done.
+    pub counters: Counters,
+    /// Seconds per stage.
+    pub durations: BTreeMap<String, f64>,
+    /// What a reader should know before trusting a number.
+    pub notes: Vec<String>,
+    /// Version of Isomer.
+    pub isomer_version: String,
+}
+
+/// The run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunInfo {
+    /// Its id.
+    pub id: String,
+    /// When it was asked for.
+    pub created: Timestamp,
+    /// When it began.
+    pub started: Timestamp,
+    /// When the report was made.
+    pub finished: Timestamp,
+    /// From beginning to report.
+    pub seconds: f64,
+}
+
+/// The suite, overrides included.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SuiteInfo {
+    /// Name.
+    pub name: String,
+    /// What it is for.
+    pub description: String,
+    /// BLAKE3 (hex) of the suite's text.
+    pub digest: String,
+    /// Seeds.
+    pub seeds: Vec<u64>,
+    /// Generator asked for; empty: the transform service's default.
+    pub generator: String,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Nucleus.
+    pub top_p: f64,
+    /// Most attempts per text.
+    pub attempts: u32,
+    /// What stood in for texts that could not be transformed.
+    pub on_failure: String,
+    /// Metric profile with the library versions it equals.
+    pub metrics: String,
+    /// Transformations.
+    pub transformations: Vec<TransformationInfo>,
+}
+
+/// A transformation of the suite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TransformationInfo {
+    /// Name with parameters.
+    pub label: String,
+    /// Its axis.
+    pub axis: Axis,
+    /// Name and parameters.
+    pub transformation: Transformation,
+    /// Whether a generator made the texts.
+    pub needs_generator: bool,
+    /// Prompt id and version; empty where none.
+    pub prompt_version: String,
+    /// SHA-256 (hex) of the prompt; empty where none.
+    pub prompt_digest: String,
+}
+
+/// An encoder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EncoderInfo {
+    /// Id.
+    pub id: String,
+    /// Revision of its source.
+    pub revision: String,
+    /// SHA-256 (hex) of the weights.
+    pub weights_digest: String,
+    /// Digest of the vector space.
+    pub vector_space: String,
+    /// Architecture.
+    pub architecture: String,
+    /// Columns of a vector.
+    pub dimensions: u32,
+    /// Longest input in tokens.
+    pub max_tokens: u32,
+    /// Pooling pipeline.
+    pub pooling: String,
+    /// Whether vectors have unit length.
+    pub normalised: bool,
+    /// Literal prompt.
+    pub prompt: String,
+    /// Whether the others are compared with this one.
+    pub baseline: bool,
+}
+
+/// A generator that made texts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GeneratorInfo {
+    /// Id, e.g. `local:qwen2.5-coder-0.5b-instruct`.
+    pub id: String,
+    /// Digest of the weights, where known.
+    pub digest: String,
+}
+
+/// A dataset.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DatasetInfo {
+    /// Name.
+    pub name: String,
+    /// Kind of task.
+    pub task: TaskType,
+    /// Where from.
+    pub source: String,
+    /// Split.
+    pub split: String,
+    /// Language subset, where the files name one.
+    pub language: Option<String>,
+    /// Rows scored: pairs, or queries.
+    pub items: usize,
+    /// Texts encoded.
+    pub texts: usize,
+    /// Distinct texts transformed.
+    pub transformed_texts: usize,
+    /// BLAKE3 (hex) of the content.
+    pub digest: String,
+    /// mteb's key of the main score.
+    pub main_score: String,
+}
+
+/// What became of a dataset's distinct texts under one transformation and seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CheckRow {
+    /// Name with parameters.
+    pub transformation: String,
+    /// Seed.
+    pub seed: u64,
+    /// Dataset name.
+    pub dataset: String,
+    /// Distinct texts transformed.
+    pub texts: u64,
+    /// Passed at the first attempt.
+    pub ok: u64,
+    /// Passed after retries.
+    pub recovered: u64,
+    /// The original stood in.
+    pub kept_original: u64,
+    /// No text came back; the original stood in.
+    pub failed: u64,
+    /// On how many texts each check still fired at the last attempt.
+    pub failed_checks: BTreeMap<String, u64>,
+    /// How often each check fired on attempts before the last.
+    pub retried_checks: BTreeMap<String, u64>,
+    /// Mean word-level edit distance of texts that were transformed, 0 to 1.
+    pub edit_distance: Option<f64>,
+    /// Mean word-level Jaccard similarity of them.
+    pub jaccard: Option<f64>,
+    /// Mean length ratio of them.
+    pub length_ratio: Option<f64>,
+}
+
+impl CheckRow {
+    /// Texts for which the original stood in, as a share.
+    pub fn unchanged_share(&self) -> f64 {
+        if self.texts == 0 { 0.0 } else { (self.kept_original + self.failed) as f64 / self.texts as f64 }
+    }
+}
+
+/// A score.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScoreRow {
+    /// Encoder id.
+    pub encoder: String,
+    /// Dataset name.
+    pub dataset: String,
+    /// Name with parameters; absent for the originals.
+    pub transformation: Option<String>,
+    /// Seed; absent for the originals.
+    pub seed: Option<u64>,
+    /// Digest of the texts scored.
+    pub texts_digest: String,
+    /// mteb's key of the main score.
+    pub main_score_key: String,
+    /// Its value, in the metric's own unit.
+    pub main_score: f64,
+    /// Every metric.
+    pub scores: BTreeMap<String, f64>,
+    /// Rows scored.
+    pub items: u64,
+    /// Found in the store rather than computed.
+    pub cached: bool,
+}
+
+/// A text as it was and as it became.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Example {
+    /// Dataset name.
+    pub dataset: String,
+    /// Name with parameters.
+    pub transformation: String,
+    /// Seed.
+    pub seed: u64,
+    /// As it was.
+    pub original: String,
+    /// As it became.
+    pub transformed: String,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Checks that fired on the last attempt.
+    pub failed_checks: Vec<String>,
+    /// Word-level edit distance, where told.
+    pub edit_distance: Option<f64>,
+}
+
+impl Report {
+    /// Share of texts for which the original stood in, over all seeds; over all datasets where none is named.
+    pub fn unchanged_share(&self, transformation: &str, dataset: Option<&str>) -> f64 {
+        let own = |row: &&CheckRow| row.transformation == transformation && dataset.is_none_or(|name| row.dataset == name);
+        let (unchanged, texts) = self
+            .checks
+            .iter()
+            .filter(own)
+            .fold((0, 0), |(unchanged, texts), row| (unchanged + row.kept_original + row.failed, texts + row.texts));
+        if texts == 0 { 0.0 } else { unchanged as f64 / texts as f64 }
+    }
+}

@@ -1,0 +1,117 @@
+//! What can go wrong with a run.
+
+use isomer_service_kit::Fault;
+
+use super::{record::RunState, store::StoreError};
+use crate::{dataset::DatasetError, suite::SuiteError, task::ScoreError};
+
+/// A run that cannot be made, found, carried on or reported.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The suite is wrong.
+    #[error(transparent)]
+    Suite(#[from] SuiteError),
+    /// A field of the request is wrong.
+    #[error("{message}")]
+    Invalid {
+        /// Path of the field.
+        field: String,
+        /// What is wrong and how to mend it.
+        message: String,
+    },
+    /// A dataset of the suite cannot be used.
+    #[error("{origin}: dataset `{name}`: {source}")]
+    Dataset {
+        /// Where the suite names it.
+        origin: String,
+        /// What it is called.
+        name: String,
+        /// Why.
+        #[source]
+        source: DatasetError,
+    },
+    /// The transform service knows the transformation but does not serve it yet.
+    #[error("the transform service does not serve `{name}`; it serves {}", .served.join(", "))]
+    NotServed {
+        /// The transformation.
+        name: String,
+        /// What is served.
+        served: Vec<String>,
+    },
+    /// An encoder refused or failed.
+    #[error("encoder `{id}`: {fault}")]
+    Encoder {
+        /// Its id.
+        id: String,
+        /// What it said.
+        fault: Box<Fault>,
+    },
+    /// An encoder answered something that cannot be used.
+    #[error("encoder `{id}`: {message}")]
+    BadVectors {
+        /// Its id.
+        id: String,
+        /// What is wrong with the answer.
+        message: String,
+    },
+    /// The transform service or its generator refused or failed.
+    #[error("{what}: {fault}")]
+    Transform {
+        /// What was asked for, e.g. `paraphrase, seed 1337`.
+        what: String,
+        /// What it said.
+        fault: Box<Fault>,
+    },
+    /// The generator answered none of the texts.
+    #[error("{what}: the generator answered none of {texts} texts: {reason}")]
+    GeneratorSilent {
+        /// What was asked for.
+        what: String,
+        /// How many texts.
+        texts: usize,
+        /// What it said to the first of them.
+        reason: String,
+    },
+    /// A score is undefined.
+    #[error("{encoder} on {dataset}, {variant}: {source}")]
+    Score {
+        /// Encoder id.
+        encoder: String,
+        /// Dataset name.
+        dataset: String,
+        /// `original`, or transformation and seed.
+        variant: String,
+        /// Why.
+        #[source]
+        source: ScoreError,
+    },
+    /// No such run.
+    #[error("there is no run `{0}`")]
+    Unknown(String),
+    /// The run has not ended.
+    #[error("run `{0}` is still active")]
+    Active(String),
+    /// The run belongs to another process on this machine.
+    #[error("run `{0}` is worked on by another process, which alone can stop it")]
+    Elsewhere(String),
+    /// The run has no report.
+    #[error("run `{id}` has no report: it is {state:?}")]
+    NoReport {
+        /// The run.
+        id: String,
+        /// Where it stands.
+        state: RunState,
+    },
+    /// The disk refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The disk refused a finished unit.
+    #[error("cannot keep a finished unit: {0}")]
+    Units(std::io::Error),
+    /// A page of a report cannot be made: a fault of ours.
+    #[error("the report cannot be written: {0}")]
+    Report(String),
+    /// A task of ours died: a fault of ours.
+    #[error("internal: {0}")]
+    Internal(String),
+}

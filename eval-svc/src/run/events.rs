@@ -1,0 +1,107 @@
+//! What happened in a run, for those who watch it.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+};
+
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use super::record::{RunRecord, StageProgress};
+
+/// Events kept; a watcher further behind misses the oldest. Progress comes at most a few times a second.
+const KEPT: usize = 8_192;
+
+/// One event.
+#[derive(Debug, Clone)]
+pub struct Event {
+    /// Counted from 1 within the run.
+    pub sequence: u64,
+    /// When.
+    pub time: Timestamp,
+    /// What.
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum EventKind {
+    /// A stage moved.
+    Progress(StageProgress),
+    /// Something to tell a person.
+    Message(String),
+    /// The run as it ended; the last event.
+    Ended(Box<RunRecord>),
+}
+
+/// Events of one run. Writers never wait: watchers come and read what is new.
+#[derive(Debug)]
+pub struct EventLog {
+    events: Mutex<VecDeque<Event>>,
+    latest: watch::Sender<u64>,
+}
+
+impl Default for EventLog {
+    fn default() -> Self {
+        Self { events: Mutex::default(), latest: watch::Sender::new(0) }
+    }
+}
+
+impl EventLog {
+    /// Appends an event and wakes the watchers.
+    pub fn push(&self, time: Timestamp, kind: EventKind) {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let sequence = events.back().map_or(0, |last| last.sequence) + 1;
+        if events.len() == KEPT {
+            events.pop_front();
+        }
+        events.push_back(Event { sequence, time, kind });
+        drop(events);
+        self.latest.send_replace(sequence);
+    }
+
+    /// Events after a sequence number, in order.
+    pub fn after(&self, sequence: u64) -> Vec<Event> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = events.partition_point(|event| event.sequence <= sequence);
+        events.iter().skip(start).cloned().collect()
+    }
+
+    /// The last event of a run that has ended.
+    pub fn end(&self) -> Option<Event> {
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        events.back().filter(|event| matches!(event.kind, EventKind::Ended(_))).cloned()
+    }
+
+    /// Wakes when there is something new.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.latest.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watcher_gets_what_came_after_its_number() {
+        let log = EventLog::default();
+        for text in ["a", "b", "c"] {
+            log.push(Timestamp::UNIX_EPOCH, EventKind::Message(text.into()));
+        }
+        let numbers: Vec<u64> = log.after(1).iter().map(|event| event.sequence).collect();
+        assert_eq!(numbers, [2, 3]);
+        assert!(log.after(3).is_empty());
+    }
+
+    #[test]
+    fn a_watcher_far_behind_gets_the_oldest_kept() {
+        let log = EventLog::default();
+        for _ in 0..KEPT + 10 {
+            log.push(Timestamp::UNIX_EPOCH, EventKind::Message(String::new()));
+        }
+        assert_eq!(log.after(0).len(), KEPT);
+        assert_eq!(log.after(0).first().map(|event| event.sequence), Some(11));
+    }
+}

@@ -1,0 +1,139 @@
+//! A run that is being worked on in this process.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    events::{EventKind, EventLog},
+    progress::Meter,
+    record::{Counters, RunRecord, Stage, StageProgress},
+    store::{RunStore, StoreError},
+};
+
+/// How often the record on disk follows, for readers in other processes.
+const SAVE_EVERY: Duration = Duration::from_secs(2);
+
+/// The run's record, its events and the way to stop it.
+#[derive(Debug)]
+pub(super) struct Live {
+    record: Mutex<RunRecord>,
+    saved: Mutex<Instant>,
+    pub(super) events: EventLog,
+    pub(super) cancel: CancellationToken,
+    interrupted: AtomicBool,
+    store: RunStore,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Live {
+    pub(super) fn new(record: RunRecord, store: RunStore) -> Self {
+        Self {
+            record: Mutex::new(record),
+            saved: Mutex::new(Instant::now()),
+            events: EventLog::default(),
+            cancel: CancellationToken::new(),
+            interrupted: AtomicBool::new(false),
+            store,
+        }
+    }
+
+    pub(super) fn record(&self) -> RunRecord {
+        locked(&self.record).clone()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
+        change(&mut locked(&self.record));
+    }
+
+    pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
+        count(&mut locked(&self.record).counters);
+    }
+
+    /// Stops the run because the process goes down.
+    pub(super) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        self.cancel.cancel();
+    }
+
+    pub(super) fn interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Tells a person something.
+    pub(super) fn message(&self, text: impl Into<String>) {
+        self.events.push(Timestamp::now(), EventKind::Message(text.into()));
+    }
+
+    /// Tells a stage's progress, if it is time to.
+    pub(super) fn tell(&self, meter: &mut Meter) {
+        if let Some(progress) = meter.due(Instant::now()) {
+            self.tell_now(progress);
+        }
+    }
+
+    fn tell_now(&self, progress: StageProgress) {
+        {
+            let mut record = locked(&self.record);
+            match record.progress.iter_mut().find(|known| known.stage == progress.stage) {
+                Some(known) => *known = progress.clone(),
+                None => {
+                    record.progress.push(progress.clone());
+                    record.progress.sort_by_key(|known| known.stage);
+                }
+            }
+        }
+        self.events.push(Timestamp::now(), EventKind::Progress(progress));
+        let due = {
+            let mut saved = locked(&self.saved);
+            let due = saved.elapsed() >= SAVE_EVERY;
+            if due {
+                *saved = Instant::now();
+            }
+            due
+        };
+        if due && let Err(error) = self.save() {
+            tracing::warn!(%error, "the run's record could not be brought up to date");
+        }
+    }
+
+    /// A stage that is one step: tells its beginning and its end.
+    pub(super) fn step(&self, stage: Stage, done: u64, detail: &str) {
+        self.tell_now(StageProgress {
+            stage,
+            done,
+            total: 1,
+            cached: 0,
+            remaining_seconds: (done == 1).then_some(0.0),
+            detail: detail.to_owned(),
+        });
+    }
+
+    /// Writes the record as it stands; the last writer wins with the newest state, since it reads under the lock.
+    pub(super) fn save(&self) -> Result<(), StoreError> {
+        let record = locked(&self.record);
+        self.store.save(&record)
+    }
+
+    /// Ends the run: record, disk, last event.
+    pub(super) fn end(&self, change: impl FnOnce(&mut RunRecord)) {
+        self.change(|record| {
+            record.ended = Some(Timestamp::now());
+            change(record);
+        });
+        if let Err(error) = self.save() {
+            tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
+        }
+        self.events.push(Timestamp::now(), EventKind::Ended(Box::new(self.record())));
+    }
+}

@@ -1,0 +1,356 @@
+//! Makes, keeps, watches, stops and forgets runs.
+
+use std::{
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::{FutureExt, StreamExt, stream::BoxStream};
+use isomer_service_kit::Fault;
+use jiff::Timestamp;
+use tokio::sync::Semaphore;
+use tokio_stream::wrappers::ReceiverStream;
+
+use super::{
+    EvalClients, RunContext, RunError,
+    events::{Event, EventKind},
+    execute,
+    live::Live,
+    plan::Plan,
+    prepare,
+    record::{Failure, RunRecord, RunRequest, RunState},
+    store::{INTERRUPTED, RunLock, RunStore},
+    units::UnitStore,
+};
+use crate::config::EvalConfig;
+
+/// Ended runs whose events stay in memory.
+const REMEMBERED: usize = 64;
+/// How often the record of a run in another process is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Messages a watcher may be behind before its own task waits for it; the run never does.
+const WATCH_BUFFER: usize = 64;
+/// Longest request id.
+const LONGEST_REQUEST_ID: usize = 256;
+
+/// All runs of this process and of its state folder. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RunManager {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    context: RunContext,
+    store: RunStore,
+    live: Mutex<HashMap<String, Arc<Live>>>,
+    /// Held while a run of this request id is being made.
+    creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
+    places: Arc<Semaphore>,
+}
+
+/// Form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReportFormat {
+    /// `report.json`, everything.
+    Json,
+    /// `report.md`.
+    Markdown,
+    /// `report.html`, one file.
+    Html,
+    /// `junit.xml`.
+    Junit,
+}
+
+impl ReportFormat {
+    /// File name and media type.
+    pub fn file(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Json => ("report.json", "application/json"),
+            Self::Markdown => ("report.md", "text/markdown; charset=utf-8"),
+            Self::Html => ("report.html", "text/html; charset=utf-8"),
+            Self::Junit => ("junit.xml", "application/xml"),
+        }
+    }
+}
+
+/// A report's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportFile {
+    /// Its bytes.
+    pub content: Vec<u8>,
+    /// Its media type.
+    pub media_type: &'static str,
+    /// Its name.
+    pub file_name: &'static str,
+}
+
+impl RunManager {
+    /// Opens the state folder.
+    ///
+    /// # Errors
+    /// When a folder cannot be made.
+    pub fn open(config: EvalConfig, clients: EvalClients) -> Result<Self, RunError> {
+        let store = RunStore::open(config.runs_dir())?;
+        let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
+        let places = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
+        let context = RunContext { config, clients, units };
+        Ok(Self { inner: Arc::new(Inner { context, store, live: Mutex::default(), creating: Mutex::default(), places }) })
+    }
+
+    /// Checks a request and starts a run of it. A request id that was used before gives the run that it led to.
+    ///
+    /// # Errors
+    /// Whatever is wrong with suite, datasets, encoders or transformations, before anything is generated.
+    pub async fn create(&self, request: RunRequest, request_id: Option<String>) -> Result<RunRecord, RunError> {
+        let Some(request_id) = request_id.filter(|id| !id.is_empty()) else {
+            return self.start(request, None).await;
+        };
+        if request_id.len() > LONGEST_REQUEST_ID {
+            let message = format!("is {} bytes long, at most {LONGEST_REQUEST_ID}", request_id.len());
+            return Err(RunError::Invalid { field: "request_id".to_owned(), message });
+        }
+        let gate = locked(&self.inner.creating).entry(request_id.clone()).or_default().clone();
+        let outcome = {
+            let _held = gate.lock().await;
+            match self.inner.store.by_request(&request_id).map(|id| self.get(&id)) {
+                Some(Ok(record)) => Ok(record),
+                Some(Err(RunError::Unknown(_))) | None => self.start(request, Some(request_id.clone())).await,
+                Some(Err(error)) => Err(error),
+            }
+        };
+        let mut creating = locked(&self.inner.creating);
+        if Arc::strong_count(&gate) <= 2 {
+            creating.remove(&request_id);
+        }
+        outcome
+    }
+
+    async fn start(&self, request: RunRequest, request_id: Option<String>) -> Result<RunRecord, RunError> {
+        let plan = prepare::prepare(&self.inner.context, &request).await?;
+        let id = uuid::Uuid::now_v7().to_string();
+        let record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
+        let lock = self.inner.store.create(&record)?;
+        let live = Arc::new(Live::new(record.clone(), self.inner.store.clone()));
+        self.remember(&id, live.clone());
+        metrics::counter!("isomer_eval_runs_total").increment(1);
+        tokio::spawn(drive(self.inner.context.clone(), self.inner.store.clone(), self.inner.places.clone(), plan, live, lock));
+        Ok(record)
+    }
+
+    fn remember(&self, id: &str, live: Arc<Live>) {
+        let mut all = locked(&self.inner.live);
+        let mut ended: Vec<String> =
+            all.iter().filter(|(_, live)| !live.record().state.is_active()).map(|(id, _)| id.clone()).collect();
+        ended.sort_unstable();
+        let surplus = (ended.len() + 1).saturating_sub(REMEMBERED);
+        for id in ended.into_iter().take(surplus) {
+            all.remove(&id);
+        }
+        all.insert(id.to_owned(), live);
+    }
+
+    fn live(&self, id: &str) -> Option<Arc<Live>> {
+        locked(&self.inner.live).get(id).cloned()
+    }
+
+    /// A run.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`], or a record that cannot be read.
+    pub fn get(&self, id: &str) -> Result<RunRecord, RunError> {
+        if let Some(live) = self.live(id) {
+            return Ok(live.record());
+        }
+        self.inner.store.load(id)?.ok_or_else(|| RunError::Unknown(id.to_owned()))
+    }
+
+    /// Runs, newest first: at most `size` of them that are older than `before`, and whether there are more.
+    ///
+    /// # Errors
+    /// When the state folder cannot be read. A run whose record is broken is left out and logged.
+    pub fn list(&self, size: usize, before: Option<&str>) -> Result<(Vec<RunRecord>, bool), RunError> {
+        let mut runs = Vec::new();
+        for id in self.inner.store.ids()? {
+            if before.is_some_and(|before| id.as_str() >= before) {
+                continue;
+            }
+            if runs.len() == size {
+                return Ok((runs, true));
+            }
+            match self.get(&id) {
+                Ok(record) => runs.push(record),
+                Err(RunError::Unknown(_)) => {}
+                Err(error) => tracing::warn!(%error, id, "a run is left out of the list"),
+            }
+        }
+        Ok((runs, false))
+    }
+
+    /// A run's events after a sequence number, then as they happen, until it ends.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`], or a record that cannot be read.
+    pub fn watch(&self, id: &str, after: u64) -> Result<BoxStream<'static, Event>, RunError> {
+        let record = self.get(id)?;
+        let (sender, receiver) = tokio::sync::mpsc::channel(WATCH_BUFFER);
+        match self.live(id) {
+            Some(live) => drop(tokio::spawn(follow(live, after, sender))),
+            None => drop(tokio::spawn(look(self.clone(), record, sender))),
+        }
+        Ok(ReceiverStream::new(receiver).boxed())
+    }
+
+    /// Stops a run. One that has ended stays as it is.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] where another process works on it.
+    pub async fn cancel(&self, id: &str) -> Result<RunRecord, RunError> {
+        let record = self.get(id)?;
+        if !record.state.is_active() {
+            return Ok(record);
+        }
+        let live = self.live(id).ok_or_else(|| RunError::Elsewhere(id.to_owned()))?;
+        live.cancel.cancel();
+        until_ended(&live).await;
+        Ok(live.record())
+    }
+
+    /// Forgets a run that has ended.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`]; [`RunError::Active`].
+    pub fn delete(&self, id: &str) -> Result<(), RunError> {
+        let record = self.get(id)?;
+        if record.state.is_active() {
+            return Err(RunError::Active(id.to_owned()));
+        }
+        self.inner.store.delete(&record)?;
+        locked(&self.inner.live).remove(id);
+        Ok(())
+    }
+
+    /// A form of a run's report.
+    ///
+    /// # Errors
+    /// [`RunError::Unknown`]; [`RunError::NoReport`] unless the run succeeded.
+    pub fn report(&self, id: &str, format: ReportFormat) -> Result<ReportFile, RunError> {
+        let record = self.get(id)?;
+        if record.state != RunState::Succeeded {
+            return Err(RunError::NoReport { id: id.to_owned(), state: record.state });
+        }
+        let (file_name, media_type) = format.file();
+        Ok(ReportFile { content: self.inner.store.read_file(id, file_name)?, media_type, file_name })
+    }
+
+    /// Stops every run of this process, as interrupted: for a process that goes down. Returns when all have ended.
+    pub async fn interrupt(&self) {
+        let active: Vec<Arc<Live>> =
+            locked(&self.inner.live).values().filter(|live| live.record().state.is_active()).cloned().collect();
+        for live in active {
+            live.interrupt();
+            until_ended(&live).await;
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until a run's end has been written and told.
+async fn until_ended(live: &Live) {
+    let mut news = live.events.subscribe();
+    while live.events.end().is_none() && news.changed().await.is_ok() {}
+}
+
+/// Works on a run until it has ended, one way or another; the lock is held as long.
+async fn drive(context: RunContext, store: RunStore, places: Arc<Semaphore>, plan: Plan, live: Arc<Live>, lock: RunLock) {
+    let work = async {
+        // The semaphore is never closed; should it be, the run goes ahead.
+        let _place = places.acquire().await.ok();
+        live.change(|record| {
+            record.state = RunState::Running;
+            record.started = Some(Timestamp::now());
+        });
+        live.save()?;
+        execute::execute(&context, &store, plan, &live).await
+    };
+    let outcome = live.cancel.run_until_cancelled(AssertUnwindSafe(work).catch_unwind()).await;
+    let outcome = outcome.map(|caught| {
+        caught.unwrap_or_else(|_| Err(RunError::Internal("a stage of the run panicked; this is a bug of Isomer".to_owned())))
+    });
+    let interrupted = live.interrupted();
+    live.end(|record| match outcome {
+        Some(Ok(())) => record.state = RunState::Succeeded,
+        Some(Err(error)) => {
+            let fault = Fault::from(error);
+            record.state = RunState::Failed;
+            record.failure = Some(Failure { code: fault.code as i32, message: fault.to_string() });
+        }
+        None if interrupted => {
+            record.state = RunState::Failed;
+            record.failure = Some(Failure { code: tonic::Code::Aborted as i32, message: INTERRUPTED.to_owned() });
+        }
+        None => record.state = RunState::Cancelled,
+    });
+    let record = live.record();
+    tracing::info!(id = record.id, state = ?record.state, counters = ?record.counters, "run ended");
+    drop(lock);
+}
+
+/// Follows a run of this process. The channel is this watcher's own: when it is full only this task waits.
+async fn follow(live: Arc<Live>, mut after: u64, sender: tokio::sync::mpsc::Sender<Event>) {
+    let mut news = live.events.subscribe();
+    loop {
+        news.mark_unchanged();
+        // Someone who comes back with a number from beyond the end still hears how it ended.
+        let mut fresh = live.events.after(after);
+        if fresh.is_empty() {
+            fresh.extend(live.events.end());
+        }
+        for event in fresh {
+            after = event.sequence;
+            let last = matches!(event.kind, EventKind::Ended(_));
+            if sender.send(event).await.is_err() || last {
+                return;
+            }
+        }
+        tokio::select! {
+            changed = news.changed() => if changed.is_err() { return },
+            () = sender.closed() => return,
+        }
+    }
+}
+
+/// Watches a run that this process does not work on: one that ended before a restart, or one of another process.
+async fn look(manager: RunManager, mut record: RunRecord, sender: tokio::sync::mpsc::Sender<Event>) {
+    let mut sequence = 0;
+    let mut told: Vec<super::record::StageProgress> = Vec::new();
+    loop {
+        let mut events: Vec<EventKind> =
+            record.progress.iter().filter(|p| !told.contains(p)).cloned().map(EventKind::Progress).collect();
+        told.clone_from(&record.progress);
+        let ended = !record.state.is_active();
+        if ended {
+            events.push(EventKind::Ended(Box::new(record.clone())));
+        }
+        for kind in events {
+            sequence += 1;
+            let time = record.ended.unwrap_or_else(Timestamp::now);
+            if sender.send(Event { sequence, time, kind }).await.is_err() {
+                return;
+            }
+        }
+        if ended {
+            return;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        match manager.get(&record.id) {
+            Ok(newer) => record = newer,
+            Err(_) => return,
+        }
+    }
+}

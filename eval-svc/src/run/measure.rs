@@ -1,0 +1,203 @@
+//! Stage: units (encoder, dataset, variant) encoded and scored, each kept as soon as it is done.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Instant,
+};
+
+use isomer_proto::{common::v1::Similarity as ProtoSimilarity, encoder::v1::Encoder};
+
+use super::{
+    RunContext, RunError,
+    encode::{self, Vectors},
+    live::Live,
+    plan::{Plan, Variant},
+    progress::Meter,
+    record::Stage,
+    transform::Transformed,
+    units::{UnitKey, UnitScore, digest_of_texts},
+};
+use crate::metric::Similarity;
+
+/// A score and what it belongs to.
+#[derive(Debug, Clone)]
+pub struct Scored {
+    /// Position of the encoder.
+    pub encoder: usize,
+    /// Position of the dataset.
+    pub table: usize,
+    /// Which texts.
+    pub variant: Variant,
+    /// Digest of those texts.
+    pub texts: String,
+    /// The score.
+    pub score: UnitScore,
+    /// Whether it was found rather than computed.
+    pub cached: bool,
+}
+
+/// A dataset's texts under one variant.
+struct TextSet {
+    table: usize,
+    variant: Variant,
+    texts: Vec<u32>,
+    digest: String,
+}
+
+/// Numbers of a dataset's texts under a variant.
+pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<u32> {
+    let Some(table) = plan.tables.get(table) else { return Vec::new() };
+    let Variant::Transformed { transformation, seed } = variant else { return table.texts.clone() };
+    let made = |request: &Option<usize>| transformed.get(transformation, seed, (*request)?);
+    table.texts.iter().zip(&table.requests).map(|(original, request)| made(request).map_or(*original, |m| m.text)).collect()
+}
+
+/// Runs the stage.
+pub(super) async fn measure(
+    context: &RunContext,
+    plan: &Plan,
+    transformed: &Transformed,
+    live: &Live,
+) -> Result<Vec<Scored>, RunError> {
+    let mut sets = Vec::new();
+    for table in 0..plan.tables.len() {
+        for variant in plan.variants() {
+            let texts = texts_of(plan, transformed, table, variant);
+            let digest = digest_of_texts(texts.iter().map(|text| plan.corpus.get(*text)));
+            sets.push(TextSet { table, variant, texts, digest });
+        }
+    }
+    let distinct: HashSet<u32> = sets.iter().flat_map(|set| set.texts.iter().copied()).collect();
+    let now = Instant::now();
+    let mut meters = Meters {
+        encode: Meter::new(Stage::Encode, (distinct.len() * plan.encoders.len()) as u64, now),
+        score: Meter::new(Stage::Score, (sets.len() * plan.encoders.len()) as u64, now),
+    };
+    let mut scored = Vec::with_capacity(sets.len() * plan.encoders.len());
+    for encoder in 0..plan.encoders.len() {
+        scored.extend(one_encoder(context, plan, &sets, distinct.len(), encoder, live, &mut meters).await?);
+    }
+    Ok(scored)
+}
+
+struct Meters {
+    encode: Meter,
+    score: Meter,
+}
+
+async fn one_encoder(
+    context: &RunContext,
+    plan: &Plan,
+    sets: &[TextSet],
+    distinct: usize,
+    position: usize,
+    live: &Live,
+    meters: &mut Meters,
+) -> Result<Vec<Scored>, RunError> {
+    let encoder = &plan.encoders[position];
+    let keys: Vec<UnitKey> = sets.iter().map(|set| key(plan, encoder, set)).collect();
+    let mut known: HashMap<String, UnitScore> = HashMap::new();
+    for key in &keys {
+        if let Some(score) = context.units.get(key) {
+            known.insert(key.address(), score);
+        }
+    }
+    let missing = |key: &UnitKey, known: &HashMap<String, UnitScore>| !known.contains_key(&key.address());
+    let needed: HashSet<u32> = sets
+        .iter()
+        .zip(&keys)
+        .filter(|(_, key)| missing(key, &known))
+        .flat_map(|(set, _)| set.texts.iter().copied())
+        .collect();
+    let spared = (distinct - needed.len()) as u64;
+    meters.encode.detail(format!("texts with {}", encoder.id));
+    meters.encode.add(spared, spared, Instant::now());
+    live.tell(&mut meters.encode);
+
+    let mut vectors = Vectors::default();
+    let mut scored = Vec::with_capacity(sets.len());
+    for (set, key) in sets.iter().zip(keys) {
+        let address = key.address();
+        let dataset = &plan.tables[set.table].dataset;
+        meters.score.detail(format!("{} on {}, {}", encoder.id, dataset.name(), plan.describe(set.variant)));
+        let (score, cached) = match known.get(&address) {
+            Some(score) => (score.clone(), true),
+            None => {
+                fill(context, plan, encoder, set, &mut vectors, live, &mut meters.encode).await?;
+                let score = compute(plan, encoder, set, &vectors).await?;
+                context.units.put(&key, &score).map_err(RunError::Units)?;
+                known.insert(address, score.clone());
+                (score, false)
+            }
+        };
+        live.count(|counters| if cached { counters.scores_cached += 1 } else { counters.scores_computed += 1 });
+        meters.score.add(1, u64::from(cached), Instant::now());
+        live.tell(&mut meters.score);
+        scored.push(Scored { encoder: position, table: set.table, variant: set.variant, texts: set.digest.clone(), score, cached });
+    }
+    Ok(scored)
+}
+
+/// Everything a score depends on.
+fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
+    let dataset = &plan.tables[set.table].dataset;
+    UnitKey {
+        vector_space: encoder.vector_space.as_ref().map(|space| space.digest.clone()).unwrap_or_default(),
+        dataset: dataset.digest().to_owned(),
+        texts: set.digest.clone(),
+        task: dataset.task().name().to_owned(),
+        // The similarity belongs to the encoder's description rather than to its vectors.
+        profile: format!("{}, {:?}", plan.suite.profile.stamp(), similarity(encoder)),
+    }
+}
+
+/// Encodes what the set still lacks.
+async fn fill(
+    context: &RunContext,
+    plan: &Plan,
+    encoder: &Encoder,
+    set: &TextSet,
+    vectors: &mut Vectors,
+    live: &Live,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
+    let mut seen = HashSet::new();
+    let lacking: Vec<u32> =
+        set.texts.iter().copied().filter(|text| !vectors.contains(*text) && seen.insert(*text)).collect();
+    encode::encode(context, encoder, &plan.corpus, &lacking, vectors, |encoded| {
+        live.count(|counters| {
+            counters.texts_encoded += encoded.texts;
+            counters.tokens_encoded += encoded.tokens;
+        });
+        meter.add(encoded.texts, 0, Instant::now());
+        live.tell(meter);
+    })
+    .await
+}
+
+/// Scores on a thread of its own.
+async fn compute(plan: &Plan, encoder: &Encoder, set: &TextSet, vectors: &Vectors) -> Result<UnitScore, RunError> {
+    let matrix = vectors.matrix(&set.texts, &encoder.id)?;
+    let dataset = Arc::clone(&plan.tables[set.table].dataset);
+    let (profile, similarity) = (plan.suite.profile, similarity(encoder));
+    let name = dataset.name().to_owned();
+    let scores = tokio::task::spawn_blocking(move || dataset.score_with(&matrix, profile, similarity))
+        .await
+        .map_err(|error| RunError::Internal(error.to_string()))?;
+    match scores {
+        Ok(scores) => Ok(scores.into()),
+        Err(source) => {
+            Err(RunError::Score { encoder: encoder.id.clone(), dataset: name, variant: plan.describe(set.variant), source })
+        }
+    }
+}
+
+fn similarity(encoder: &Encoder) -> Similarity {
+    match encoder.similarity() {
+        ProtoSimilarity::Dot => Similarity::Dot,
+        ProtoSimilarity::Euclidean => Similarity::Euclidean,
+        ProtoSimilarity::Manhattan => Similarity::Manhattan,
+        ProtoSimilarity::Cosine | ProtoSimilarity::Unspecified => Similarity::Cosine,
+    }
+}

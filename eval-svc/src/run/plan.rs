@@ -1,0 +1,223 @@
+//! A run laid out: distinct texts, tables of datasets, units to score. Pure.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::Arc,
+};
+
+use isomer_proto::encoder::v1::Encoder;
+
+use crate::{
+    dataset::Dataset,
+    profile::Axis,
+    suite::{DatasetSpec, Suite, Transformation},
+};
+
+/// Distinct texts of a run, each with a number.
+#[derive(Debug, Default)]
+pub struct Corpus {
+    texts: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+impl Corpus {
+    /// The text's number; equal texts have equal numbers.
+    pub fn intern(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        // Four thousand million distinct texts do not fit in memory, so the number never saturates.
+        let number = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        let text: Arc<str> = text.into();
+        self.texts.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+
+    /// The text of a number.
+    pub fn get(&self, number: u32) -> &str {
+        self.texts.get(number as usize).map_or("", |text| text)
+    }
+}
+
+/// A dataset of the run.
+#[derive(Debug)]
+pub struct Table {
+    /// The data.
+    pub dataset: Arc<Dataset>,
+    /// Where it came from.
+    pub spec: DatasetSpec,
+    /// Number of each text, in the dataset's order.
+    pub texts: Vec<u32>,
+    /// For each text that is transformed, its position in [`Plan::requests`].
+    pub requests: Vec<Option<usize>>,
+}
+
+/// A text to transform, once per transformation and seed whatever datasets it occurs in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextRequest {
+    /// The text.
+    pub text: u32,
+    /// Its language, where the dataset names one.
+    pub language: Option<String>,
+}
+
+/// A transformation, with what the service's catalogue says about it.
+#[derive(Debug, Clone)]
+pub struct PlannedTransformation {
+    /// With its parameters.
+    pub transformation: Transformation,
+    /// Name with parameters.
+    pub label: String,
+    /// Its axis.
+    pub axis: Axis,
+    /// Whether it needs a generator.
+    pub needs_generator: bool,
+    /// Prompt id and version.
+    pub prompt_version: String,
+    /// SHA-256 of the prompt.
+    pub prompt_digest: String,
+}
+
+/// What a run will do.
+#[derive(Debug)]
+pub struct Plan {
+    /// The suite, with the request's overrides in it.
+    pub suite: Suite,
+    /// Digest of the suite's text.
+    pub suite_digest: String,
+    /// Generator id; empty: the transform service's default.
+    pub generator: String,
+    /// Encoders, as they described themselves.
+    pub encoders: Vec<Encoder>,
+    /// Position of the baseline encoder.
+    pub baseline: Option<usize>,
+    /// Transformations.
+    pub transformations: Vec<PlannedTransformation>,
+    /// Distinct texts.
+    pub corpus: Corpus,
+    /// Datasets.
+    pub tables: Vec<Table>,
+    /// Distinct texts to transform.
+    pub requests: Vec<TextRequest>,
+}
+
+/// Which texts of a dataset are scored: the originals, or what a transformation made of them under a seed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Variant {
+    /// As they are.
+    Original,
+    /// Transformed.
+    Transformed {
+        /// Position in [`Plan::transformations`].
+        transformation: usize,
+        /// Position in the suite's seeds.
+        seed: usize,
+    },
+}
+
+/// Lays out the datasets' texts: every distinct text gets a number, every distinct (text, language) that is transformed a
+/// place in the requests.
+pub fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Vec<TextRequest>) {
+    let mut corpus = Corpus::default();
+    let mut requests = Vec::new();
+    let mut positions: HashMap<(u32, Option<String>), usize> = HashMap::new();
+    let mut tables = Vec::with_capacity(datasets.len());
+    for (dataset, spec) in datasets {
+        let language = dataset.language().map(str::to_owned);
+        let mut table = Table { texts: Vec::new(), requests: Vec::new(), dataset: dataset.clone(), spec };
+        for text in dataset.texts() {
+            let number = corpus.intern(&text.text);
+            table.texts.push(number);
+            // Nothing can be made of an empty text.
+            let transformed = text.transformable && !text.text.trim().is_empty();
+            table.requests.push(transformed.then(|| match positions.entry((number, language.clone())) {
+                Entry::Occupied(place) => *place.get(),
+                Entry::Vacant(place) => {
+                    requests.push(TextRequest { text: number, language: language.clone() });
+                    *place.insert(requests.len() - 1)
+                }
+            }));
+        }
+        tables.push(table);
+    }
+    (corpus, tables, requests)
+}
+
+impl Plan {
+    /// Texts to ask for: distinct texts x transformations x seeds.
+    pub fn texts_planned(&self) -> usize {
+        self.requests.len() * self.transformations.len() * self.suite.seeds.len()
+    }
+
+    /// Every variant of a dataset, originals first.
+    pub fn variants(&self) -> Vec<Variant> {
+        let transformed = (0..self.transformations.len()).flat_map(|transformation| {
+            (0..self.suite.seeds.len()).map(move |seed| Variant::Transformed { transformation, seed })
+        });
+        std::iter::once(Variant::Original).chain(transformed).collect()
+    }
+
+    /// A variant in words, e.g. `paraphrase, seed 1337`.
+    pub fn describe(&self, variant: Variant) -> String {
+        match variant {
+            Variant::Original => "original".to_owned(),
+            Variant::Transformed { transformation, seed } => {
+                let label = self.transformations.get(transformation).map_or("", |t| t.label.as_str());
+                format!("{label}, seed {}", self.suite.seeds.get(seed).copied().unwrap_or_default())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        dataset::{self, InlineFile, LoadOptions, Source},
+        suite::DatasetSource,
+        task::TaskType,
+    };
+
+    fn sts(language: Option<&str>, rows: &[(&str, &str)]) -> (Arc<Dataset>, DatasetSpec) {
+        let rows: Vec<String> = rows
+            .iter()
+            .enumerate()
+            .map(|(i, (a, b))| serde_json::json!({"sentence1": a, "sentence2": b, "score": i}).to_string())
+            .collect();
+        let name = language.map_or("test.jsonl".to_owned(), |l| format!("test.{l}.jsonl"));
+        let source = Source::Inline(vec![InlineFile { path: name, content: rows.join("\n").into_bytes() }]);
+        let options = LoadOptions { language: language.map(str::to_owned), ..LoadOptions::default() };
+        let dataset = dataset::load(TaskType::Sts, &source, &options).unwrap();
+        let spec = DatasetSpec {
+            task: TaskType::Sts,
+            source: DatasetSource::Builtin("x".into()),
+            name: None,
+            split: "test".into(),
+            language: None,
+            limit: None,
+            ignore_identical_ids: false,
+            origin: "t:1".into(),
+        };
+        (Arc::new(dataset), spec)
+    }
+
+    #[test]
+    fn a_text_that_occurs_in_two_datasets_is_asked_for_once() {
+        let (corpus, tables, requests) =
+            lay_out(vec![sts(None, &[("a cat", "a dog"), ("a cat", "a bird")]), sts(None, &[("a dog", "a cow"), ("x", "y")])]);
+        let asked: Vec<&str> = requests.iter().map(|request| corpus.get(request.text)).collect();
+        assert_eq!(asked, ["a cat", "a dog", "a bird", "a cow", "x", "y"]);
+        assert_eq!(tables[0].requests, [Some(0), Some(1), Some(0), Some(2)]);
+        assert_eq!(tables[1].requests, [Some(1), Some(3), Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn the_same_text_in_another_language_is_another_request() {
+        let (_, _, requests) = lay_out(vec![sts(Some("en"), &[("chat", "b"), ("c", "d")]), sts(Some("fr"), &[("chat", "e"), ("f", "g")])]);
+        let languages: Vec<Option<&str>> =
+            requests.iter().filter(|r| r.text == 0).map(|r| r.language.as_deref()).collect();
+        assert_eq!(languages, [Some("en"), Some("fr")]);
+    }
+}

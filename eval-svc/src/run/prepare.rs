@@ -1,0 +1,233 @@
+//! Everything that can be checked is checked before anything is generated.
+
+use std::{collections::HashSet, sync::Arc};
+
+use isomer_proto::{
+    encoder::v1::{Encoder, GetEncoderRequest, encoder_service_client::EncoderServiceClient},
+    transform::v1::{
+        ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
+    },
+};
+use isomer_service_kit::Fault;
+
+use super::{
+    RunContext, RunError,
+    plan::{self, Plan, PlannedTransformation},
+    record::{RunRequest, SuiteChoice},
+    wire,
+};
+use crate::{
+    dataset::{self, Dataset, DatasetError, LoadOptions, Source},
+    profile::Axis,
+    suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
+};
+
+/// Most encoders of one run.
+const MOST_ENCODERS: usize = 256;
+
+/// Checks a request and lays the run out.
+pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
+    let (mut suite, suite_digest) = suite(&request.suite)?;
+    apply(&mut suite, request)?;
+    let ids = encoder_ids(context, &suite, request)?;
+    let transformations = transformations(context, &suite).await?;
+    let datasets = datasets(context, &suite).await?;
+    let mut encoders = Vec::with_capacity(ids.len());
+    for id in &ids {
+        encoders.push(encoder(context, id).await?);
+    }
+    let (corpus, tables, requests) = plan::lay_out(datasets);
+    let generator = request.generator.clone().or_else(|| suite.generator.clone()).unwrap_or_default();
+    Ok(Plan {
+        generator,
+        suite_digest,
+        baseline: request.baseline.as_ref().and_then(|baseline| ids.iter().position(|id| id == baseline)),
+        suite,
+        encoders,
+        transformations,
+        corpus,
+        tables,
+        requests,
+    })
+}
+
+fn suite(choice: &SuiteChoice) -> Result<(Suite, String), RunError> {
+    let (suite, text) = match choice {
+        SuiteChoice::Builtin { name } => {
+            let text = crate::suite::BUILTIN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| text);
+            (Suite::builtin(name)?, text)
+        }
+        SuiteChoice::Toml { text, file_name, base_dir } => {
+            let file = if file_name.is_empty() { "suite" } else { file_name };
+            (Suite::parse(text, file, base_dir.as_deref())?, text.as_str())
+        }
+    };
+    Ok((suite, blake3::hash(text.as_bytes()).to_hex().to_string()))
+}
+
+fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
+    RunError::Invalid { field: field.into(), message: message.into() }
+}
+
+/// Lays the request's overrides over the suite.
+fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
+    if !request.seeds.is_empty() {
+        let distinct: HashSet<u64> = request.seeds.iter().copied().collect();
+        if distinct.len() < request.seeds.len() {
+            return Err(invalid("spec.seeds", "a seed is named twice; a repeated seed repeats the same texts"));
+        }
+        suite.seeds.clone_from(&request.seeds);
+    }
+    if let Some(limit) = request.limit {
+        if limit == 0 {
+            return Err(invalid("spec.limit", "is 0; leave it out to take all rows"));
+        }
+        for dataset in &mut suite.datasets {
+            dataset.limit = Some(limit as usize);
+        }
+    }
+    if !request.transformations.is_empty() {
+        let mut chosen: Vec<Transformation> = Vec::new();
+        for (i, name) in request.transformations.iter().enumerate() {
+            let field = format!("spec.transformations[{i}]");
+            // A name the suite has keeps the suite's parameters.
+            let own: Vec<Transformation> =
+                suite.transformations.iter().filter(|t| t.name() == name || t.label() == *name).cloned().collect();
+            let found = if own.is_empty() { Transformation::named(name).into_iter().collect() } else { own };
+            if found.is_empty() {
+                let hint = match nearest(name, CATALOGUE.map(|(known, _)| known)) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("allowed: {}", CATALOGUE.map(|(known, _)| known).join(", ")),
+                };
+                return Err(invalid(field, format!("unknown transformation `{name}`; {hint}")));
+            }
+            for transformation in found {
+                if !chosen.contains(&transformation) {
+                    chosen.push(transformation);
+                }
+            }
+        }
+        suite.transformations = chosen;
+    }
+    Ok(())
+}
+
+/// Encoders asked for, else the suite's, else the default; the baseline among them.
+fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Result<Vec<String>, RunError> {
+    let mut ids: Vec<String> = Vec::new();
+    let asked = if request.encoders.is_empty() { &suite.encoders } else { &request.encoders };
+    for id in asked.iter().chain(&request.baseline) {
+        if id.trim().is_empty() {
+            return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
+        }
+        if !ids.contains(id) {
+            ids.push(id.clone());
+        }
+    }
+    if asked.is_empty() && !ids.contains(&context.config.default_encoder) {
+        ids.insert(0, context.config.default_encoder.clone());
+    }
+    if ids.len() > MOST_ENCODERS {
+        return Err(invalid("spec.encoder_ids", format!("names {} encoders, at most {MOST_ENCODERS}", ids.len())));
+    }
+    Ok(ids)
+}
+
+async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
+    let failed = |fault: Fault| RunError::Encoder { id: id.to_owned(), fault: Box::new(fault) };
+    let mut client = EncoderServiceClient::new(context.clients.encoder.clone());
+    let answer = client
+        .get_encoder(GetEncoderRequest { id: id.to_owned() })
+        .await
+        .map_err(|status| failed(Fault::from_status(&status)))?;
+    let encoder = answer.into_inner().encoder.ok_or_else(|| failed(Fault::internal("the service described no encoder")))?;
+    let space = encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str());
+    if space.is_empty() {
+        return Err(RunError::BadVectors {
+            id: id.to_owned(),
+            message: "its description names no vector space, so its scores could not be told from another encoder's".to_owned(),
+        });
+    }
+    Ok(encoder)
+}
+
+async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<PlannedTransformation>, RunError> {
+    let catalogue = catalogue(context).await?;
+    let served = || catalogue.iter().filter(|info| info.served).map(|info| info.name.clone()).collect::<Vec<_>>();
+    suite
+        .transformations
+        .iter()
+        .map(|transformation| {
+            let info = catalogue
+                .iter()
+                .find(|info| info.served && info.name == transformation.name())
+                .ok_or_else(|| RunError::NotServed { name: transformation.name().to_owned(), served: served() })?;
+            Ok(PlannedTransformation {
+                label: transformation.label(),
+                axis: wire::axis(info.axis()).unwrap_or(Axis::Augmentation),
+                needs_generator: info.needs_generator,
+                prompt_version: info.prompt_version.clone(),
+                prompt_digest: info.prompt_digest.clone(),
+                transformation: transformation.clone(),
+            })
+        })
+        .collect()
+}
+
+async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunError> {
+    let mut client = TransformServiceClient::new(context.clients.transform.clone());
+    let mut infos = Vec::new();
+    let mut page_token = String::new();
+    loop {
+        let request = ListTransformationsRequest { page_size: 0, page_token };
+        let page = client.list_transformations(request).await.map_err(|status| RunError::Transform {
+            what: "the transform service's catalogue".to_owned(),
+            fault: Box::new(Fault::from_status(&status)),
+        })?;
+        let page = page.into_inner();
+        infos.extend(page.transformations);
+        if page.next_page_token.is_empty() {
+            return Ok(infos);
+        }
+        page_token = page.next_page_token;
+    }
+}
+
+/// Loads every dataset on a thread of its own: files are read and rows are checked.
+async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Dataset>, DatasetSpec)>, RunError> {
+    let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(suite.datasets.len());
+    for spec in &suite.datasets {
+        let failed = |source: DatasetError| RunError::Dataset {
+            origin: spec.origin.clone(),
+            name: spec.name.clone().unwrap_or_else(|| spec.source.display()),
+            source,
+        };
+        let source = match &spec.source {
+            DatasetSource::Builtin(name) => Source::Builtin(name.clone()),
+            DatasetSource::Path(path) => Source::Path(context.config.data_path(path).map_err(failed)?),
+        };
+        let options = LoadOptions {
+            split: spec.split.clone(),
+            language: spec.language.clone(),
+            limit: spec.limit,
+            name: spec.name.clone(),
+            ignore_identical_ids: spec.ignore_identical_ids,
+        };
+        let task = spec.task;
+        let dataset = tokio::task::spawn_blocking(move || dataset::load(task, &source, &options))
+            .await
+            .map_err(|error| RunError::Internal(error.to_string()))?
+            .map_err(failed)?;
+        if let Some((_, other)) = loaded.iter().find(|(known, _)| known.name() == dataset.name()) {
+            let message = format!(
+                "{} and {} are both called `{}`; give one of them a name of its own",
+                other.origin,
+                spec.origin,
+                dataset.name()
+            );
+            return Err(invalid("spec.suite", message));
+        }
+        loaded.push((Arc::new(dataset), spec.clone()));
+    }
+    Ok(loaded)
+}

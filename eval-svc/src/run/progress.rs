@@ -1,0 +1,132 @@
+//! How far a stage is and how long is left.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use super::record::{Stage, StageProgress};
+
+/// The rate is taken over the work of this long, so that it follows a generator that slows down.
+const WINDOW: Duration = Duration::from_secs(30);
+/// No estimate before so much work has been seen.
+const LEAST_SEEN: Duration = Duration::from_millis(500);
+/// At most this often is progress told.
+const TELL_EVERY: Duration = Duration::from_millis(200);
+
+/// Counts one stage's units. The clock is an argument.
+#[derive(Debug)]
+pub struct Meter {
+    stage: Stage,
+    done: u64,
+    total: u64,
+    cached: u64,
+    detail: String,
+    /// Time, and units done that far that did not come from a store.
+    marks: VecDeque<(Instant, u64)>,
+    told: Option<Instant>,
+}
+
+impl Meter {
+    /// A stage with so many units, none done.
+    pub fn new(stage: Stage, total: u64, now: Instant) -> Self {
+        let marks = VecDeque::from([(now, 0)]);
+        Self { stage, done: 0, total, cached: 0, detail: String::new(), marks, told: None }
+    }
+
+    /// Says what is being done.
+    pub fn detail(&mut self, detail: impl Into<String>) {
+        self.detail = detail.into();
+    }
+
+    /// Some units are done, of which some came from a store.
+    pub fn add(&mut self, done: u64, cached: u64, now: Instant) {
+        self.done += done;
+        self.cached += cached;
+        self.marks.push_back((now, self.done.saturating_sub(self.cached)));
+        while self.marks.len() > 2 && self.marks.get(1).is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+            self.marks.pop_front();
+        }
+    }
+
+    /// Units done.
+    pub fn done(&self) -> u64 {
+        self.done
+    }
+
+    /// Time left at the rate of the window; none while nothing but stored units has been seen.
+    pub fn remaining(&self) -> Option<Duration> {
+        let left = self.total.saturating_sub(self.done);
+        if left == 0 {
+            return Some(Duration::ZERO);
+        }
+        let ((from, before), (to, after)) = (self.marks.front()?, self.marks.back()?);
+        let (seen, made) = (to.duration_since(*from), after.saturating_sub(*before));
+        if seen < LEAST_SEEN || made == 0 {
+            return None;
+        }
+        Some(seen.mul_f64(left as f64 / made as f64))
+    }
+
+    /// Progress, if it is time to tell it: at the start, at the end, and a few times a second between.
+    pub fn due(&mut self, now: Instant) -> Option<StageProgress> {
+        let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
+        if !waited && self.done < self.total {
+            return None;
+        }
+        self.told = Some(now);
+        Some(self.snapshot())
+    }
+
+    /// Progress as it stands.
+    pub fn snapshot(&self) -> StageProgress {
+        StageProgress {
+            stage: self.stage,
+            done: self.done,
+            total: self.total,
+            cached: self.cached,
+            remaining_seconds: self.remaining().map(|left| left.as_secs_f64()),
+            detail: self.detail.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_estimate_is_the_rate_of_new_work_and_leaves_out_what_was_cached() {
+        let start = Instant::now();
+        let mut meter = Meter::new(Stage::Transform, 100, start);
+        meter.add(40, 40, start + Duration::from_secs(1));
+        assert_eq!(meter.remaining(), None, "cached units say nothing about the rate");
+        meter.add(10, 0, start + Duration::from_secs(5));
+        // 10 new units in 5 s, 50 left
+        assert_eq!(meter.remaining().unwrap(), Duration::from_secs(25));
+    }
+
+    #[test]
+    fn the_estimate_forgets_what_lies_before_the_window() {
+        let start = Instant::now();
+        let mut meter = Meter::new(Stage::Encode, 1_000, start);
+        meter.add(500, 0, start + Duration::from_secs(1));
+        for second in 2..=100 {
+            meter.add(1, 0, start + Duration::from_secs(second));
+        }
+        let left = meter.remaining().unwrap().as_secs_f64();
+        assert!((left - 401.0).abs() < 15.0, "1 unit a second, 401 left, told {left}");
+    }
+
+    #[test]
+    fn progress_is_told_sparingly_but_the_end_always() {
+        let start = Instant::now();
+        let mut meter = Meter::new(Stage::Score, 2, start);
+        assert!(meter.due(start).is_some());
+        meter.add(1, 0, start + Duration::from_millis(1));
+        assert!(meter.due(start + Duration::from_millis(1)).is_none());
+        meter.add(1, 0, start + Duration::from_millis(2));
+        assert_eq!(meter.due(start + Duration::from_millis(2)).unwrap().done, 2);
+    }
+}

@@ -1,0 +1,199 @@
+//! A run as it is kept on disk.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Version of the `run.json` format.
+pub const SCHEMA: &str = "isomer.run/1";
+
+/// What was asked for; the domain's form of the proto's `RunSpec`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunRequest {
+    /// Which suite.
+    pub suite: SuiteChoice,
+    /// Encoders to profile; empty: the suite's, else the server's default.
+    pub encoders: Vec<String>,
+    /// Generator; absent: the suite's, else the transform service's default.
+    pub generator: Option<String>,
+    /// Overrides the suite's seeds where not empty.
+    pub seeds: Vec<u64>,
+    /// Overrides the number of rows of each dataset.
+    pub limit: Option<u32>,
+    /// Encoder to compare the others with.
+    pub baseline: Option<String>,
+    /// Overrides the suite's transformations (names) where not empty.
+    pub transformations: Vec<String>,
+}
+
+/// Where the suite's text comes from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "from")]
+pub enum SuiteChoice {
+    /// Ships with Isomer.
+    Builtin {
+        /// E.g. `quick`.
+        name: String,
+    },
+    /// Sent by the caller.
+    Toml {
+        /// The file's text.
+        text: String,
+        /// Its name, for messages.
+        file_name: String,
+        /// What relative paths are relative to.
+        base_dir: Option<PathBuf>,
+    },
+}
+
+impl Default for SuiteChoice {
+    fn default() -> Self {
+        Self::Builtin { name: "quick".to_owned() }
+    }
+}
+
+/// Where a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// Waits for a free place.
+    Pending,
+    /// Works.
+    Running,
+    /// Ended, with a report.
+    Succeeded,
+    /// Ended with an error.
+    Failed,
+    /// Stopped by request.
+    Cancelled,
+}
+
+impl RunState {
+    /// Whether the run still has something to do.
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Pending | Self::Running)
+    }
+}
+
+/// Stage of the pipeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Inputs checked, units laid out.
+    Plan,
+    /// Texts transformed.
+    Transform,
+    /// Texts encoded.
+    Encode,
+    /// Units scored.
+    Score,
+    /// Profile, statistics, files.
+    Report,
+}
+
+impl Stage {
+    /// Every stage, in order.
+    pub const ALL: [Self; 5] = [Self::Plan, Self::Transform, Self::Encode, Self::Score, Self::Report];
+}
+
+/// Progress of one stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageProgress {
+    /// Which stage.
+    pub stage: Stage,
+    /// Units done.
+    pub done: u64,
+    /// Units planned.
+    pub total: u64,
+    /// Of `done`, found in a store.
+    pub cached: u64,
+    /// Seconds left at the present rate; absent until it can be told.
+    pub remaining_seconds: Option<f64>,
+    /// What is being done.
+    pub detail: String,
+}
+
+/// Why a run failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// `google.rpc.Code`.
+    pub code: i32,
+    /// What went wrong and how to mend it.
+    pub message: String,
+}
+
+/// What a run did and what it found done already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Counters {
+    /// Distinct texts x transformations x seeds.
+    pub texts_planned: u64,
+    /// Made by a generator now.
+    pub texts_generated: u64,
+    /// Made by rule now, without a generator.
+    pub texts_by_rule: u64,
+    /// Found in the transform service's cache.
+    pub texts_cached: u64,
+    /// Calls to a generator, retries included.
+    pub generator_calls: u64,
+    /// Texts run through an encoder.
+    pub texts_encoded: u64,
+    /// Tokens run through an encoder.
+    pub tokens_encoded: u64,
+    /// Scores computed now.
+    pub scores_computed: u64,
+    /// Scores found in the store.
+    pub scores_cached: u64,
+    /// Texts for which the original stands in.
+    pub kept_original: u64,
+    /// Texts that came back without a text; the original stands in.
+    pub failed_texts: u64,
+}
+
+/// A run, as `run.json` holds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// Chosen by the server; later runs sort after earlier ones.
+    pub id: String,
+    /// Chosen by the client.
+    pub request_id: Option<String>,
+    /// Where it stands.
+    pub state: RunState,
+    /// What was asked for.
+    pub request: RunRequest,
+    /// When it was asked for.
+    pub created: Timestamp,
+    /// When it began.
+    pub started: Option<Timestamp>,
+    /// When it ended.
+    pub ended: Option<Timestamp>,
+    /// Per stage, in order; stages not begun are absent.
+    pub progress: Vec<StageProgress>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+    /// What it did.
+    pub counters: Counters,
+}
+
+impl RunRecord {
+    /// A run that has just been asked for.
+    pub fn new(id: String, request_id: Option<String>, request: RunRequest, now: Timestamp) -> Self {
+        Self {
+            schema: SCHEMA.to_owned(),
+            id,
+            request_id,
+            state: RunState::Pending,
+            request,
+            created: now,
+            started: None,
+            ended: None,
+            progress: Vec::new(),
+            failure: None,
+            counters: Counters::default(),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! From what a run made to its report. Pure, but for the time it is made at.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::{
+    RunRecord,
+    measure::Scored,
+    plan::{Plan, Table, Variant},
+    transform::{Made, Outcome, Transformed},
+};
+use crate::{
+    profile::{self, Column, Grid},
+    report::{
+        CheckRow, DatasetInfo, EncoderInfo, Example, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
+        TransformationInfo, findings,
+    },
+};
+
+/// Makes the report.
+pub(super) fn report(
+    plan: &Plan,
+    transformed: &Transformed,
+    scored: &[Scored],
+    record: &RunRecord,
+    durations: BTreeMap<String, f64>,
+    examples: usize,
+) -> Report {
+    let finished = Timestamp::now();
+    let started = record.started.unwrap_or(record.created);
+    let mut report = Report {
+        schema: SCHEMA.to_owned(),
+        headline: Vec::new(),
+        run: RunInfo {
+            id: record.id.clone(),
+            created: record.created,
+            started,
+            finished,
+            seconds: finished.duration_since(started).as_secs_f64(),
+        },
+        suite: suite(plan),
+        encoders: encoders(plan),
+        generators: transformed
+            .generators
+            .iter()
+            .map(|(id, digest)| GeneratorInfo { id: id.clone(), digest: digest.clone() })
+            .collect(),
+        datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
+        profile: profile::profile(&grid(plan, scored), plan.baseline),
+        checks: checks(plan, transformed),
+        scores: scored.iter().map(|scored| score(plan, scored)).collect(),
+        examples: pick_examples(plan, transformed, examples),
+        counters: record.counters,
+        durations,
+        notes: plan
+            .tables
+            .iter()
+            .flat_map(|table| table.dataset.notes().iter().map(|note| format!("{}: {note}", table.dataset.name())))
+            .collect(),
+        isomer_version: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    report.notes.extend(findings::notes(&report));
+    report.headline = findings::headline(&report);
+    report
+}
+
+fn suite(plan: &Plan) -> SuiteInfo {
+    let suite = &plan.suite;
+    SuiteInfo {
+        name: suite.name.clone(),
+        description: suite.description.clone(),
+        digest: plan.suite_digest.clone(),
+        seeds: suite.seeds.clone(),
+        generator: plan.generator.clone(),
+        temperature: suite.temperature,
+        top_p: suite.top_p,
+        attempts: suite.attempts,
+        on_failure: suite.on_failure.name().to_owned(),
+        metrics: suite.profile.stamp().to_owned(),
+        transformations: plan
+            .transformations
+            .iter()
+            .map(|planned| TransformationInfo {
+                label: planned.label.clone(),
+                axis: planned.axis,
+                transformation: planned.transformation.clone(),
+                needs_generator: planned.needs_generator,
+                prompt_version: planned.prompt_version.clone(),
+                prompt_digest: planned.prompt_digest.clone(),
+            })
+            .collect(),
+    }
+}
+
+fn encoders(plan: &Plan) -> Vec<EncoderInfo> {
+    plan.encoders
+        .iter()
+        .enumerate()
+        .map(|(position, encoder)| {
+            let space = encoder.vector_space.clone().unwrap_or_default();
+            EncoderInfo {
+                id: encoder.id.clone(),
+                revision: encoder.revision.clone(),
+                weights_digest: encoder.weights_digest.clone(),
+                vector_space: space.digest,
+                architecture: encoder.architecture.clone(),
+                dimensions: encoder.dimensions,
+                max_tokens: encoder.max_tokens,
+                pooling: space.pooling,
+                normalised: space.normalised,
+                prompt: space.prompt,
+                baseline: plan.baseline == Some(position),
+            }
+        })
+        .collect()
+}
+
+fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
+    let own = |scored: &&Scored| plan.tables[scored.table].dataset.name() == table.dataset.name();
+    DatasetInfo {
+        name: table.dataset.name().to_owned(),
+        task: table.dataset.task(),
+        source: table.spec.source.display(),
+        split: table.dataset.split().to_owned(),
+        language: table.dataset.language().map(str::to_owned),
+        items: table.dataset.items(),
+        texts: table.texts.len(),
+        transformed_texts: distinct_requests(table).len(),
+        digest: table.dataset.digest().to_owned(),
+        main_score: scored.iter().find(own).map(|scored| scored.score.main_key.clone()).unwrap_or_default(),
+    }
+}
+
+fn distinct_requests(table: &Table) -> BTreeSet<usize> {
+    table.requests.iter().flatten().copied().collect()
+}
+
+fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
+    let mut grid = Grid::new(
+        plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
+        plan.tables.iter().map(|table| table.dataset.name().to_owned()).collect(),
+        plan.transformations.iter().map(|t| Column { label: t.label.clone(), axis: t.axis }).collect(),
+        plan.suite.seeds.clone(),
+    );
+    let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
+    for one in scored {
+        let points = one.score.main * 100.0;
+        match one.variant {
+            Variant::Original => grid.original[one.encoder][one.table] = points,
+            Variant::Transformed { transformation, seed } => {
+                grid.transformed[one.encoder][one.table][transformation][seed] = points;
+                digests.entry((one.table, transformation)).or_default().insert(&one.texts);
+            }
+        }
+    }
+    for ((table, transformation), texts) in digests {
+        grid.same_texts[table][transformation] = texts.len() == 1 && plan.suite.seeds.len() > 1;
+    }
+    grid
+}
+
+fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
+    let (transformation, seed) = match scored.variant {
+        Variant::Original => (None, None),
+        Variant::Transformed { transformation, seed } => {
+            (Some(plan.transformations[transformation].label.clone()), Some(plan.suite.seeds[seed]))
+        }
+    };
+    ScoreRow {
+        encoder: plan.encoders[scored.encoder].id.clone(),
+        dataset: plan.tables[scored.table].dataset.name().to_owned(),
+        transformation,
+        seed,
+        texts_digest: scored.texts.clone(),
+        main_score_key: scored.score.main_key.clone(),
+        main_score: scored.score.main,
+        scores: scored.score.all.clone(),
+        items: scored.score.items,
+        cached: scored.cached,
+    }
+}
+
+fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
+    let mut rows = Vec::new();
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        for (s, seed) in plan.suite.seeds.iter().enumerate() {
+            for table in &plan.tables {
+                let made: Vec<&Made> =
+                    distinct_requests(table).into_iter().filter_map(|request| transformed.get(t, s, request)).collect();
+                rows.push(check_row(&planned.label, *seed, table.dataset.name(), &made));
+            }
+        }
+    }
+    rows
+}
+
+fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> CheckRow {
+    let ended = |outcome: Outcome| made.iter().filter(|one| one.outcome == outcome).count() as u64;
+    let measured: Vec<(f64, f64, f64)> =
+        made.iter().filter(|one| is_transformed(one)).filter_map(|one| one.measures).collect();
+    let mean = |part: fn(&(f64, f64, f64)) -> f64| {
+        (!measured.is_empty()).then(|| measured.iter().map(part).sum::<f64>() / measured.len() as f64)
+    };
+    CheckRow {
+        transformation: transformation.to_owned(),
+        seed,
+        dataset: dataset.to_owned(),
+        texts: made.len() as u64,
+        ok: ended(Outcome::Ok),
+        recovered: ended(Outcome::Recovered),
+        kept_original: ended(Outcome::KeptOriginal),
+        failed: ended(Outcome::Failed),
+        failed_checks: count(made.iter().flat_map(|one| one.failed_checks.iter())),
+        retried_checks: count(made.iter().flat_map(|one| one.retried_checks.iter())),
+        edit_distance: mean(|m| m.0),
+        jaccard: mean(|m| m.1),
+        length_ratio: mean(|m| m.2),
+    }
+}
+
+fn count<'a>(names: impl Iterator<Item = &'a &'static str>) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry((*name).to_owned()).or_default() += 1;
+    }
+    counts
+}
+
+fn is_transformed(made: &Made) -> bool {
+    matches!(made.outcome, Outcome::Ok | Outcome::Recovered)
+}
+
+/// A few texts of each dataset and transformation under the first seed, drawn by content so that every run shows the same
+/// ones. One in four shows a text that could not be transformed, where there are any.
+fn pick_examples(plan: &Plan, transformed: &Transformed, each: usize) -> Vec<Example> {
+    let mut examples = Vec::new();
+    for table in &plan.tables {
+        for (t, planned) in plan.transformations.iter().enumerate() {
+            let mut drawn: Vec<([u8; 32], usize)> = distinct_requests(table)
+                .into_iter()
+                .map(|request| (draw(plan.corpus.get(plan.requests[request].text)), request))
+                .collect();
+            drawn.sort_unstable();
+            let (good, bad): (Vec<usize>, Vec<usize>) = drawn
+                .into_iter()
+                .map(|(_, request)| request)
+                .partition(|request| transformed.get(t, 0, *request).is_some_and(is_transformed));
+            let shown_bad = bad.len().min(each / 4);
+            for request in good.into_iter().take(each - shown_bad).chain(bad.into_iter().take(shown_bad)) {
+                if let Some(made) = transformed.get(t, 0, request) {
+                    examples.push(example(plan, table, &planned.label, request, made));
+                }
+            }
+        }
+    }
+    examples
+}
+
+fn draw(text: &str) -> [u8; 32] {
+    *blake3::hash(text.as_bytes()).as_bytes()
+}
+
+fn example(plan: &Plan, table: &Table, label: &str, request: usize, made: &Made) -> Example {
+    Example {
+        dataset: table.dataset.name().to_owned(),
+        transformation: label.to_owned(),
+        seed: plan.suite.seeds.first().copied().unwrap_or_default(),
+        original: plan.corpus.get(plan.requests[request].text).to_owned(),
+        transformed: plan.corpus.get(made.text).to_owned(),
+        outcome: made.outcome,
+        failed_checks: made.failed_checks.iter().map(|name| (*name).to_owned()).collect(),
+        edit_distance: made.measures.map(|measures| measures.0).filter(|_| is_transformed(made)),
+    }
+}

@@ -1,0 +1,282 @@
+//! Stage: every distinct text transformed once per transformation and seed, for all datasets and encoders together.
+
+use std::{collections::BTreeMap, time::Instant};
+
+use futures::{StreamExt, TryStreamExt, stream::{self, BoxStream}};
+use isomer_proto::transform::v1::{
+    Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec, TransformStreamEnd,
+    TransformStreamRequest, transform_service_client::TransformServiceClient, transform_stream_response::Event,
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    RunContext, RunError,
+    live::Live,
+    plan::{Corpus, Plan, TextRequest},
+    progress::Meter,
+    record::Stage,
+    retry, wire,
+};
+
+/// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
+const IN_FLIGHT: usize = 2;
+/// Bytes of text in one request.
+const MOST_BYTES: usize = 1 << 20;
+
+/// How a text ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Passed the checks at the first attempt.
+    Ok,
+    /// Passed after retries.
+    Recovered,
+    /// The original stands in.
+    KeptOriginal,
+    /// There is no text; the original stands in.
+    Failed,
+}
+
+/// What became of one text.
+#[derive(Debug, Clone)]
+pub struct Made {
+    /// The text, by its number in the corpus.
+    pub text: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Checks that fired on the last attempt.
+    pub failed_checks: Vec<&'static str>,
+    /// Checks that fired on earlier attempts.
+    pub retried_checks: Vec<&'static str>,
+    /// Word-level edit distance, Jaccard similarity and length ratio against the original, where told.
+    pub measures: Option<(f64, f64, f64)>,
+}
+
+/// What became of all texts.
+#[derive(Debug, Default)]
+pub struct Transformed {
+    /// `[transformation][seed][request]`.
+    pub made: Vec<Vec<Vec<Made>>>,
+    /// Generators that took part: id, and digest of the weights where known.
+    pub generators: BTreeMap<String, String>,
+}
+
+impl Transformed {
+    /// What became of a request.
+    pub fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
+        self.made.get(transformation)?.get(seed)?.get(request)
+    }
+}
+
+/// Runs the stage.
+pub(super) async fn transform(context: &RunContext, plan: &mut Plan, live: &Live) -> Result<Transformed, RunError> {
+    let mut meter = Meter::new(Stage::Transform, plan.texts_planned() as u64, Instant::now());
+    live.count(|counters| counters.texts_planned = plan.texts_planned() as u64);
+    let mut transformed = Transformed::default();
+    for t in 0..plan.transformations.len() {
+        let mut per_seed = Vec::with_capacity(plan.suite.seeds.len());
+        for s in 0..plan.suite.seeds.len() {
+            per_seed.push(one_pass(context, plan, live, &mut meter, &mut transformed, (t, s)).await?);
+        }
+        transformed.made.push(per_seed);
+    }
+    Ok(transformed)
+}
+
+/// All texts under one transformation and seed.
+async fn one_pass(
+    context: &RunContext,
+    plan: &mut Plan,
+    live: &Live,
+    meter: &mut Meter,
+    transformed: &mut Transformed,
+    (t, s): (usize, usize),
+) -> Result<Vec<Made>, RunError> {
+    let planned = plan.transformations[t].clone();
+    let what = plan.describe(super::plan::Variant::Transformed { transformation: t, seed: s });
+    meter.detail(&what);
+    live.tell(meter);
+    let spec = spec(plan, t, s);
+    let chunks = chunks(&plan.requests, &plan.corpus, context.config.transform_batch_items);
+    let mut results: Vec<Option<TransformResult>> = vec![None; plan.requests.len()];
+    let mut events = stream::iter(chunks)
+        .map(|chunk| answers(context.clients.transform.clone(), spec.clone(), chunk, what.clone()))
+        .flatten_unordered(IN_FLIGHT);
+    while let Some(event) = events.try_next().await? {
+        match event {
+            Answer::Text(request, result) => {
+                let cached = result.provenance.as_ref().is_some_and(|p| p.cache_hit);
+                let fresh = results.get(request).is_some_and(Option::is_none);
+                if fresh {
+                    live.count(|counters| tally(counters, &result, cached, planned.needs_generator));
+                    meter.add(1, u64::from(cached), Instant::now());
+                    live.tell(meter);
+                    results[request] = Some(*result);
+                }
+            }
+            Answer::End(end) => {
+                let calls = end.usage.map_or(0, |usage| usage.generator_calls);
+                let attempts = end.summary.map_or(0, |summary| summary.generator_calls);
+                live.count(|counters| counters.generator_calls += calls.max(attempts));
+            }
+        }
+    }
+    drop(events);
+    refuse_silence(&results, &what)?;
+    let mut made = Vec::with_capacity(results.len());
+    for (request, result) in results.into_iter().enumerate() {
+        let result = result.ok_or_else(|| RunError::Transform {
+            what: what.clone(),
+            fault: Box::new(Fault::internal("the transform service ended its answer before every text had an outcome")),
+        })?;
+        if let Some(provenance) = &result.provenance
+            && !provenance.generator_id.is_empty()
+        {
+            transformed.generators.insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
+        }
+        made.push(record(&mut plan.corpus, plan.requests[request].text, result));
+    }
+    Ok(made)
+}
+
+fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
+    let planned = &plan.transformations[t];
+    TransformSpec {
+        transformation: Some(wire::transformation(&planned.transformation)),
+        generator_id: if planned.needs_generator { plan.generator.clone() } else { String::new() },
+        seed: Some(plan.suite.seeds[s]),
+        max_attempts: Some(plan.suite.attempts),
+        on_failure: wire::on_failure(plan.suite.on_failure).into(),
+        sampling: Some(Sampling {
+            temperature: Some(plan.suite.temperature),
+            top_p: Some(plan.suite.top_p),
+            max_tokens: None,
+        }),
+        bypass_cache: false,
+        // Draws that hold for a run depend on the suite, not on when it is run: a second run finds the same texts.
+        run: plan.suite.name.clone(),
+    }
+}
+
+/// Requests of at most so many texts and bytes: positions with their items.
+fn chunks(requests: &[TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
+    let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
+    let mut bytes = 0;
+    for (position, request) in requests.iter().enumerate() {
+        let text = corpus.get(request.text);
+        let full = chunks.last().is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
+        if full {
+            chunks.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += text.len();
+        // No id: random draws then depend on the content, which is what is asked for once whatever dataset it is in.
+        let item = TextItem { id: String::new(), text: text.to_owned(), language: request.language.clone() };
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push((position, item));
+        }
+    }
+    chunks
+}
+
+enum Answer {
+    /// Position of the request, and its result.
+    Text(usize, Box<TransformResult>),
+    End(TransformStreamEnd),
+}
+
+/// The service's answers to one request, as they come.
+fn answers(
+    channel: GrpcChannel,
+    spec: TransformSpec,
+    chunk: Vec<(usize, TextItem)>,
+    what: String,
+) -> BoxStream<'static, Result<Answer, RunError>> {
+    let (positions, items): (Vec<usize>, Vec<TextItem>) = chunk.into_iter().unzip();
+    let failed = move |fault: Fault| RunError::Transform { what: what.clone(), fault: Box::new(fault) };
+    let opened = {
+        let failed = failed.clone();
+        async move {
+            let request = TransformStreamRequest { spec: Some(spec), items };
+            let opened = retry::calls(|| {
+                let mut client = TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
+                let request = request.clone();
+                async move { client.transform_stream(request).await }
+            });
+            let messages = opened.await.map_err(|status| failed(Fault::from_status(&status)))?.into_inner();
+            Ok::<_, RunError>(messages)
+        }
+    };
+    stream::once(opened)
+        .map_ok(move |messages| {
+            let (failed, positions) = (failed.clone(), positions.clone());
+            messages.filter_map(move |message| {
+                let answer = match message {
+                    Err(status) => Some(Err(failed(Fault::from_status(&status)))),
+                    Ok(message) => message.event.map(|event| match event {
+                        Event::End(end) => Ok(Answer::End(end)),
+                        Event::Result(result) => match positions.get(result.index as usize) {
+                            Some(position) => Ok(Answer::Text(*position, Box::new(result))),
+                            None => Err(failed(Fault::internal(format!(
+                                "the transform service answered text {} of {}",
+                                result.index,
+                                positions.len()
+                            )))),
+                        },
+                    }),
+                };
+                std::future::ready(answer)
+            })
+        })
+        .try_flatten()
+        .boxed()
+}
+
+fn tally(counters: &mut super::record::Counters, result: &TransformResult, cached: bool, needs_generator: bool) {
+    match (cached, needs_generator) {
+        (true, _) => counters.texts_cached += 1,
+        (false, true) => counters.texts_generated += 1,
+        (false, false) => counters.texts_by_rule += 1,
+    }
+    match result.outcome() {
+        ProtoOutcome::KeptOriginal => counters.kept_original += 1,
+        ProtoOutcome::Failed | ProtoOutcome::Unspecified => counters.failed_texts += 1,
+        ProtoOutcome::Ok | ProtoOutcome::Recovered => {}
+    }
+}
+
+/// A pass in which the generator answered nothing would only show the originals again: no result at all.
+fn refuse_silence(results: &[Option<TransformResult>], what: &str) -> Result<(), RunError> {
+    let silent = |result: &TransformResult| {
+        let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
+        kept && result.failed_checks.iter().any(|check| wire::check_name(*check) == "generator_error")
+    };
+    let Some(first) = results.iter().flatten().next() else { return Ok(()) };
+    if !results.iter().flatten().all(silent) {
+        return Ok(());
+    }
+    let reason = if first.error.is_empty() { "it gave no reason".to_owned() } else { first.error.clone() };
+    Err(RunError::GeneratorSilent { what: what.to_owned(), texts: results.len(), reason })
+}
+
+fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
+    let outcome = match result.outcome() {
+        ProtoOutcome::Ok => Outcome::Ok,
+        ProtoOutcome::Recovered => Outcome::Recovered,
+        ProtoOutcome::KeptOriginal => Outcome::KeptOriginal,
+        ProtoOutcome::Failed | ProtoOutcome::Unspecified => Outcome::Failed,
+    };
+    Made {
+        text: match outcome {
+            Outcome::Ok | Outcome::Recovered => corpus.intern(&result.text),
+            // HTEB: what could not be transformed stays as it was, and is counted.
+            Outcome::KeptOriginal | Outcome::Failed => original,
+        },
+        outcome,
+        failed_checks: result.failed_checks.iter().map(|check| wire::check_name(*check)).collect(),
+        retried_checks: result.retried_checks.iter().map(|check| wire::check_name(*check)).collect(),
+        measures: result.measures.map(|m| (m.edit_distance, m.jaccard, m.length_ratio)),
+    }
+}
+

@@ -1,0 +1,188 @@
+//! Scores addressed by what they are made of: a second run computes nothing, a killed run resumes.
+
+use std::{fs, io, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::store::write_atomically;
+use crate::task::Scores;
+
+/// Part of every key: raise it when a metric's definition changes.
+const VERSION: &str = "isomer.unit/1";
+
+/// What a score depends on, all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnitKey {
+    /// Digest of the vector space.
+    pub vector_space: String,
+    /// Digest of the dataset's content, labels included.
+    pub dataset: String,
+    /// Digest of the texts encoded, in the dataset's order.
+    pub texts: String,
+    /// Task type.
+    pub task: String,
+    /// Metric profile with the library versions it equals.
+    pub profile: String,
+}
+
+/// A score as stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Stored {
+    version: String,
+    key: UnitKey,
+    main_key: String,
+    main: f64,
+    all: std::collections::BTreeMap<String, f64>,
+    items: u64,
+}
+
+/// A folder of scores.
+#[derive(Debug, Clone)]
+pub struct UnitStore {
+    root: PathBuf,
+}
+
+/// A score, computed now or found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitScore {
+    /// Key of the main score, e.g. `cosine_spearman`.
+    pub main_key: String,
+    /// Main score in the metric's own unit.
+    pub main: f64,
+    /// Every metric.
+    pub all: std::collections::BTreeMap<String, f64>,
+    /// Rows scored.
+    pub items: u64,
+}
+
+impl From<Scores> for UnitScore {
+    fn from(scores: Scores) -> Self {
+        Self { main_key: scores.main_key.to_string(), main: scores.main, all: scores.all, items: scores.items }
+    }
+}
+
+impl UnitKey {
+    /// The content address: BLAKE3 (hex) over every part, each with its length in front.
+    pub fn address(&self) -> String {
+        let mut hasher = blake3::Hasher::new();
+        for part in [VERSION, &self.vector_space, &self.dataset, &self.texts, &self.task, &self.profile] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.finalize().to_hex().to_string()
+    }
+}
+
+/// Digest of texts in order: BLAKE3 (hex), each text with its length in front.
+pub fn digest_of_texts<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for text in texts {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+impl UnitStore {
+    /// Opens, and creates where missing.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn open(root: impl Into<PathBuf>) -> io::Result<Self> {
+        let root = root.into();
+        fs::create_dir_all(&root)?;
+        Ok(Self { root })
+    }
+
+    fn path(&self, address: &str) -> PathBuf {
+        // Two hundred and fifty-six folders, so that none grows long.
+        self.root.join(address.get(..2).unwrap_or("00")).join(format!("{address}.json"))
+    }
+
+    /// A stored score. A file that cannot be read, or that holds another key, counts as absent and is computed anew.
+    pub fn get(&self, key: &UnitKey) -> Option<UnitScore> {
+        let path = self.path(&key.address());
+        let bytes = fs::read(&path).ok()?;
+        match serde_json::from_slice::<Stored>(&bytes) {
+            Ok(stored) if stored.key == *key && stored.version == VERSION => Some(UnitScore {
+                main_key: stored.main_key,
+                main: stored.main,
+                all: stored.all,
+                items: stored.items,
+            }),
+            Ok(_) => None,
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "stored score is unreadable; computing it again");
+                None
+            }
+        }
+    }
+
+    /// Stores a score.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn put(&self, key: &UnitKey, score: &UnitScore) -> io::Result<()> {
+        let path = self.path(&key.address());
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let stored = Stored {
+            version: VERSION.to_owned(),
+            key: key.clone(),
+            main_key: score.main_key.clone(),
+            main: score.main,
+            all: score.all.clone(),
+            items: score.items,
+        };
+        write_atomically(&path, &serde_json::to_vec(&stored)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn key(texts: &str) -> UnitKey {
+        UnitKey {
+            vector_space: "space".into(),
+            dataset: "data".into(),
+            texts: texts.into(),
+            task: "sts".into(),
+            profile: "mteb-v2".into(),
+        }
+    }
+
+    fn score() -> UnitScore {
+        UnitScore {
+            main_key: "cosine_spearman".into(),
+            main: 0.812_345_678_901_234_5,
+            all: [("pearson".to_owned(), 0.5)].into(),
+            items: 80,
+        }
+    }
+
+    #[test]
+    fn a_score_comes_back_to_the_last_bit_and_only_for_its_own_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        store.put(&key("a"), &score()).unwrap();
+        assert_eq!(store.get(&key("a")), Some(score()));
+        assert_eq!(store.get(&key("b")), None);
+    }
+
+    #[test]
+    fn a_broken_file_is_as_good_as_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        store.put(&key("a"), &score()).unwrap();
+        fs::write(store.path(&key("a").address()), b"{\"version\":").unwrap();
+        assert_eq!(store.get(&key("a")), None);
+    }
+
+    #[test]
+    fn the_digest_tells_where_one_text_ends() {
+        assert_ne!(digest_of_texts(["ab", "c"].into_iter()), digest_of_texts(["a", "bc"].into_iter()));
+    }
+}

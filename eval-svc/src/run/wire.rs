@@ -1,0 +1,67 @@
+//! To and from the transform service's messages.
+
+use isomer_proto::transform::v1::{self as proto, transformation::Kind};
+
+use crate::{
+    profile::Axis,
+    suite::{OnFailure, Transformation},
+};
+
+/// A suite's transformation as a message.
+pub(super) fn transformation(transformation: &Transformation) -> proto::Transformation {
+    let kind = match transformation.clone() {
+        Transformation::Paraphrase => Kind::Paraphrase(proto::Paraphrase {}),
+        Transformation::Backtranslation { pivot_language } => {
+            Kind::Backtranslation(proto::Backtranslation { pivot_language })
+        }
+        Transformation::StyleChange => Kind::StyleChange(proto::StyleChange {}),
+        Transformation::Expansion => Kind::Expansion(proto::Expansion {}),
+        Transformation::Summarisation => Kind::Summarisation(proto::Summarisation {}),
+        Transformation::SummarisedExpansion => Kind::SummarisedExpansion(proto::SummarisedExpansion {}),
+        Transformation::Translation { target_language } => Kind::Translation(proto::Translation { target_language }),
+        Transformation::CrossTranslation { target_languages } => {
+            Kind::CrossTranslation(proto::CrossTranslation { target_languages })
+        }
+        Transformation::Keywords => Kind::Keywords(proto::Keywords {}),
+        Transformation::RandomKeywords { keep_ratio } => Kind::RandomKeywords(proto::RandomKeywords { keep_ratio }),
+        Transformation::StopwordRemoval => Kind::StopwordRemoval(proto::StopwordRemoval {}),
+    };
+    proto::Transformation { kind: Some(kind) }
+}
+
+/// The catalogue's axis; none for what no dataset can be scored with.
+pub(super) fn axis(axis: proto::Axis) -> Option<Axis> {
+    match axis {
+        proto::Axis::Lexical => Some(Axis::Lexical),
+        proto::Axis::Length => Some(Axis::Length),
+        proto::Axis::Language => Some(Axis::Language),
+        proto::Axis::Augmentation => Some(Axis::Augmentation),
+        proto::Axis::Adversarial | proto::Axis::Unspecified => None,
+    }
+}
+
+/// A suite's policy as a message.
+pub(super) fn on_failure(policy: OnFailure) -> proto::OnFailure {
+    match policy {
+        OnFailure::KeepOriginal => proto::OnFailure::KeepOriginal,
+        OnFailure::Fail => proto::OnFailure::Fail,
+    }
+}
+
+/// Name of a check, lower case, e.g. `wrong_language`.
+pub(super) fn check_name(check: i32) -> &'static str {
+    match proto::Check::try_from(check) {
+        Ok(proto::Check::Identical) => "identical",
+        Ok(proto::Check::Empty) => "empty",
+        Ok(proto::Check::Ellipsis) => "ellipsis",
+        Ok(proto::Check::Structured) => "structured",
+        Ok(proto::Check::ReasoningLeak) => "reasoning_leak",
+        Ok(proto::Check::InstructionPrefix) => "instruction_prefix",
+        Ok(proto::Check::WrongLanguage) => "wrong_language",
+        Ok(proto::Check::Runaway) => "runaway",
+        Ok(proto::Check::Truncated) => "truncated",
+        Ok(proto::Check::SummaryLonger) => "summary_longer",
+        Ok(proto::Check::GeneratorError) => "generator_error",
+        Ok(proto::Check::Unspecified) | Err(_) => "unknown",
+    }
+}

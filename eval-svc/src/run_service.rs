@@ -1,0 +1,122 @@
+//! The gRPC face of runs: protos in, protos out. The work is in [`crate::run`].
+
+mod convert;
+
+use std::time::Duration;
+
+use futures::StreamExt;
+use isomer_proto::eval::v1::{
+    CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
+    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, ReportFormat,
+    WatchRunRequest, WatchRunResponse, run_service_server::RunService,
+};
+use isomer_service_kit::Fault;
+use tonic::{Request, Response, Status, codegen::BoxStream};
+
+use crate::run::{self, RunError, RunManager};
+
+/// Entries of a page where the request names no number.
+const PAGE: u32 = 100;
+/// Most entries of a page.
+const MOST_PER_PAGE: u32 = 1000;
+
+/// Serves `isomer.eval.v1.RunService`.
+#[derive(Debug, Clone)]
+pub struct RunFace {
+    runs: RunManager,
+}
+
+impl RunFace {
+    /// A face of these runs.
+    pub fn new(runs: RunManager) -> Self {
+        Self { runs }
+    }
+
+    /// Records are read from disk on a thread of its own.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(RunManager) -> Result<T, RunError> + Send + 'static,
+    ) -> Result<T, Status> {
+        let runs = self.runs.clone();
+        let done = tokio::task::spawn_blocking(move || work(runs)).await;
+        let done = done.map_err(|error| Fault::internal(format!("a task died: {error}")))?;
+        done.map_err(|error| Fault::from(error).into())
+    }
+}
+
+fn id(id: String) -> Result<String, Fault> {
+    if id.is_empty() { Err(Fault::invalid("id", "is empty; give a run's id")) } else { Ok(id) }
+}
+
+#[tonic::async_trait]
+impl RunService for RunFace {
+    async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
+        let request = request.into_inner();
+        let asked = convert::request(request.spec)?;
+        let request_id = Some(request.request_id).filter(|id| !id.is_empty());
+        let record = self.runs.create(asked, request_id).await.map_err(Fault::from)?;
+        Ok(Response::new(CreateRunResponse { run: Some(convert::run(record)) }))
+    }
+
+    async fn get_run(&self, request: Request<GetRunRequest>) -> Result<Response<GetRunResponse>, Status> {
+        let id = id(request.into_inner().id)?;
+        let record = self.blocking(move |runs| runs.get(&id)).await?;
+        Ok(Response::new(GetRunResponse { run: Some(convert::run(record)) }))
+    }
+
+    async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
+        let request = request.into_inner();
+        let size = if request.page_size == 0 { PAGE } else { request.page_size.min(MOST_PER_PAGE) } as usize;
+        let before = Some(request.page_token).filter(|token| !token.is_empty());
+        if let Some(token) = &before
+            && uuid::Uuid::try_parse(token).is_err()
+        {
+            return Err(Fault::invalid("page_token", "is not a token of ListRuns").into());
+        }
+        let (records, more) = self.blocking(move |runs| runs.list(size, before.as_deref())).await?;
+        let next_page_token = records.last().filter(|_| more).map(|last| last.id.clone()).unwrap_or_default();
+        Ok(Response::new(ListRunsResponse { runs: records.into_iter().map(convert::run).collect(), next_page_token }))
+    }
+
+    async fn watch_run(&self, request: Request<WatchRunRequest>) -> Result<Response<BoxStream<WatchRunResponse>>, Status> {
+        let request = request.into_inner();
+        let id = id(request.id)?;
+        let events = self.runs.watch(&id, request.after_sequence).map_err(Fault::from)?;
+        Ok(Response::new(events.map(|event| Ok(convert::event(event))).boxed()))
+    }
+
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
+        let id = id(request.into_inner().id)?;
+        let record = self.runs.cancel(&id).await.map_err(Fault::from)?;
+        Ok(Response::new(CancelRunResponse { run: Some(convert::run(record)) }))
+    }
+
+    async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
+        let id = id(request.into_inner().id)?;
+        self.blocking(move |runs| runs.delete(&id)).await?;
+        Ok(Response::new(DeleteRunResponse {}))
+    }
+
+    async fn get_report(&self, request: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
+        let request = request.into_inner();
+        let format = match request.format() {
+            ReportFormat::Json | ReportFormat::Unspecified => run::ReportFormat::Json,
+            ReportFormat::Markdown => run::ReportFormat::Markdown,
+            ReportFormat::Html => run::ReportFormat::Html,
+            ReportFormat::Junit => run::ReportFormat::Junit,
+        };
+        let id = id(request.id)?;
+        let file = self.blocking(move |runs| runs.report(&id, format)).await?;
+        Ok(Response::new(GetReportResponse {
+            content: file.content,
+            media_type: file.media_type.to_owned(),
+            file_name: file.file_name.to_owned(),
+        }))
+    }
+}
+
+/// Seconds as a proto duration; the fraction of a nanosecond is dropped.
+fn duration(seconds: f64) -> Option<prost_types::Duration> {
+    let duration = Duration::try_from_secs_f64(seconds).ok()?;
+    prost_types::Duration::try_from(duration).ok()
+}

@@ -1,0 +1,146 @@
+//! Between protos and the domain's run.
+
+use std::path::PathBuf;
+
+use isomer_proto::eval::v1 as proto;
+use isomer_service_kit::Fault;
+use jiff::Timestamp;
+
+use super::duration;
+use crate::run::{Counters, Event, EventKind, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
+
+/// Reads what was asked for.
+pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault> {
+    let spec = spec.ok_or_else(|| Fault::invalid("spec", "is missing; say what to run"))?;
+    Ok(RunRequest {
+        suite: suite(spec.suite)?,
+        encoders: spec.encoder_ids,
+        generator: filled(spec.generator_id),
+        seeds: spec.seeds,
+        limit: spec.limit,
+        baseline: filled(spec.baseline_encoder_id),
+        transformations: spec.transformations,
+    })
+}
+
+fn filled(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+fn suite(suite: Option<proto::SuiteRef>) -> Result<SuiteChoice, Fault> {
+    let Some(suite) = suite else { return Ok(SuiteChoice::default()) };
+    match suite.source {
+        None => Err(Fault::invalid("spec.suite", "names no source; give `builtin` or `toml`")),
+        Some(proto::suite_ref::Source::Builtin(name)) => Ok(SuiteChoice::Builtin { name }),
+        Some(proto::suite_ref::Source::Toml(text)) => Ok(SuiteChoice::Toml {
+            text,
+            file_name: suite.file_name,
+            base_dir: filled(suite.base_dir).map(PathBuf::from),
+        }),
+    }
+}
+
+/// A run as the proto has it. No gate has rules yet, so the verdict stays unspecified.
+pub(super) fn run(record: RunRecord) -> proto::Run {
+    let failure = record.failure.unwrap_or(crate::run::Failure { code: 0, message: String::new() });
+    proto::Run {
+        id: record.id,
+        state: state(record.state).into(),
+        spec: Some(spec(record.request)),
+        create_time: Some(timestamp(record.created)),
+        start_time: record.started.map(timestamp),
+        end_time: record.ended.map(timestamp),
+        progress: record.progress.into_iter().map(progress).collect(),
+        error: failure.message,
+        error_code: failure.code,
+        verdict: proto::Verdict::Unspecified.into(),
+        counters: Some(counters(record.counters)),
+    }
+}
+
+fn spec(request: RunRequest) -> proto::RunSpec {
+    let suite = match request.suite {
+        SuiteChoice::Builtin { name } => {
+            proto::SuiteRef { source: Some(proto::suite_ref::Source::Builtin(name)), ..proto::SuiteRef::default() }
+        }
+        SuiteChoice::Toml { text, file_name, base_dir } => proto::SuiteRef {
+            source: Some(proto::suite_ref::Source::Toml(text)),
+            base_dir: base_dir.map(|folder| folder.display().to_string()).unwrap_or_default(),
+            file_name,
+        },
+    };
+    proto::RunSpec {
+        suite: Some(suite),
+        encoder_ids: request.encoders,
+        generator_id: request.generator.unwrap_or_default(),
+        seeds: request.seeds,
+        limit: request.limit,
+        baseline_encoder_id: request.baseline.unwrap_or_default(),
+        transformations: request.transformations,
+    }
+}
+
+fn state(state: RunState) -> proto::RunState {
+    match state {
+        RunState::Pending => proto::RunState::Pending,
+        RunState::Running => proto::RunState::Running,
+        RunState::Succeeded => proto::RunState::Succeeded,
+        RunState::Failed => proto::RunState::Failed,
+        RunState::Cancelled => proto::RunState::Cancelled,
+    }
+}
+
+fn stage(stage: Stage) -> proto::Stage {
+    match stage {
+        Stage::Plan => proto::Stage::Plan,
+        Stage::Transform => proto::Stage::Transform,
+        Stage::Encode => proto::Stage::Encode,
+        Stage::Score => proto::Stage::Score,
+        Stage::Report => proto::Stage::Report,
+    }
+}
+
+fn progress(progress: StageProgress) -> proto::StageProgress {
+    proto::StageProgress {
+        stage: stage(progress.stage).into(),
+        done: progress.done,
+        total: progress.total,
+        cached: progress.cached,
+        remaining: progress.remaining_seconds.and_then(duration),
+        detail: progress.detail,
+    }
+}
+
+/// The proto counts what a generator made; texts made by rule show in the report.
+fn counters(counters: Counters) -> proto::RunCounters {
+    proto::RunCounters {
+        texts_planned: counters.texts_planned,
+        texts_generated: counters.texts_generated,
+        texts_cached: counters.texts_cached,
+        generator_calls: counters.generator_calls,
+        texts_encoded: counters.texts_encoded,
+        tokens_encoded: counters.tokens_encoded,
+        scores_computed: counters.scores_computed,
+        scores_cached: counters.scores_cached,
+        kept_original: counters.kept_original,
+        failed_texts: counters.failed_texts,
+    }
+}
+
+fn timestamp(time: Timestamp) -> prost_types::Timestamp {
+    let mut stamp = prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() };
+    // Before 1970 jiff's fraction is negative and a proto's is not.
+    stamp.normalize();
+    stamp
+}
+
+/// An event as the proto has it.
+pub(super) fn event(event: Event) -> proto::WatchRunResponse {
+    use proto::watch_run_response::Event as Kind;
+    let kind = match event.kind {
+        EventKind::Progress(moved) => Kind::Progress(progress(moved)),
+        EventKind::Message(text) => Kind::Message(text),
+        EventKind::Ended(record) => Kind::Ended(run(*record)),
+    };
+    proto::WatchRunResponse { sequence: event.sequence, time: Some(timestamp(event.time)), event: Some(kind) }
+}
