@@ -13,13 +13,17 @@ use crate::{dataset::Dataset, metric::rounding::round_decimals, task::Scores};
 /// Version whose layout and definitions the document follows. mteb reads documents below 1.11 in another way.
 const MTEB_VERSION: &str = "2.20.0";
 
+/// ISO 639-3 for a language nobody named. mteb skips entries that list no language at all.
+const UNDETERMINED: &str = "und";
+
 /// The document of one dataset scored with one encoder. `dataset_revision` is the digest of the dataset's content, for
 /// there may be no hub behind it; `evaluation_time` is in seconds.
 pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
     entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));
     entry.insert("hf_subset".to_owned(), json!(dataset.language().unwrap_or("default")));
-    entry.insert("languages".to_owned(), json!(dataset.language().map(languages).unwrap_or_default()));
+    let languages = dataset.language().map_or_else(|| vec![UNDETERMINED.to_owned()], languages);
+    entry.insert("languages".to_owned(), json!(languages));
     for (key, value) in &scores.all {
         entry.insert(key.clone(), json!(round_decimals(*value, 6)));
     }

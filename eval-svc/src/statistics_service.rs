@@ -19,7 +19,7 @@ const MOST_DRAWS: u64 = 1 << 29;
 
 /// Serves `isomer.eval.v1.StatisticsService`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct StatisticsFace;
+pub(crate) struct StatisticsFace;
 
 #[tonic::async_trait]
 impl StatisticsService for StatisticsFace {

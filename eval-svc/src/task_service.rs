@@ -29,14 +29,14 @@ const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.TaskService`.
 #[derive(Debug, Clone)]
-pub struct TaskFace {
+pub(crate) struct TaskFace {
     config: Arc<EvalConfig>,
     encoder: GrpcChannel,
 }
 
 impl TaskFace {
     /// A face that reads datasets as the configuration permits and encodes over the channel.
-    pub fn new(config: Arc<EvalConfig>, encoder: GrpcChannel) -> Self {
+    pub(crate) fn new(config: Arc<EvalConfig>, encoder: GrpcChannel) -> Self {
         Self { config, encoder }
     }
 

@@ -1,9 +1,9 @@
-"""Reads a task-result document with mteb's own reader and says what mteb sees in it.
+"""Reads task-result documents with mteb's own reader and says what mteb sees in them.
 
     pip install mteb==2.20.0
-    python tests/python/check_mteb_result.py result.json
+    python tests/python/check_mteb_result.py result.json [more.json ...]
 
-Exits 1, saying why, when mteb refuses the document or reads other numbers than it holds.
+Exits 1, saying why, when mteb refuses a document or reads other numbers than it holds.
 """
 
 import json
@@ -21,9 +21,13 @@ def fail(message):
 
 
 def main():
-    if len(sys.argv) != 2:
-        fail("give the path of one JSON document")
-    path = Path(sys.argv[1])
+    if len(sys.argv) < 2:
+        fail("give the path of a JSON document")
+    for path in sys.argv[1:]:
+        check(Path(path))
+
+
+def check(path):
     document = json.loads(path.read_text(encoding="utf-8"))
 
     from_disk = TaskResult.from_disk(path)

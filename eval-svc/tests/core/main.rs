@@ -3,6 +3,7 @@
 
 mod datasets;
 mod golden;
+mod mteb;
 mod services;
 mod statistics;
 mod support;

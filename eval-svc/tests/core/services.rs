@@ -9,13 +9,11 @@ use std::{
 };
 
 use isomer_eval::{
-    config::EvalConfig,
+    EvalClients, EvalConfig, EvalService,
     dataset::{LoadOptions, Source, load},
     metric::VectorMatrix,
     mteb_result,
-    statistics_service::StatisticsFace,
     task::{Profile, TaskType},
-    task_service::TaskFace,
 };
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Similarity, Usage, VectorSpace},
@@ -27,9 +25,8 @@ use isomer_proto::{
     eval::v1::{
         self as proto, CompareRequest, DatasetInput, DatasetRef, InlineFile, InlineFiles, ListTasksRequest, PairVectors,
         RankStabilityRequest, RetrievalVectors, ScoreRequest, ScoreResponse, ScoreSeries, dataset_ref,
-        retrieval_vectors::Judgement, score_request,
-        statistics_service_client::StatisticsServiceClient, statistics_service_server::StatisticsServiceServer,
-        task_service_client::TaskServiceClient, task_service_server::TaskServiceServer,
+        retrieval_vectors::Judgement, score_request, statistics_service_client::StatisticsServiceClient,
+        task_service_client::TaskServiceClient,
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
@@ -122,22 +119,28 @@ struct House {
     tasks: TaskServiceClient<GrpcChannel>,
     statistics: StatisticsServiceClient<GrpcChannel>,
     encoder: FakeEncoder,
+    /// Removed with the house.
+    _home: tempfile::TempDir,
 }
 
 async fn house() -> House {
-    let encoder = FakeEncoder::default();
+    house_with(EvalConfig { encode_in_flight: 3, ..EvalConfig::default() }).await
+}
+
+async fn house_with(config: EvalConfig) -> House {
+    let home = tempfile::tempdir().unwrap();
     let limits = LimitsConfig::default();
+    let encoder = FakeEncoder::default();
     let services = Services::new().add(EncoderServiceServer::new(encoder.clone()));
     let channel = memory::channel(services, &limits).await.unwrap();
-    let config = EvalConfig { encode_in_flight: 3, ..EvalConfig::default() };
-    let faces = Services::new()
-        .add(TaskServiceServer::new(TaskFace::new(Arc::new(config), channel)))
-        .add(StatisticsServiceServer::new(StatisticsFace));
-    let channel = memory::channel(faces, &limits).await.unwrap();
+    let clients = EvalClients { encoder: channel.clone(), transform: channel };
+    let service = EvalService::new(EvalConfig { home: home.path().to_owned(), ..config }, clients).unwrap();
+    let channel = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
     House {
         tasks: TaskServiceClient::new(channel.clone()),
         statistics: StatisticsServiceClient::new(channel),
         encoder,
+        _home: home,
     }
 }
 
@@ -179,7 +182,8 @@ fn same(response: &ScoreResponse, expected: &serde_json::Value) {
 #[tokio::test]
 async fn vectors_and_labels_over_the_wire_score_as_mteb_does() {
     let fixture = fixture("tasks.json");
-    let mut tasks = house().await.tasks;
+    let mut house = house().await;
+    let tasks = &mut house.tasks;
 
     let case = &fixture["sts"][0];
     let pairs = |case: &serde_json::Value, labels: &str| PairVectors {
@@ -256,7 +260,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
         let document = mteb_result::to_json(&response.mteb_result.unwrap());
         let entry = &document["scores"]["test"][0];
         assert_eq!(document["task_name"], name);
-        assert_eq!((&entry["hf_subset"], &entry["languages"]), (&"default".into(), &serde_json::json!([])));
+        assert_eq!((&entry["hf_subset"], &entry["languages"]), (&"default".into(), &serde_json::json!(["und"])));
         close(entry["main_score"].as_f64().unwrap(), expected.main, 5.1e-7, "main_score");
     }
     let most = house.encoder.0.most_in_flight.load(Ordering::SeqCst);
@@ -344,7 +348,8 @@ async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
 
 #[tokio::test]
 async fn tasks_are_listed_page_by_page() {
-    let mut tasks = house().await.tasks;
+    let mut house = house().await;
+    let tasks = &mut house.tasks;
     let all = tasks.list_tasks(ListTasksRequest::default()).await.unwrap().into_inner().tasks;
     assert_eq!(all.len(), 10);
     assert_eq!(all.iter().filter(|t| t.served).count(), 3);
@@ -370,7 +375,8 @@ fn series(name: &str, values: &[f64]) -> ScoreSeries {
 
 #[tokio::test]
 async fn comparisons_carry_shift_interval_test_and_adjustment() {
-    let mut statistics = house().await.statistics;
+    let mut house = house().await;
+    let statistics = &mut house.statistics;
     let reference: Vec<f64> = (0..12).map(|i| 0.5 + f64::from(i) / 40.0).collect();
     let moved = |by: f64| -> Vec<f64> {
         reference.iter().enumerate().map(|(i, v)| v + by + (i as f64 - 5.5) / 1000.0).collect()
@@ -400,7 +406,8 @@ async fn comparisons_carry_shift_interval_test_and_adjustment() {
 
 #[tokio::test]
 async fn comparisons_that_make_no_sense_are_refused() {
-    let mut statistics = house().await.statistics;
+    let mut house = house().await;
+    let statistics = &mut house.statistics;
     let mut refuse = async |reference: &[f64], treatment: &[f64], confidence: f64, resamples: u32| {
         let request = CompareRequest {
             reference: Some(series("a", reference)),
@@ -426,7 +433,8 @@ async fn comparisons_that_make_no_sense_are_refused() {
 
 #[tokio::test]
 async fn one_pair_is_compared_without_what_one_pair_cannot_give() {
-    let mut statistics = house().await.statistics;
+    let mut house = house().await;
+    let statistics = &mut house.statistics;
     let request = CompareRequest {
         reference: Some(series("a", &[0.5])),
         treatments: vec![series("b", &[0.75])],
@@ -442,18 +450,13 @@ async fn one_pair_is_compared_without_what_one_pair_cannot_give() {
 #[tokio::test]
 async fn a_data_root_opens_its_folders() {
     let Some(root) = shared("data") else { return };
-    let encoder = FakeEncoder::default();
-    let services = Services::new().add(EncoderServiceServer::new(encoder));
-    let channel = memory::channel(services, &LimitsConfig::default()).await.unwrap();
-    let config = EvalConfig { data_roots: vec![root], ..EvalConfig::default() };
-    let faces = Services::new().add(TaskServiceServer::new(TaskFace::new(Arc::new(config), channel)));
-    let mut tasks = TaskServiceClient::new(memory::channel(faces, &LimitsConfig::default()).await.unwrap());
+    let mut house = house_with(EvalConfig { data_roots: vec![root], ..EvalConfig::default() }).await;
     let path = dataset_ref::Source::Path("STSBenchmark".into());
     let mut request = with_dataset(proto::TaskType::Sts, "fake", path);
     if let Some(score_request::Input::Dataset(input)) = &mut request.input {
         input.limit = Some(50);
     }
-    let response = tasks.score(request).await.unwrap().into_inner();
+    let response = house.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 50);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
     assert_eq!(document["task_name"], "STSBenchmark");
