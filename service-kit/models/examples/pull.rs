@@ -40,10 +40,24 @@ async fn main() -> Result<(), ModelError> {
     for id in &words {
         let started = Instant::now();
         let model = resolver.pull(id, None, &progress).await?;
-        println!("{id}: {} ({}, {:.1?})\n  sha256 {}", model.path.display(), model.source, started.elapsed(), model.weights_digest);
+        println!(
+            "{id}: {} ({}, {:.1?})\n  sha256 {}",
+            model.path.display(),
+            model.source,
+            started.elapsed(),
+            model.weights_digest
+        );
     }
     for status in resolver.list() {
-        println!("{:<30} {:<10} {:>5} MB  {:<20} {:<8} {}", status.id, status.kind, status.bytes / 1_000_000, status.licence, status.state, status.source);
+        println!(
+            "{:<30} {:<10} {:>5} MB  {:<20} {:<8} {}",
+            status.id,
+            status.kind,
+            status.bytes / 1_000_000,
+            status.licence,
+            status.state,
+            status.source
+        );
     }
     Ok(())
 }

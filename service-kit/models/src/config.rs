@@ -2,9 +2,8 @@
 
 use std::{env, path::PathBuf};
 
+use isomer_service_kit::config::{ConfigError, Validate};
 use serde::{Deserialize, Serialize};
-
-use crate::error::ModelError;
 
 /// Settings of a [`crate::Resolver`].
 ///
@@ -77,34 +76,6 @@ impl ModelsConfig {
         self
     }
 
-    /// Checks the settings; errors name the field.
-    ///
-    /// # Errors
-    /// [`ModelError::Config`].
-    pub fn check(&self) -> Result<(), ModelError> {
-        let wrong = |field: &str, message: String| {
-            Err(ModelError::Config { field: format!("models.{field}"), message })
-        };
-        if self.home.as_os_str().is_empty() {
-            return wrong("home", "is empty; name a folder (or set ISOMER_HOME)".into());
-        }
-        if !(self.hub_timeout_s > 0.0 && self.hub_timeout_s <= 60.0) {
-            return wrong("hub_timeout_s", format!("is {}, expected more than 0 and at most 60", self.hub_timeout_s));
-        }
-        if let Some(endpoint) = &self.hub_endpoint {
-            match url::Url::parse(endpoint) {
-                Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {}
-                _ => return wrong("hub_endpoint", format!("`{endpoint}` is not an http(s) address (see HF_ENDPOINT)")),
-            }
-        }
-        if let Some(catalogue) = &self.catalogue
-            && !catalogue.is_file()
-        {
-            return wrong("catalogue", format!("`{}` is not a file", catalogue.display()));
-        }
-        Ok(())
-    }
-
     /// Folder of the cached models.
     pub fn models_dir(&self) -> PathBuf {
         self.home.join("models")
@@ -116,11 +87,59 @@ impl ModelsConfig {
     }
 
     pub(crate) fn hub_endpoint(&self) -> String {
-        self.hub_endpoint.as_deref().unwrap_or("https://huggingface.co").trim_end_matches('/').to_owned()
+        self.hub_endpoint
+            .as_deref()
+            .unwrap_or("https://huggingface.co")
+            .trim_end_matches('/')
+            .to_owned()
     }
 
     pub(crate) fn hub_cache(&self) -> PathBuf {
-        self.hub_cache.clone().unwrap_or_else(|| user_cache().join("huggingface").join("hub"))
+        self.hub_cache
+            .clone()
+            .unwrap_or_else(|| user_cache().join("huggingface").join("hub"))
+    }
+}
+
+impl Validate for ModelsConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.home.as_os_str().is_empty() {
+            return Err(ConfigError::new(
+                "home",
+                "is empty",
+                "name a folder, or set ISOMER_HOME",
+            ));
+        }
+        if !(self.hub_timeout_s > 0.0 && self.hub_timeout_s <= 60.0) {
+            let message = format!("{} s cannot be waited for", self.hub_timeout_s);
+            return Err(ConfigError::new(
+                "hub_timeout_s",
+                message,
+                "give more than 0 and at most 60",
+            ));
+        }
+        if let Some(endpoint) = &self.hub_endpoint {
+            let sound = url::Url::parse(endpoint).is_ok_and(|url| url.has_host() && url.scheme().starts_with("http"));
+            if !sound {
+                let message = format!("`{endpoint}` is not an http(s) address");
+                return Err(ConfigError::new(
+                    "hub_endpoint",
+                    message,
+                    "give one like https://huggingface.co, or unset HF_ENDPOINT",
+                ));
+            }
+        }
+        if let Some(catalogue) = &self.catalogue
+            && !catalogue.is_file()
+        {
+            let message = format!("`{}` is not a file", catalogue.display());
+            return Err(ConfigError::new(
+                "catalogue",
+                message,
+                "name a catalogue file, or leave it out",
+            ));
+        }
+        Ok(())
     }
 }
 
@@ -137,7 +156,10 @@ fn path_var(name: &str) -> Option<PathBuf> {
 /// `1`, `true`, `yes`, `on` are true, as in Python's hub client; anything else is false; empty counts as not set.
 fn bool_var(name: &str) -> Option<bool> {
     let value = env::var(name).ok().filter(|value| !value.is_empty())?;
-    Some(matches!(value.to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on"))
+    Some(matches!(
+        value.to_ascii_lowercase().as_str(),
+        "1" | "true" | "yes" | "on"
+    ))
 }
 
 #[cfg(test)]
@@ -148,16 +170,45 @@ mod tests {
     #[test]
     fn errors_name_the_field() {
         let cases: [(&str, ModelsConfig); 4] = [
-            ("models.home", ModelsConfig { home: PathBuf::new(), ..Default::default() }),
-            ("models.hub_timeout_s", ModelsConfig { hub_timeout_s: 0.0, ..Default::default() }),
-            ("models.hub_endpoint", ModelsConfig { hub_endpoint: Some("nowhere".into()), ..Default::default() }),
-            ("models.catalogue", ModelsConfig { catalogue: Some("/no/such.toml".into()), ..Default::default() }),
+            (
+                "home",
+                ModelsConfig {
+                    home: PathBuf::new(),
+                    ..Default::default()
+                },
+            ),
+            (
+                "hub_timeout_s",
+                ModelsConfig {
+                    hub_timeout_s: 0.0,
+                    ..Default::default()
+                },
+            ),
+            (
+                "hub_endpoint",
+                ModelsConfig {
+                    hub_endpoint: Some("nowhere".into()),
+                    ..Default::default()
+                },
+            ),
+            (
+                "catalogue",
+                ModelsConfig {
+                    catalogue: Some("/no/such.toml".into()),
+                    ..Default::default()
+                },
+            ),
         ];
         for (field, config) in cases {
-            let message = config.check().expect_err(field).to_string();
-            assert!(message.contains(field), "{message}");
+            assert_eq!(config.validate().expect_err(field).field(), field);
         }
-        ModelsConfig { catalogue: None, hub_endpoint: None, ..Default::default() }.check().unwrap();
+        ModelsConfig {
+            catalogue: None,
+            hub_endpoint: None,
+            ..Default::default()
+        }
+        .validate()
+        .unwrap();
     }
 
     #[test]

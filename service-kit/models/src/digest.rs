@@ -93,7 +93,10 @@ pub(crate) fn together(mut files: Vec<(String, String)>) -> String {
         return files.remove(0).1;
     }
     files.sort();
-    let lines: String = files.iter().map(|(name, digest)| format!("{name} {digest}\n")).collect();
+    let lines: String = files
+        .iter()
+        .map(|(name, digest)| format!("{name} {digest}\n"))
+        .collect();
     bytes(lines.as_bytes())
 }
 
@@ -113,9 +116,15 @@ impl Stamp {
     /// [`ModelError::Io`].
     pub fn of(path: &Path) -> Result<Self, ModelError> {
         let meta = std::fs::metadata(path).map_err(ModelError::io("reading", path))?;
-        let since = meta.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let since = meta
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let mtime_ns = since.and_then(|d| u64::try_from(d.as_nanos()).ok()).unwrap_or(0);
-        Ok(Self { size: meta.len(), mtime_ns })
+        Ok(Self {
+            size: meta.len(),
+            mtime_ns,
+        })
     }
 }
 
@@ -136,11 +145,16 @@ pub(crate) struct DigestCache {
 
 impl DigestCache {
     pub(crate) fn new(home: &Path) -> Self {
-        Self { path: home.join("digests.json") }
+        Self {
+            path: home.join("digests.json"),
+        }
     }
 
     fn read(&self) -> IndexMap<PathBuf, Known> {
-        std::fs::read(&self.path).ok().and_then(|data| serde_json::from_slice(&data).ok()).unwrap_or_default()
+        std::fs::read(&self.path)
+            .ok()
+            .and_then(|data| serde_json::from_slice(&data).ok())
+            .unwrap_or_default()
     }
 
     /// sha256 of the file, from the cache where size and time of change are the same.
@@ -155,7 +169,13 @@ impl DigestCache {
         }
         let sha256 = file_reporting(&path, reporter)?;
         let mut all = self.read();
-        all.insert(path, Known { stamp, sha256: sha256.clone() });
+        all.insert(
+            path,
+            Known {
+                stamp,
+                sha256: sha256.clone(),
+            },
+        );
         if let Err(error) = write_json(&self.path, &all) {
             tracing::warn!(%error, "the digest of a model outside the cache could not be noted");
         }
@@ -166,7 +186,11 @@ impl DigestCache {
 /// Writes JSON beside its place and renames it there, so that a reader never sees half of it.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), ModelError> {
     let folder = path.parent().unwrap_or_else(|| Path::new("."));
-    let io = |error: io::Error| ModelError::Io { doing: "writing", path: path.to_path_buf(), source: error };
+    let io = |error: io::Error| ModelError::Io {
+        doing: "writing",
+        path: path.to_path_buf(),
+        source: error,
+    };
     std::fs::create_dir_all(folder).map_err(io)?;
     let mut temporary = tempfile::NamedTempFile::new_in(folder).map_err(io)?;
     serde_json::to_writer_pretty(&mut temporary, value).map_err(|error| io(error.into()))?;
@@ -183,7 +207,10 @@ mod tests {
     #[test]
     fn sha256_is_that_of_the_standard() {
         // FIPS 180-2, appendix B.1.
-        assert_eq!(bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+        assert_eq!(
+            bytes(b"abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("f"), b"abc").unwrap();
         assert_eq!(file(&dir.path().join("f")).unwrap(), bytes(b"abc"));

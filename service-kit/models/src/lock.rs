@@ -34,7 +34,11 @@ impl FetchLock {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(source)) => {
-                    return Err(ModelError::Io { doing: "locking", path: path.to_path_buf(), source });
+                    return Err(ModelError::Io {
+                        doing: "locking",
+                        path: path.to_path_buf(),
+                        source,
+                    });
                 }
             }
             if !told {

@@ -75,7 +75,11 @@ impl Manifest {
         let mut files = Vec::new();
         for path in paths {
             let full = root.join(&path);
-            files.push(FileNote { stamp: Stamp::of(&full)?, sha256: digest::file_reporting(&full, reporter)?, path });
+            files.push(FileNote {
+                stamp: Stamp::of(&full)?,
+                sha256: digest::file_reporting(&full, reporter)?,
+                path,
+            });
         }
         let of_weights = weights
             .iter()
@@ -117,12 +121,15 @@ impl Manifest {
     }
 
     fn read(folder: &Path) -> Result<Self, String> {
-        let data = std::fs::read(folder.join(FILE))
-            .map_err(|_| format!("{FILE} is missing: the fetch was interrupted"))?;
+        let data =
+            std::fs::read(folder.join(FILE)).map_err(|_| format!("{FILE} is missing: the fetch was interrupted"))?;
         let manifest: Self =
             serde_json::from_slice(&data).map_err(|error| format!("{FILE} cannot be read: {error}"))?;
         if manifest.format != FORMAT {
-            return Err(format!("{FILE} is of form {}, this program reads form {FORMAT}", manifest.format));
+            return Err(format!(
+                "{FILE} is of form {}, this program reads form {FORMAT}",
+                manifest.format
+            ));
         }
         Ok(manifest)
     }
@@ -160,7 +167,10 @@ impl Manifest {
                 continue;
             };
             if stamp.size != note.stamp.size {
-                problems.push(format!("{} has {} bytes, expected {}", note.path, stamp.size, note.stamp.size));
+                problems.push(format!(
+                    "{} has {} bytes, expected {}",
+                    note.path, stamp.size, note.stamp.size
+                ));
                 continue;
             }
             if !every_digest && stamp == note.stamp {
@@ -195,11 +205,17 @@ pub(crate) fn files_under(root: &Path) -> Result<Vec<String>, ModelError> {
         let path = root.join(&folder);
         for entry in std::fs::read_dir(&path).map_err(ModelError::io("reading", &path))? {
             let entry = entry.map_err(ModelError::io("reading", &path))?;
-            let Ok(name) = entry.file_name().into_string() else { continue };
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
             if name.starts_with('.') || name == FILE {
                 continue;
             }
-            let relative = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            let relative = if folder.is_empty() {
+                name
+            } else {
+                format!("{folder}/{name}")
+            };
             if entry.path().is_dir() {
                 folders.push(relative);
             } else {

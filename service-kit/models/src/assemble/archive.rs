@@ -43,14 +43,24 @@ impl Archive {
                 .map_err(|error| ModelError::archive(path, format!("name of member #{index}: {error}")))?
                 .into_owned();
             if !stays_inside(&name) {
-                return Err(ModelError::archive(path, format!("member `{name}` would be written outside its folder")));
+                return Err(ModelError::archive(
+                    path,
+                    format!("member `{name}` would be written outside its folder"),
+                ));
             }
             if member.is_symlink() {
-                return Err(ModelError::archive(path, format!("member `{name}` is a link, which is not unpacked")));
+                return Err(ModelError::archive(
+                    path,
+                    format!("member `{name}` is a link, which is not unpacked"),
+                ));
             }
             names.push(name);
         }
-        Ok(Self { path: path.to_path_buf(), zip, names })
+        Ok(Self {
+            path: path.to_path_buf(),
+            zip,
+            names,
+        })
     }
 
     /// Where the archive is.
@@ -78,14 +88,19 @@ impl Archive {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(wrong(error.to_string())),
             };
-            out.write_all(&buffer[..n]).map_err(|error| wrong(format!("writing: {error}")))?;
+            out.write_all(&buffer[..n])
+                .map_err(|error| wrong(format!("writing: {error}")))?;
             done += n as u64;
             if told.elapsed() >= REPORT_EVERY {
                 told = Instant::now();
                 reporter.at(Arc::clone(&what), done, Some(total));
             }
         }
-        if done == total { Ok(()) } else { Err(wrong(format!("{done} bytes, {total} announced"))) }
+        if done == total {
+            Ok(())
+        } else {
+            Err(wrong(format!("{done} bytes, {total} announced")))
+        }
     }
 
     /// Writes the member `name` to `folder/relative`.
@@ -108,7 +123,9 @@ impl Archive {
 fn stays_inside(name: &str) -> bool {
     !name.is_empty()
         && !name.contains(['\\', '\0'])
-        && Path::new(name).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        && Path::new(name)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
 }
 
 pub(crate) fn make_parent(path: &Path) -> Result<(), ModelError> {

