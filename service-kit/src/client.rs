@@ -7,18 +7,18 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use opentelemetry::propagation::Injector;
 use serde::{Deserialize, Serialize};
 use tonic::{
     body::Body,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 use tower::Service;
-use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing::Instrument;
 
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
+    trace_context,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -159,18 +159,9 @@ impl Service<http::Request<Body>> for GrpcChannel {
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let context = tracing::Span::current().context();
-        opentelemetry::global::get_text_map_propagator(|p| p.inject_context(&context, &mut Headers(request.headers_mut())));
-        Box::pin(Service::call(&mut self.inner, request))
-    }
-}
-
-struct Headers<'a>(&'a mut http::HeaderMap);
-
-impl Injector for Headers<'_> {
-    fn set(&mut self, key: &str, value: String) {
-        if let (Ok(name), Ok(value)) = (http::HeaderName::try_from(key), http::HeaderValue::try_from(value)) {
-            self.0.insert(name, value);
-        }
+        let path = request.uri().path().trim_start_matches('/');
+        let span = tracing::info_span!("call", otel.kind = "client", otel.name = path, rpc.system = "grpc");
+        trace_context::carry(&span, request.headers_mut());
+        Box::pin(Service::call(&mut self.inner, request).instrument(span))
     }
 }

@@ -1,10 +1,10 @@
 //! What happens to every request around its handler: a place in the house, a span in the caller's trace, a deadline, a
 //! net under panics, and a measurement. The same on a socket and in memory.
 
-use std::{
-    panic::AssertUnwindSafe,
-    time::{Duration, Instant},
-};
+mod answer;
+mod labels;
+
+use std::{panic::AssertUnwindSafe, time::Duration};
 
 use axum::{
     body::Body,
@@ -13,106 +13,152 @@ use axum::{
     response::Response,
 };
 use futures::FutureExt;
-use http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
-use opentelemetry::propagation::Extractor;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
-use tracing::Instrument;
-use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing::{Instrument, Span};
 
-use crate::{
-    error::Fault,
-    limits::{Gate, Held},
-    metric_names,
+use self::{
+    answer::{Answer, Cut, Record},
+    labels::Label,
 };
+use crate::{error::Fault, limits::Gate, metric_names, trace_context};
+
+pub(crate) use labels::Labels;
+
+/// How a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Via {
+    Network,
+    Memory,
+}
+
+impl Via {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Memory => "memory",
+        }
+    }
+}
 
 /// Shared by all requests of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Around {
     pub(crate) gate: Gate,
     pub(crate) timeout: Option<Duration>,
-    /// Names that may stand in metric labels: whatever else is asked for is counted as `other`.
-    pub(crate) services: std::sync::Arc<[&'static str]>,
+    pub(crate) labels: Labels,
+    pub(crate) via: Via,
+    /// Cancelled when the server begins to drain.
+    pub(crate) closing: CancellationToken,
 }
 
 pub(crate) async fn around(State(state): State<Around>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
-    let (service, method) = names(&state, request.uri().path(), is_grpc);
-    let started = Instant::now();
-    let span = tracing::info_span!("request", otel.kind = "server", otel.name = %format!("{service}/{method}"), rpc.service = service, rpc.method = %method);
-    let parent = opentelemetry::global::get_text_map_propagator(|p| p.extract(&Headers(request.headers())));
-    // Fails only where no OpenTelemetry layer is installed; then there is no trace to join.
-    let _ = span.set_parent(parent);
+    let label = if is_grpc { state.labels.grpc(request.uri().path()) } else { Labels::http(&request) };
+    let span = span(&label, &request, is_grpc);
+    let mut record = Record::start(label.clone(), state.via.name(), span.clone());
 
-    let response = match state.gate.enter() {
-        // Probes must be answered however busy the house is.
-        Err(_) if is_probe(service) => handle(&state, is_grpc, request, next).instrument(span.clone()).await,
-        Err(refusal) => refuse(refusal, is_grpc),
-        Ok(place) => {
-            handle(&state, is_grpc, request, next).instrument(span.clone()).await.map(|body| Body::new(Held::new(body, place)))
+    let (response, cut, place) = match state.gate.enter() {
+        // Probes must be answered however busy the house is, and must not keep it open when it closes.
+        _ if label.probe => {
+            let closing = state.closing.clone().cancelled_owned();
+            let closing = closing.map(|()| Fault::unavailable("DRAINING", "the server is closing")).boxed();
+            let response = handle(None, &record, is_grpc, request, next).instrument(span).await;
+            (response, Cut { deadline: None, closing: Some(closing) }, None)
         }
+        Err(refusal) => {
+            metrics::counter!(metric_names::REFUSED, "via" => state.via.name()).increment(1);
+            (refuse(refusal, is_grpc), Cut::default(), None)
+        }
+        Ok(place) => match deadline(&state, &label, request.headers(), is_grpc) {
+            Err(fault) => (refuse(fault, is_grpc), Cut::default(), None),
+            Ok(deadline) => {
+                let response = handle(deadline.as_ref(), &record, is_grpc, request, next).instrument(span).await;
+                let deadline = deadline.filter(|_| is_grpc);
+                let deadline = deadline.map(|end| (Box::pin(tokio::time::sleep_until(end.at)), end.fault));
+                (response, Cut { deadline, closing: None }, Some(place))
+            }
+        },
     };
-    let code = code_of(&response, is_grpc);
-    span.in_scope(|| tracing::debug!(code = %code, elapsed_ms = started.elapsed().as_secs_f64() * 1e3, "answered"));
-    metrics::counter!(metric_names::REQUESTS, "service" => service, "method" => method.clone(), "code" => code.clone()).increment(1);
-    metrics::histogram!(metric_names::LATENCY, "service" => service, "method" => method, "code" => code).record(started.elapsed().as_secs_f64());
-    response
+    if !is_grpc {
+        record.http(response.status());
+    } else if let Some(status) = Status::from_header_map(response.headers()) {
+        record.grpc(status.code());
+    }
+    response.map(|body| Body::new(Answer::new(body, is_grpc, record, cut, place)))
 }
 
-async fn handle(state: &Around, is_grpc: bool, request: Request, next: Next) -> Response {
-    let limit = match (state.timeout, grpc_timeout(request.headers())) {
-        (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
-        (ours, theirs) => ours.or(theirs),
+fn span(label: &Label, request: &Request, is_grpc: bool) -> Span {
+    if label.probe {
+        // Asked every few seconds: they would drown everything else.
+        return Span::none();
+    }
+    let span = if is_grpc {
+        tracing::info_span!(
+            "request",
+            otel.kind = "server",
+            otel.name = %format!("{}/{}", label.service, label.method),
+            otel.status_code = tracing::field::Empty,
+            rpc.system = "grpc",
+            rpc.service = &*label.service,
+            rpc.method = &*label.method,
+            rpc.grpc.status_code = tracing::field::Empty,
+            trace_id = tracing::field::Empty,
+        )
+    } else {
+        tracing::info_span!(
+            "request",
+            otel.kind = "server",
+            otel.name = &*label.method,
+            otel.status_code = tracing::field::Empty,
+            http.request.method = %request.method(),
+            http.response.status_code = tracing::field::Empty,
+            trace_id = tracing::field::Empty,
+        )
     };
+    trace_context::join(&span, request.headers());
+    span
+}
+
+/// When a request must have been answered, and what is said otherwise.
+struct Deadline {
+    at: Instant,
+    fault: Fault,
+}
+
+fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -> Result<Option<Deadline>, Fault> {
+    let theirs = if is_grpc { grpc_timeout(headers)? } else { None };
+    // A stream may rightly last for hours: only its caller knows how long.
+    let ours = state.timeout.filter(|_| !label.streams);
+    let limit = match (ours, theirs) {
+        (Some(ours), Some(theirs)) => ours.min(theirs),
+        (ours, theirs) => match ours.or(theirs) {
+            Some(limit) => limit,
+            None => return Ok(None),
+        },
+    };
+    let message = format!("no answer within {} ms", limit.as_millis());
+    let fault = Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).mend("allow more time");
+    // A deadline beyond the clock's range is no deadline.
+    Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
+}
+
+async fn handle(end: Option<&Deadline>, record: &Record, is_grpc: bool, request: Request, next: Next) -> Response {
     let work = AssertUnwindSafe(next.run(request)).catch_unwind();
-    let outcome = match limit {
-        Some(limit) => match tokio::time::timeout(limit, work).await {
+    let outcome = match end {
+        Some(end) => match tokio::time::timeout_at(end.at, work).await {
             Ok(outcome) => outcome,
-            Err(_) => {
-                let message = format!("no answer within {} ms", limit.as_millis());
-                return refuse(Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).mend("allow more time"), is_grpc);
-            }
+            Err(_) => return refuse(end.fault.clone(), is_grpc),
         },
         None => work.await,
     };
-    outcome.unwrap_or_else(|panic| {
-        let what = panic.downcast_ref::<&str>().map(|s| (*s).to_owned()).or_else(|| panic.downcast_ref::<String>().cloned());
-        tracing::error!(panic = what.as_deref().unwrap_or("unknown"), "a handler panicked");
-        metrics::counter!(metric_names::PANICS).increment(1);
-        refuse(Fault::internal("the service failed on this request; its log says where"), is_grpc)
-    })
+    outcome.unwrap_or_else(|panic| refuse(record.panicked(&*panic), is_grpc))
 }
 
-fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"))
-}
-
-fn is_probe(service: &str) -> bool {
-    service == "grpc.health.v1.Health" || service == "http"
-}
-
-/// Service and method for spans and labels, from a bounded set whatever the client asks for.
-fn names(state: &Around, path: &str, is_grpc: bool) -> (&'static str, String) {
-    if !is_grpc {
-        return ("http", "other".to_owned());
-    }
-    let mut parts = path.trim_start_matches('/').splitn(2, '/');
-    let asked = parts.next().unwrap_or_default();
-    match state.services.iter().find(|known| **known == asked) {
-        Some(service) => {
-            let method = parts.next().unwrap_or_default();
-            let plain = method.len() <= 40 && method.bytes().all(|b| b.is_ascii_alphanumeric());
-            (service, if plain { method.to_owned() } else { "other".to_owned() })
-        }
-        None => ("other", "other".to_owned()),
-    }
-}
-
-fn code_of(response: &Response, is_grpc: bool) -> String {
-    if !is_grpc {
-        return response.status().as_u16().to_string();
-    }
-    // A status in the headers is a failure told at once; otherwise the answer has begun and counts as OK.
-    Status::from_header_map(response.headers()).map_or_else(|| "Ok".to_owned(), |s| format!("{:?}", s.code()))
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// An error in the form the caller reads: a gRPC status, or an HTTP status with a sentence.
@@ -120,65 +166,75 @@ pub(crate) fn refuse(fault: Fault, is_grpc: bool) -> Response {
     if is_grpc {
         return Status::from(fault).into_http();
     }
-    let status = match fault.code {
-        Code::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
-        Code::DeadlineExceeded => StatusCode::GATEWAY_TIMEOUT,
-        Code::NotFound | Code::Unimplemented => StatusCode::NOT_FOUND,
-        Code::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
     let mut response = Response::new(Body::from(format!("{fault}\n")));
-    *response.status_mut() = status;
+    // What is not served does not exist for an HTTP client.
+    *response.status_mut() =
+        if fault.code == Code::Unimplemented { StatusCode::NOT_FOUND } else { fault.http_status() };
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if let Some(after) = fault.retry_after {
+        // Whole seconds, never zero: an HTTP client must not hammer.
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64));
+    }
     response
 }
 
-/// The caller's deadline (`grpc-timeout`: up to eight digits and a unit).
-fn grpc_timeout(headers: &HeaderMap) -> Option<Duration> {
-    let value = headers.get("grpc-timeout")?.to_str().ok()?;
-    let (digits, unit) = value.split_at_checked(value.len().checked_sub(1)?)?;
-    if digits.is_empty() || digits.len() > 8 {
-        return None;
-    }
-    let n: u64 = digits.parse().ok()?;
-    match unit {
-        "H" => Some(Duration::from_secs(n * 3600)),
-        "M" => Some(Duration::from_secs(n * 60)),
-        "S" => Some(Duration::from_secs(n)),
-        "m" => Some(Duration::from_millis(n)),
-        "u" => Some(Duration::from_micros(n)),
-        "n" => Some(Duration::from_nanos(n)),
-        _ => None,
-    }
-}
-
-struct Headers<'a>(&'a HeaderMap);
-
-impl Extractor for Headers<'_> {
-    fn get(&self, key: &str) -> Option<&str> {
-        self.0.get(key).and_then(|v| v.to_str().ok())
-    }
-
-    fn keys(&self) -> Vec<&str> {
-        self.0.keys().map(http::HeaderName::as_str).collect()
-    }
+/// The caller's time limit (`grpc-timeout`: up to eight digits and a unit).
+fn grpc_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
+    let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
+    let read = || {
+        let (digits, unit) = value.to_str().ok()?.split_at_checked(value.len().checked_sub(1)?)?;
+        if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let n: u64 = digits.parse().ok()?;
+        match unit {
+            "H" => Some(Duration::from_secs(n * 3600)),
+            "M" => Some(Duration::from_secs(n * 60)),
+            "S" => Some(Duration::from_secs(n)),
+            "m" => Some(Duration::from_millis(n)),
+            "u" => Some(Duration::from_micros(n)),
+            "n" => Some(Duration::from_nanos(n)),
+            _ => None,
+        }
+    };
+    read().map(Some).ok_or_else(|| {
+        Fault::invalid("grpc-timeout", format!("{value:?} is not a timeout"))
+            .mend("send up to eight digits and a unit (H, M, S, m, u, n), e.g. 1500m")
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    fn read(value: &str) -> Result<Option<Duration>, Fault> {
+        let mut headers = HeaderMap::new();
+        headers.insert("grpc-timeout", value.parse().unwrap());
+        grpc_timeout(&headers)
+    }
 
     #[test]
     fn grpc_timeouts_are_read_in_every_unit() {
-        let read = |value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert("grpc-timeout", value.parse().unwrap());
-            grpc_timeout(&headers)
-        };
-        assert_eq!(read("2S"), Some(Duration::from_secs(2)));
-        assert_eq!(read("150m"), Some(Duration::from_millis(150)));
-        assert_eq!(read("1H"), Some(Duration::from_secs(3600)));
-        assert_eq!(read("123456789S"), None);
-        assert_eq!(read("S"), None);
-        assert_eq!(read("x"), None);
+        for (text, duration) in [
+            ("2S", Duration::from_secs(2)),
+            ("150m", Duration::from_millis(150)),
+            ("7u", Duration::from_micros(7)),
+            ("99999999n", Duration::from_nanos(99_999_999)),
+            ("1M", Duration::from_secs(60)),
+            ("99999999H", Duration::from_secs(99_999_999 * 3600)),
+        ] {
+            assert_eq!(read(text).unwrap(), Some(duration), "{text}");
+        }
+        assert_eq!(grpc_timeout(&HeaderMap::new()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_timeout_that_is_none_is_refused_with_its_form() {
+        for text in ["123456789S", "S", "x", "", "+5S", "5 S", "5s"] {
+            let fault = read(text).unwrap_err();
+            assert_eq!(fault.field.as_deref(), Some("grpc-timeout"), "{text}");
+        }
     }
 }

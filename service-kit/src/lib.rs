@@ -10,6 +10,7 @@
 pub mod client;
 pub mod config;
 pub mod error;
+mod health;
 mod layers;
 pub mod limits;
 pub mod memory;
@@ -19,6 +20,7 @@ pub mod services;
 pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
+mod trace_context;
 
 pub use client::GrpcChannel;
 pub use error::Fault;

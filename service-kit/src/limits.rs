@@ -1,13 +1,7 @@
 //! Limits of a server, and the place where overload is answered instead of suffered.
 
-use std::{
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use http_body::{Body, Frame, SizeHint};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -23,9 +17,10 @@ pub struct LimitsConfig {
     /// Largest message, received or sent, in bytes. A service hands it to its generated server
     /// (`max_decoding_message_size`, `max_encoding_message_size`), since tonic keeps it there.
     pub max_message_bytes: usize,
-    /// Requests in flight, streams included; more are answered `RESOURCE_EXHAUSTED` with a retry hint.
+    /// Requests in flight, streams until they end included (health, reflection and metrics are not counted); more are answered `RESOURCE_EXHAUSTED` with a retry hint.
     pub max_concurrent_requests: usize,
-    /// Longest a request may take before its answer begins, in seconds; 0: no limit but the caller's own deadline.
+    /// Longest a unary call may take, or an HTTP request until its answer begins, in seconds; a stream obeys only its
+    /// caller's deadline (`grpc-timeout`), and the shorter of both wins. 0: no limit of ours.
     pub request_timeout_seconds: u64,
 }
 
@@ -42,6 +37,10 @@ impl Validate for LimitsConfig {
         }
         if self.max_concurrent_requests == 0 {
             return Err(ConfigError::new("max_concurrent_requests", "is 0: nothing would be served", "give at least 1"));
+        }
+        if self.max_concurrent_requests > Semaphore::MAX_PERMITS {
+            let mend = format!("give at most {}", Semaphore::MAX_PERMITS);
+            return Err(ConfigError::new("max_concurrent_requests", "is more than can be counted", mend));
         }
         Ok(())
     }
@@ -63,7 +62,8 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
-        Self { places: Arc::new(Semaphore::new(limits.max_concurrent_requests)), bound: limits.max_concurrent_requests }
+        // Validation refuses more than a semaphore can count; one that was not asked must not bring the process down.
+        Self { places: Arc::new(Semaphore::new(limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS))), bound: limits.max_concurrent_requests }
     }
 
     /// A place, or the refusal to send.
@@ -71,35 +71,5 @@ impl Gate {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
             Fault::overloaded(format!("{} requests are in flight, which is the limit", self.bound), Duration::from_millis(200))
         })
-    }
-}
-
-/// A response body that keeps its request's place until it ends or is dropped.
-#[derive(Debug)]
-pub(crate) struct Held<B> {
-    body: B,
-    _place: OwnedSemaphorePermit,
-}
-
-impl<B> Held<B> {
-    pub(crate) fn new(body: B, place: OwnedSemaphorePermit) -> Self {
-        Self { body, _place: place }
-    }
-}
-
-impl<B: Body + Unpin> Body for Held<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }

@@ -8,22 +8,35 @@ use hyper_util::{
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::{Services, client::GrpcChannel, error::Fault, limits::LimitsConfig};
+use crate::{Services, client::GrpcChannel, error::Fault, layers::Via, limits::LimitsConfig};
 
 /// Bytes in flight in each direction before the writer waits.
 const PIPE_BYTES: usize = 1 << 20;
+/// Largest HTTP/2 frame: matrices are megabytes, and there is no network to share with anyone.
+const FRAME_BYTES: u32 = 1 << 20;
 
 /// Serves the services in this process and gives the channel to them. They stop when the last clone of the channel is
-/// dropped. Must be called inside a tokio runtime.
+/// dropped; a call whose future is dropped is cancelled on their side. Must be called inside a tokio runtime.
+///
+/// # Errors
+/// When the services cannot be put together, e.g. descriptors that cannot be read.
 pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcChannel, Fault> {
-    let face = services.into_face(limits).await?;
+    let face = services.into_face(limits, Via::Memory)?;
     let connector = service_fn(move |_: Uri| {
         let router = face.router.clone();
         async move {
             let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
             tokio::spawn(async move {
                 let mut builder = auto::Builder::new(TokioExecutor::new()).http2_only();
-                builder.http2().max_concurrent_streams(None).adaptive_window(true);
+                builder
+                    .http2()
+                    .max_concurrent_streams(None)
+                    .adaptive_window(true)
+                    .max_frame_size(FRAME_BYTES)
+                    // HTTP/2 takes many cancelled calls for an attack and ends the connection with all others on it.
+                    // In our own process they are only callers that went away.
+                    .max_pending_accept_reset_streams(usize::MAX)
+                    .max_local_error_reset_streams(None);
                 let service = TowerToHyperService::new(router);
                 if let Err(error) = builder.serve_connection(TokioIo::new(theirs), service).await {
                     // The other side went away in the middle of something.
@@ -33,6 +46,9 @@ pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcCh
             Ok::<_, std::io::Error>(TokioIo::new(ours))
         }
     });
-    let endpoint = Endpoint::from_static("http://in-process").http2_adaptive_window(true);
+    let endpoint = Endpoint::from_static("http://in-process")
+        .http2_adaptive_window(true)
+        .max_frame_size(FRAME_BYTES)
+        .http2_max_local_error_reset_streams(None);
     Ok(GrpcChannel::new(endpoint.connect_with_connector_lazy(connector)))
 }

@@ -1,8 +1,92 @@
-//! Names of the metrics every server records: `isomer_<who>_<what>_<unit>`.
+//! The metrics every server records, in one list. Names follow one template: `isomer_<who>_<what>_<unit>`.
 
-/// Requests answered, by service, method and code.
-pub const REQUESTS: &str = "isomer_server_requests_total";
-/// Time to the head of the answer, by service, method and code.
-pub const LATENCY: &str = "isomer_server_latency_seconds";
-/// Handlers that panicked.
-pub const PANICS: &str = "isomer_server_panics_total";
+use metrics::Unit;
+
+/// A metric's name by the template, at compile time: `metric_name!("server", "latency", "seconds")`.
+#[macro_export]
+macro_rules! metric_name {
+    ($who:literal, $what:literal, $unit:literal) => {
+        concat!("isomer_", $who, "_", $what, "_", $unit)
+    };
+}
+
+/// Requests answered, by `service`, `method`, `code` and `via` (`network` or `memory`).
+pub const REQUESTS: &str = metric_name!("server", "requests", "total");
+/// Time from the request's head to the end of the answer, by the same labels.
+pub const LATENCY: &str = metric_name!("server", "latency", "seconds");
+/// Requests begun and not ended yet, by `via`.
+pub const IN_FLIGHT: &str = metric_name!("server", "in_flight", "requests");
+/// Requests refused because as many as the limit allows were in flight, by `via`.
+pub const REFUSED: &str = metric_name!("server", "refused", "total");
+/// Handlers and answers that panicked, by `service`.
+pub const PANICS: &str = metric_name!("server", "panics", "total");
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// A distribution.
+    Histogram,
+}
+
+/// One metric, as it stands in `/metrics`.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name by the template.
+    pub name: &'static str,
+    /// What is measured.
+    pub kind: Kind,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// One sentence for `# HELP`.
+    pub help: &'static str,
+}
+
+/// Every metric of this crate.
+pub const ALL: &[Metric] = &[
+    Metric { name: REQUESTS, kind: Kind::Counter, unit: Unit::Count, help: "Requests answered." },
+    Metric {
+        name: LATENCY,
+        kind: Kind::Histogram,
+        unit: Unit::Seconds,
+        help: "Time from the request's head to the end of the answer.",
+    },
+    Metric { name: IN_FLIGHT, kind: Kind::Gauge, unit: Unit::Count, help: "Requests begun and not ended yet." },
+    Metric { name: REFUSED, kind: Kind::Counter, unit: Unit::Count, help: "Requests refused for lack of a place." },
+    Metric { name: PANICS, kind: Kind::Counter, unit: Unit::Count, help: "Handlers and answers that panicked." },
+];
+
+/// Tells the recorder what each metric means. Services call it with their own list.
+pub fn describe(list: &[Metric]) {
+    for metric in list {
+        match metric.kind {
+            Kind::Counter => metrics::describe_counter!(metric.name, metric.unit, metric.help),
+            Kind::Gauge => metrics::describe_gauge!(metric.name, metric.unit, metric.help),
+            Kind::Histogram => metrics::describe_histogram!(metric.name, metric.unit, metric.help),
+        }
+    }
+}
+
+/// Whether a name follows the template: `isomer`, then at least who, what and unit, in lower case.
+pub fn is_well_named(name: &str) -> bool {
+    let parts: Vec<&str> = name.split('_').collect();
+    let lower = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    parts.len() >= 4 && parts[0] == "isomer" && parts.iter().all(lower)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_follows_the_template() {
+        for metric in ALL {
+            assert!(is_well_named(metric.name), "{}", metric.name);
+            assert_eq!(metric.kind == Kind::Counter, metric.name.ends_with("_total"), "{}", metric.name);
+        }
+        assert!(!is_well_named("isomer_requests") && !is_well_named("isomer_Server_x_total"));
+    }
+}

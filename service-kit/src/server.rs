@@ -2,7 +2,15 @@
 
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
-use axum_server::Handle;
+use axum_server::{
+    Handle,
+    accept::NoDelayAcceptor,
+    tls_rustls::{RustlsAcceptor, RustlsConfig},
+};
+use hyper_util::{
+    rt::{TokioExecutor, TokioTimer},
+    server::conn::auto::Builder,
+};
 use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tonic::Code;
@@ -11,9 +19,15 @@ use crate::{
     Services,
     config::{ConfigError, Validate},
     error::Fault,
+    layers::Via,
     limits::LimitsConfig,
     tls::{self, TlsConfig},
 };
+
+/// How long a client may take to send its request's headers over HTTP/1.1.
+const HEADERS: Duration = Duration::from_secs(30);
+/// How often a silent HTTP/2 connection is asked whether it still lives, and how long it may take to answer.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
 /// A server's port and how it behaves there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,11 +56,22 @@ impl Default for ServerConfig {
 
 impl Validate for ServerConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        self.limits.validate().map_err(|e| e.within("limits").within("server"))
+        self.limits.validate().map_err(|error| error.within("limits").within("server"))?;
+        // The files are read now, so that a wrong path or a broken key is told before a port is bound.
+        if let Some(tls) = &self.tls {
+            tls::server_config(tls).map_err(|fault| {
+                let mend = fault.mend.unwrap_or_default();
+                ConfigError::new(fault.field.unwrap_or_else(|| "server.tls".to_owned()), fault.message, mend)
+            })?;
+        }
+        Ok(())
     }
 }
 
-/// Binds, or says who is in the way.
+/// Binds, or says what is in the way.
+///
+/// # Errors
+/// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, not ours or not permitted.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     TcpListener::bind(address).await.map_err(|error| {
         let fault = |message: String| Fault::new(Code::Unavailable, "CANNOT_BIND", message).with("address", address.to_string());
@@ -63,46 +88,71 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
 
 /// Serves until `shutdown` completes; then health says NOT_SERVING, nothing new is accepted, requests in flight get up to
 /// the grace period, and the server stops.
+///
+/// # Errors
+/// When TLS files cannot be used, the services cannot be put together, or the listener breaks.
 pub async fn serve(
     services: Services,
     config: &ServerConfig,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
-    let face = services.into_face(&config.limits).await?;
+    let tls = config.tls.as_ref().map(tls::server_config).transpose()?;
+    let face = services.into_face(&config.limits, Via::Network)?;
     let told = |error: io::Error| Fault::internal(format!("the server stopped: {error}"));
+    let address = listener.local_addr().map_err(told)?;
     let listener = listener.into_std().map_err(told)?;
     let handle = Handle::new();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
-    let health = face.health.clone();
-    let stopper = tokio::spawn({
+    let lifecycle = face.lifecycle;
+    let closing = {
         let handle = handle.clone();
         async move {
             shutdown.await;
-            tracing::info!("draining");
-            health.drain().await;
+            tracing::info!(connections = handle.connection_count(), grace_seconds = grace.as_secs(), "draining");
+            lifecycle.drain();
             handle.graceful_shutdown(Some(grace));
-        }
-    });
-    let app = face.router.into_make_service();
-    let outcome = match &config.tls {
-        Some(tls) => {
-            let tls = axum_server::tls_rustls::RustlsConfig::from_config(tls::server_config(tls)?);
-            let mut server = axum_server::from_tcp_rustls(listener, tls).map_err(told)?.handle(handle);
-            tune(server.http_builder());
-            server.serve(app).await
-        }
-        None => {
-            let mut server = axum_server::from_tcp(listener).map_err(told)?.handle(handle);
-            tune(server.http_builder());
-            server.serve(app).await
+            std::future::pending().await
         }
     };
-    stopper.abort();
-    outcome.map_err(told)
+    let app = face.router.into_make_service();
+    let serving = async {
+        let server = axum_server::from_tcp(listener)?.handle(handle);
+        match tls {
+            Some(tls) => {
+                let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls)).acceptor(NoDelayAcceptor::new());
+                let mut server = server.acceptor(acceptor);
+                tune(server.http_builder());
+                server.serve(app).await
+            }
+            None => {
+                let mut server = server.acceptor(NoDelayAcceptor::new());
+                tune(server.http_builder());
+                server.serve(app).await
+            }
+        }
+    };
+    tracing::info!(%address, tls = config.tls.is_some(), "serving");
+    tokio::select! {
+        served = serving => served.map_err(told)?,
+        never = closing => never,
+    }
+    tracing::info!("stopped");
+    Ok(())
 }
 
-fn tune(builder: &mut hyper_util::server::conn::auto::Builder<hyper_util::rt::TokioExecutor>) {
-    // Matrices are megabytes: let the flow-control window grow with the connection.
-    builder.http2().adaptive_window(true).max_concurrent_streams(Some(1024));
+fn tune(builder: &mut Builder<TokioExecutor>) {
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        // A client that vanished without a word must not keep its places.
+        .keep_alive_interval(KEEP_ALIVE)
+        .keep_alive_timeout(KEEP_ALIVE)
+        // Matrices are megabytes: let the flow-control window grow with the connection.
+        .adaptive_window(true)
+        // More streams than the limit on requests, so that overload is answered and not queued out of sight.
+        .max_concurrent_streams(4096)
+        // An honest client may drop hundreds of calls at once; the default of 20 takes that for an attack.
+        .max_pending_accept_reset_streams(4096);
 }

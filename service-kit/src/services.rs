@@ -1,23 +1,42 @@
 //! The gRPC services and HTTP routes of a process.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
-use axum::{Router, extract::Request, response::Response};
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, Request},
+    middleware,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use http::header;
+use http_body::Body as _;
+use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, codec::CompressionEncoding, server::NamedService};
-use tonic_health::server::HealthReporter;
-use tower::{Service, ServiceExt};
+use tonic_health::pb::health_server::HealthServer;
+use tonic_reflection::server::{Builder, Error as ReflectionError};
+use tower::{Service, ServiceExt, service_fn};
 
 use crate::{
     error::Fault,
-    layers::{self, Around},
+    health::HealthBoard,
+    layers::{self, Around, Labels, Via},
     limits::{Gate, LimitsConfig},
     telemetry,
 };
 
+const DESCRIPTORS: &[&[u8]] = &[
+    isomer_proto::FILE_DESCRIPTOR_SET,
+    tonic_health::pb::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
+    tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET,
+];
+
 /// Collects what a process serves. Each service crate builds one; `isomer serve` merges them behind one port.
 #[derive(Debug, Clone, Default)]
 pub struct Services {
-    router: Router,
+    grpc: Vec<(&'static str, Router)>,
+    http: Router,
     names: Vec<&'static str>,
 }
 
@@ -32,7 +51,7 @@ impl Services {
     pub fn add<S>(self, service: S) -> Self
     where
         S: Service<http::Request<Body>, Error = Infallible> + NamedService + Clone + Send + Sync + 'static,
-        S::Response: axum::response::IntoResponse,
+        S::Response: IntoResponse,
         S::Future: Send + 'static,
     {
         let path = format!("/{}/{{*method}}", S::NAME);
@@ -40,27 +59,34 @@ impl Services {
         self.add_routes(S::NAME, routes)
     }
 
-    /// Adds a gRPC service that is already a router, e.g. a proxy to where it really runs.
+    /// Adds a gRPC service that is already a router, e.g. a proxy to where it really runs. Its routes lie below
+    /// `/NAME/` and have no fallback. Of two services of the same name the later one serves: a gateway merged after
+    /// the services of its own process stands in front of them.
     #[must_use]
     pub fn add_routes(mut self, name: &'static str, routes: Router) -> Self {
-        self.router = self.router.merge(routes);
-        self.names.push(name);
+        match self.grpc.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = routes,
+            None => {
+                self.grpc.push((name, routes));
+                self.names.push(name);
+            }
+        }
         self
     }
 
-    /// Adds plain HTTP routes on the same port.
+    /// Adds plain HTTP routes on the same port. `/healthz`, `/readyz` and `/metrics` are there already, and a path may
+    /// be added only once (axum panics on the second, at start).
     #[must_use]
     pub fn http(mut self, routes: Router) -> Self {
-        self.router = self.router.merge(routes);
+        self.http = self.http.merge(routes);
         self
     }
 
-    /// Everything of both.
+    /// Everything of both; of two services of the same name, the one of `other`.
     #[must_use]
-    pub fn merge(mut self, other: Services) -> Self {
-        self.router = self.router.merge(other.router);
-        self.names.extend(other.names);
-        self
+    pub fn merge(self, other: Services) -> Self {
+        let merged = other.grpc.into_iter().fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
+        merged.http(other.http)
     }
 
     /// Full names of the gRPC services added so far.
@@ -70,77 +96,110 @@ impl Services {
 
     /// The whole face of a server: the services, health, reflection, `/healthz`, `/readyz`, `/metrics`, and the layers
     /// around each request.
-    pub(crate) async fn into_face(self, limits: &LimitsConfig) -> Result<Face, Fault> {
-        let (health, health_server) = tonic_health::server::health_reporter();
-        for name in self.names.iter().copied().chain([""]) {
-            health.set_service_status(name, tonic_health::ServingStatus::Serving).await;
-        }
-        let told = |e: tonic_reflection::server::Error| Fault::internal(format!("reflection cannot be built: {e}"));
-        let mut reflection = || {
-            let builder = tonic_reflection::server::Builder::configure()
-                .register_encoded_file_descriptor_set(isomer_proto::FILE_DESCRIPTOR_SET)
-                .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-                .with_service_name("grpc.health.v1.Health");
-            self.names.iter().fold(builder, |builder, name| builder.with_service_name(*name))
-        };
-        let v1 = reflection().build_v1().map_err(told)?;
-        let v1alpha = reflection().build_v1alpha().map_err(told)?;
-        let mut all = self.clone();
-        all = all.add(health_server.accept_compressed(CompressionEncoding::Gzip).send_compressed(CompressionEncoding::Gzip));
-        all = all.add(v1.accept_compressed(CompressionEncoding::Gzip));
-        all = all.add(v1alpha.accept_compressed(CompressionEncoding::Gzip));
+    pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Face, Fault> {
+        telemetry::install_metrics()?;
+        let health = HealthBoard::serving(&self.names);
+        let told = |error: ReflectionError| Fault::internal(format!("reflection cannot be built: {error}"));
+        let v1 = reflection(&self.names).build_v1().map_err(told)?;
+        let v1alpha = reflection(&self.names).build_v1alpha().map_err(told)?;
+        let health_server = HealthServer::new(health.clone());
+        let gzip = CompressionEncoding::Gzip;
+        let Services { grpc, http, names } = self
+            .add(health_server.accept_compressed(gzip).send_compressed(gzip))
+            .add(v1.accept_compressed(gzip).send_compressed(gzip))
+            .add(v1alpha.accept_compressed(gzip).send_compressed(gzip));
 
-        let ready = health.clone();
-        let probes = Router::new()
-            .route("/healthz", axum::routing::get(|| async { "ok\n" }))
-            .route("/readyz", axum::routing::get(move || readiness(ready.clone())))
-            .route("/metrics", axum::routing::get(|| async { telemetry::metrics_text() }));
-        let around = Around { gate: Gate::new(limits), timeout: limits.request_timeout(), services: Arc::from(all.names.as_slice()) };
-        let router = all
-            .router
-            .merge(probes)
-            .fallback(unknown)
-            .layer(axum::middleware::from_fn_with_state(around, layers::around));
-        Ok(Face { router, health: HealthControl { reporter: health, names: self.names } })
+        let closing = CancellationToken::new();
+        let around = Around {
+            gate: Gate::new(limits),
+            timeout: limits.request_timeout(),
+            labels: Labels::new(&names, DESCRIPTORS),
+            via,
+            closing: closing.clone(),
+        };
+        let around = middleware::from_fn_with_state(around, layers::around);
+        let grpc = grpc.into_iter().fold(Router::new(), |all, (_, routes)| all.merge(routes));
+        let grpc = grpc.fallback(unknown_method).layer(around.clone());
+        let http = http
+            .merge(probes(&health))
+            .layer(DefaultBodyLimit::max(limits.max_message_bytes))
+            .layer(middleware::from_fn(unknown_path))
+            .layer(around);
+        // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a page, a 404).
+        let both = service_fn(move |request: Request| {
+            let router = if layers::is_grpc(request.headers()) { grpc.clone() } else { http.clone() };
+            router.oneshot(request)
+        });
+        Ok(Face { router: Router::new().fallback_service(both), lifecycle: Lifecycle { health, closing } })
     }
 }
 
-/// What a server binds: the router and the way to change what health says.
+/// What a server binds: the router, and the way to tell it to close.
 #[derive(Clone, Debug)]
 pub(crate) struct Face {
     pub(crate) router: Router,
-    pub(crate) health: HealthControl,
+    pub(crate) lifecycle: Lifecycle,
 }
 
-/// Changes what the health service says.
+/// Tells a server's clients that it closes.
 #[derive(Clone, Debug)]
-pub(crate) struct HealthControl {
-    reporter: HealthReporter,
-    names: Vec<&'static str>,
+pub(crate) struct Lifecycle {
+    health: HealthBoard,
+    closing: CancellationToken,
 }
 
-impl HealthControl {
-    /// Tells balancers to send nothing new.
-    pub(crate) async fn drain(&self) {
-        for name in self.names.iter().copied().chain([""]) {
-            self.reporter.set_service_status(name, tonic_health::ServingStatus::NotServing).await;
+impl Lifecycle {
+    /// Health says NOT_SERVING; health watches and reflection streams, which would keep their connections open, end.
+    pub(crate) fn drain(&self) {
+        self.health.drain();
+        self.closing.cancel();
+    }
+}
+
+fn reflection(names: &[&'static str]) -> Builder<'static> {
+    let builder = DESCRIPTORS.iter().fold(Builder::configure(), |builder, descriptors| {
+        builder.register_encoded_file_descriptor_set(descriptors)
+    });
+    let ours = [
+        "grpc.health.v1.Health",
+        "grpc.reflection.v1.ServerReflection",
+        "grpc.reflection.v1alpha.ServerReflection",
+    ];
+    // A set: a name listed twice would be told twice.
+    let names: BTreeSet<&str> = names.iter().copied().chain(ours).collect();
+    names.into_iter().fold(builder, |builder, name| builder.with_service_name(name))
+}
+
+fn probes(health: &HealthBoard) -> Router {
+    let health = Arc::new(health.clone());
+    let readiness = move || {
+        let health = Arc::clone(&health);
+        async move {
+            if health.is_serving() {
+                return "ready\n".into_response();
+            }
+            layers::refuse(Fault::unavailable("DRAINING", "the server is closing"), false)
         }
-    }
+    };
+    let metrics =
+        || async { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], telemetry::metrics_text()) };
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readiness))
+        .route("/metrics", get(metrics))
 }
 
-async fn readiness(health: HealthReporter) -> Response {
-    use tonic_health::pb::{HealthCheckRequest, health_server::Health};
-    let service = tonic_health::server::HealthService::from_health_reporter(health);
-    let serving = service.check(tonic::Request::new(HealthCheckRequest { service: String::new() })).await;
-    let serving = serving.is_ok_and(|r| r.into_inner().status == tonic_health::pb::health_check_response::ServingStatus::Serving as i32);
-    if serving { Response::new("ready\n".into()) } else { layers::refuse(Fault::unavailable("DRAINING", "draining"), false) }
+async fn unknown_method(request: Request) -> Response {
+    let message = format!("no such method here: {}", request.uri().path());
+    Status::from(Fault::unimplemented(message).mend("server reflection lists the services")).into_http()
 }
 
-async fn unknown(request: Request) -> Response {
-    let is_grpc = request.headers().get(http::header::CONTENT_TYPE).is_some_and(|v| v.as_bytes().starts_with(b"application/grpc"));
-    if is_grpc {
-        let message = format!("no such method here: {}; server reflection lists the services", request.uri().path());
-        return Status::unimplemented(message).into_http();
+/// Puts a sentence into the empty 404 of a path that no route has.
+async fn unknown_path(request: Request, next: middleware::Next) -> Response {
+    let path = request.uri().path().to_owned();
+    let response = next.run(request).await;
+    if response.status() == http::StatusCode::NOT_FOUND && response.body().is_end_stream() {
+        return layers::refuse(Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}")), false);
     }
-    layers::refuse(Fault::not_found("NO_SUCH_PATH", format!("no such path: {}", request.uri().path())), false)
+    response
 }

@@ -1,23 +1,31 @@
 //! Logs, traces, metrics.
 
-use std::{io::IsTerminal, sync::OnceLock};
+mod prometheus;
 
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::{
+    io::{IsTerminal, stderr},
+    time::Duration,
+};
+
 use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::WithExportConfig;
-use opentelemetry_sdk::{Resource, propagation::TraceContextPropagator, trace::SdkTracerProvider};
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::{
+    Resource,
+    trace::{SdkTracerProvider, TracerProviderBuilder},
+};
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::{EnvFilter, Layer, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::{EnvFilter, Layer, filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
 };
 
-/// Upper bounds of latency histograms, in seconds.
-const LATENCY_BUCKETS: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+pub(crate) use prometheus::install as install_metrics;
+pub use prometheus::metrics_text;
 
-static METRICS: OnceLock<PrometheusHandle> = OnceLock::new();
+/// Longest wait for the collector when a process ends.
+const FLUSH: Duration = Duration::from_secs(5);
 
 /// How logs look.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,11 +44,12 @@ pub enum LogFormat {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TelemetryConfig {
-    /// What to log, in `tracing`'s filter syntax: `info`, `isomer_transform=debug`.
+    /// What to log, in `tracing`'s filter syntax: `info`, `isomer_transform=debug`. Traces do not depend on it.
     pub filter: String,
     /// How logs look.
     pub format: LogFormat,
-    /// Where to send traces (OTLP over gRPC), e.g. `http://localhost:4317`; absent: nowhere.
+    /// Where to send traces (OTLP over gRPC, plain text), e.g. `http://localhost:4317`; absent: nowhere. Trace ids are
+    /// made and handed on either way, so logs of several processes can be joined.
     pub otlp_endpoint: Option<String>,
 }
 
@@ -52,81 +61,92 @@ impl Default for TelemetryConfig {
 
 impl Validate for TelemetryConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        filter(&self.filter).map(drop)
+        filter(&self.filter)?;
+        match &self.otlp_endpoint {
+            Some(url) if !is_plain_url(url) => Err(ConfigError::new(
+                "telemetry.otlp_endpoint",
+                format!("`{url}` is not a plain-text URL"),
+                "give the collector's OTLP/gRPC port, e.g. http://localhost:4317",
+            )),
+            _ => Ok(()),
+        }
     }
 }
 
-fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
-    EnvFilter::builder()
-        .parse(text)
-        .map_err(|e| ConfigError::new("telemetry.filter", format!("`{text}`: {e}"), "e.g. `info` or `isomer_transform=debug`"))
+fn is_plain_url(text: &str) -> bool {
+    text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.authority().is_some())
 }
 
-/// Sends what is left when dropped.
+fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
+    EnvFilter::builder().parse(text).map_err(|error| {
+        ConfigError::new("telemetry.filter", format!("`{text}`: {error}"), "e.g. `info` or `isomer_transform=debug`")
+    })
+}
+
+/// Sends what is left when dropped: keep it until the process ends, inside the runtime.
 #[derive(Debug)]
 #[must_use = "traces are flushed when this is dropped"]
 pub struct TelemetryGuard {
-    traces: Option<SdkTracerProvider>,
+    traces: SdkTracerProvider,
 }
 
 impl Drop for TelemetryGuard {
     fn drop(&mut self) {
-        if let Some(Err(error)) = self.traces.take().map(|t| t.shutdown()) {
-            eprintln!("some traces were not sent: {error}");
+        if let Err(error) = self.traces.shutdown_with_timeout(FLUSH) {
+            tracing::warn!(%error, "some traces were not sent");
         }
     }
 }
 
 /// Installs logs (stderr), traces and metrics for the process. Call once, inside the runtime, first thing.
+///
+/// # Errors
+/// When the configuration is not sound or telemetry is installed already.
 pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<TelemetryGuard, Fault> {
-    let told = |e: ConfigError| Fault::invalid(e.field(), e.to_string());
-    opentelemetry::global::set_text_map_propagator(TraceContextPropagator::new());
+    config.validate()?;
+    let provider = match &config.otlp_endpoint {
+        None => SdkTracerProvider::builder(),
+        Some(endpoint) => {
+            let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build().map_err(|error| {
+                Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
+                    .mend("give a URL such as http://localhost:4317")
+            })?;
+            SdkTracerProvider::builder().with_batch_exporter(exporter)
+        }
+    };
+    init_with(service, config, provider)
+}
+
+/// [`init`] with the spans going wherever `provider` sends them, e.g. to an in-memory exporter in a test;
+/// `otlp_endpoint` is not looked at.
+///
+/// # Errors
+/// As [`init`].
+pub fn init_with(
+    service: &'static str,
+    config: &TelemetryConfig,
+    provider: TracerProviderBuilder,
+) -> Result<TelemetryGuard, Fault> {
     install_metrics()?;
+    let traces = provider.with_resource(Resource::builder().with_service_name(service).build()).build();
+    let tracer = tracing_opentelemetry::layer().with_tracer(traces.tracer(service)).with_threads(false);
+    // Not the log filter: a quiet log must not tear the traces of other processes apart.
+    let spans = tracer.with_location(false).with_filter(LevelFilter::INFO);
     let json = match config.format {
-        LogFormat::Auto => !std::io::stderr().is_terminal(),
+        LogFormat::Auto => !stderr().is_terminal(),
         LogFormat::Text => false,
         LogFormat::Json => true,
     };
-    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let logs = if json { logs.json().boxed() } else { logs.with_target(false).compact().boxed() };
-    let traces = config.otlp_endpoint.as_deref().map(|endpoint| provider(service, endpoint)).transpose()?;
-    let spans = traces.as_ref().map(|t| tracing_opentelemetry::layer().with_tracer(t.tracer(service)));
+    let logs = tracing_subscriber::fmt::layer().with_writer(stderr);
+    let logs = if json {
+        logs.json().flatten_event(true).boxed()
+    } else {
+        logs.with_ansi(stderr().is_terminal()).with_target(false).compact().boxed()
+    };
     tracing_subscriber::registry()
-        .with(spans.with_filter(filter(&config.filter).map_err(told)?))
-        .with(logs.with_filter(filter(&config.filter).map_err(told)?))
+        .with(spans)
+        .with(logs.with_filter(filter(&config.filter)?))
         .try_init()
-        .map_err(|e| Fault::internal(format!("telemetry is installed twice: {e}")))?;
+        .map_err(|error| Fault::internal(format!("telemetry is installed twice: {error}")))?;
     Ok(TelemetryGuard { traces })
-}
-
-fn provider(service: &'static str, endpoint: &str) -> Result<SdkTracerProvider, Fault> {
-    let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint).build().map_err(|e| {
-        Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {e}")).mend("give a URL such as http://localhost:4317")
-    })?;
-    Ok(SdkTracerProvider::builder()
-        .with_batch_exporter(exporter)
-        .with_resource(Resource::builder().with_service_name(service).build())
-        .build())
-}
-
-fn install_metrics() -> Result<(), Fault> {
-    if METRICS.get().is_some() {
-        return Ok(());
-    }
-    let told = |e: metrics_exporter_prometheus::BuildError| Fault::internal(format!("metrics cannot be installed: {e}"));
-    let recorder = PrometheusBuilder::new()
-        .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), LATENCY_BUCKETS)
-        .map_err(told)?
-        .build_recorder();
-    let handle = recorder.handle();
-    if metrics::set_global_recorder(recorder).is_ok() {
-        // The cell is empty: only this branch fills it, and the recorder can be set once.
-        let _ = METRICS.set(handle);
-    }
-    Ok(())
-}
-
-/// The metrics of this process in Prometheus' text form; empty before [`init`].
-pub fn metrics_text() -> String {
-    METRICS.get().map(PrometheusHandle::render).unwrap_or_default()
 }

@@ -37,7 +37,10 @@ pub(crate) fn server_config(tls: &TlsConfig) -> Result<Arc<rustls::ServerConfig>
     let certificates = certificates("server.tls.certificate_file", &tls.certificate_file)?;
     let key = PrivateKeyDer::from_pem_slice(&read("server.tls.key_file", &tls.key_file)?)
         .map_err(|e| bad("server.tls.key_file", &tls.key_file, &e))?;
-    let builder = rustls::ServerConfig::builder();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Fault::internal(format!("TLS cannot be set up: {error}")))?;
     let builder = match &tls.client_ca_file {
         None => builder.with_no_client_auth(),
         Some(file) => {
@@ -45,8 +48,7 @@ pub(crate) fn server_config(tls: &TlsConfig) -> Result<Arc<rustls::ServerConfig>
             for authority in self::certificates("server.tls.client_ca_file", file)? {
                 roots.add(authority).map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
             }
-            let verifier =
-                WebPkiClientVerifier::builder(Arc::new(roots)).build().map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
             builder.with_client_cert_verifier(verifier)
         }
     };

@@ -1,0 +1,86 @@
+//! What is wrong with a configuration, where it was written, and how to mend it.
+
+use std::fmt;
+
+use tonic::Code;
+
+use crate::Fault;
+
+/// What is wrong with a configuration, where, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct ConfigError {
+    field: String,
+    message: String,
+    mend: String,
+    origin: Option<String>,
+}
+
+impl ConfigError {
+    /// A value that cannot be used: path of the key (`embed.max_batch_tokens`), what is wrong, how to mend it.
+    pub fn new(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into(), mend: mend.into(), origin: None }
+    }
+
+    /// Path of the key; empty when the whole file is to blame.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+
+    /// Where the value was written: a file, an environment variable, the command line, the built-in default.
+    pub fn origin(&self) -> Option<&str> {
+        self.origin.as_deref()
+    }
+
+    /// The same error, seen from the section that holds it: `max_batch_tokens` becomes `embed.max_batch_tokens`.
+    #[must_use]
+    pub fn within(mut self, section: &str) -> Self {
+        self.field = if self.field.is_empty() { section.to_owned() } else { format!("{section}.{}", self.field) };
+        self
+    }
+
+    /// Says where the value was written, unless that is known already.
+    #[must_use]
+    pub(crate) fn written_in(mut self, origin: Option<String>) -> Self {
+        self.origin = self.origin.or(origin);
+        self
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("configuration: ")?;
+        if !self.field.is_empty() {
+            write!(f, "{}: ", self.field)?;
+        }
+        f.write_str(&self.message)?;
+        if let Some(origin) = &self.origin {
+            write!(f, ", in {origin}")?;
+        }
+        if !self.mend.is_empty() {
+            write!(f, "; {}", self.mend)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<ConfigError> for Fault {
+    fn from(error: ConfigError) -> Self {
+        let message = match &error.origin {
+            Some(origin) => format!("{}, in {origin}", error.message),
+            None => error.message,
+        };
+        let mut fault = Fault::new(Code::InvalidArgument, "INVALID_CONFIGURATION", message);
+        fault.field = (!error.field.is_empty()).then_some(error.field);
+        fault.mend = (!error.mend.is_empty()).then_some(error.mend);
+        fault
+    }
+}
+
+/// Checks what types cannot say. Called before anything is bound, opened or loaded.
+pub trait Validate {
+    /// The first thing that is wrong.
+    ///
+    /// # Errors
+    /// The first value that cannot work.
+    fn validate(&self) -> Result<(), ConfigError>;
+}

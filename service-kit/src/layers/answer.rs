@@ -1,0 +1,186 @@
+//! The body of an answer while it is on its way: measured to its end, cut off at its deadline or when the house closes,
+//! caught when it panics.
+
+use std::{
+    io,
+    panic::AssertUnwindSafe,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::HeaderMap;
+use http_body::{Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::Sleep;
+use tonic::{Code, Status};
+use tracing::Span;
+
+use super::labels::Label;
+use crate::{
+    error::{Fault, code_name},
+    metric_names,
+};
+
+/// Counts a request from its head to the end of its answer, also when the caller goes away in between.
+#[derive(Debug)]
+pub(super) struct Record {
+    label: Label,
+    via: &'static str,
+    started: Instant,
+    code: Option<String>,
+    span: Span,
+}
+
+impl Record {
+    pub(super) fn start(label: Label, via: &'static str, span: Span) -> Self {
+        metrics::gauge!(metric_names::IN_FLIGHT, "via" => via).increment(1.0);
+        Self { label, via, started: Instant::now(), code: None, span }
+    }
+
+    pub(super) fn grpc(&mut self, code: Code) {
+        self.span.record("rpc.grpc.status_code", code as i32);
+        if matches!(code, Code::Unknown | Code::DeadlineExceeded | Code::Internal | Code::Unavailable | Code::DataLoss) {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        self.code = Some(code_name(code).to_owned());
+    }
+
+    pub(super) fn http(&mut self, status: http::StatusCode) {
+        self.span.record("http.response.status_code", status.as_u16());
+        if status.is_server_error() {
+            self.span.record("otel.status_code", "ERROR");
+        }
+        self.code = Some(status.as_u16().to_string());
+    }
+
+    pub(super) fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> Fault {
+        let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        self.span.in_scope(|| tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked"));
+        metrics::counter!(metric_names::PANICS, "service" => self.label.service.clone()).increment(1);
+        Fault::internal("the service failed on this request; its log says where")
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // No code by now: the caller went away before the answer ended.
+        let code = self.code.take().unwrap_or_else(|| code_name(Code::Cancelled).to_owned());
+        let elapsed = self.started.elapsed().as_secs_f64();
+        self.span.in_scope(|| tracing::debug!(%code, elapsed_ms = elapsed * 1e3, "answered"));
+        metrics::gauge!(metric_names::IN_FLIGHT, "via" => self.via).decrement(1.0);
+        let labels = [
+            metrics::Label::new("service", self.label.service.clone()),
+            metrics::Label::new("method", self.label.method.clone()),
+            metrics::Label::new("code", code),
+            metrics::Label::new("via", self.via),
+        ];
+        metrics::counter!(metric_names::REQUESTS, labels.iter()).increment(1);
+        metrics::histogram!(metric_names::LATENCY, labels.iter()).record(elapsed);
+    }
+}
+
+/// What ends an answer from outside.
+#[derive(Default)]
+pub(super) struct Cut {
+    /// The caller's deadline.
+    pub(super) deadline: Option<(Pin<Box<Sleep>>, Fault)>,
+    /// The house closes; looked at only while the answer has nothing to send, so a last word still gets out.
+    pub(super) closing: Option<BoxFuture<'static, Fault>>,
+}
+
+/// An answer's body.
+pub(super) struct Answer {
+    body: Option<Body>,
+    is_grpc: bool,
+    record: Record,
+    cut: Cut,
+    place: Option<OwnedSemaphorePermit>,
+}
+
+impl Answer {
+    pub(super) fn new(
+        body: Body,
+        is_grpc: bool,
+        record: Record,
+        cut: Cut,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        Self { body: Some(body), is_grpc, record, cut, place }
+    }
+
+    /// The last frame when something other than the handler ends the answer.
+    fn end(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.body = None;
+        self.place = None;
+        if !self.is_grpc {
+            return Poll::Ready(Some(Err(axum::Error::new(io::Error::other(fault)))));
+        }
+        self.record.grpc(fault.code);
+        let status = Status::from(fault);
+        let mut trailers = HeaderMap::new();
+        if status.add_header(&mut trailers).is_err() {
+            // A message that no header can hold: the code alone still says what happened.
+            trailers = Status::new(status.code(), "").into_http::<()>().headers().clone();
+        }
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let Some(body) = this.body.as_mut() else { return Poll::Ready(None) };
+        let span = this.record.span.clone();
+        let _entered = span.enter();
+        if let Some((sleep, fault)) = this.cut.deadline.as_mut()
+            && sleep.as_mut().poll(cx).is_ready()
+        {
+            let fault = fault.clone();
+            return this.end(fault);
+        }
+        match std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx))) {
+            Ok(Poll::Ready(Some(Ok(frame)))) => {
+                if let Some(status) = frame.trailers_ref().and_then(Status::from_header_map) {
+                    this.record.grpc(status.code());
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Ok(Poll::Ready(Some(Err(error)))) => {
+                tracing::warn!(%error, "the answer broke off");
+                if this.is_grpc {
+                    this.record.grpc(Code::Unknown);
+                }
+                this.body = None;
+                Poll::Ready(Some(Err(error)))
+            }
+            Ok(Poll::Ready(None)) => {
+                this.body = None;
+                this.place = None;
+                Poll::Ready(None)
+            }
+            Ok(Poll::Pending) => match this.cut.closing.as_mut().map(|closing| closing.as_mut().poll(cx)) {
+                Some(Poll::Ready(fault)) => this.end(fault),
+                _ => Poll::Pending,
+            },
+            Err(panic) => {
+                let fault = this.record.panicked(&*panic);
+                this.end(fault)
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(http_body::Body::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), http_body::Body::size_hint)
+    }
+}

@@ -1,0 +1,64 @@
+//! W3C trace context (`traceparent`, `tracestate`) in the headers of a call.
+//!
+//! The propagator is our own constant rather than OpenTelemetry's global one, so a call carries its trace whoever set up
+//! the process.
+
+use std::sync::LazyLock;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use opentelemetry::{
+    Context,
+    propagation::{Extractor, Injector, TextMapPropagator},
+    trace::TraceContextExt,
+};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use tracing::Span;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContextPropagator::new);
+
+/// Makes `span` a child of the span named in the headers, and writes its trace id into its `trace_id` field for the
+/// logs. Does nothing where no trace is kept.
+pub(crate) fn join(span: &Span, headers: &HeaderMap) {
+    let parent = PROPAGATOR.extract_with_context(&Context::new(), &Read(headers));
+    if parent.span().span_context().is_valid() {
+        // Fails only where no OpenTelemetry layer is installed; then there is no trace to join.
+        let _ = span.set_parent(parent);
+    }
+    let context = span.context();
+    let context = context.span().span_context().clone();
+    if context.is_valid() {
+        span.record("trace_id", tracing::field::display(context.trace_id()));
+    }
+}
+
+/// Writes the span's place in its trace into the headers. Headers that are there already stay where no trace is kept, so
+/// a proxy hands them on.
+pub(crate) fn carry(span: &Span, headers: &mut HeaderMap) {
+    let context = span.context();
+    if context.span().span_context().is_valid() {
+        PROPAGATOR.inject_context(&context, &mut Write(headers));
+    }
+}
+
+struct Read<'a>(&'a HeaderMap);
+
+impl Extractor for Read<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).and_then(|value| value.to_str().ok())
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(HeaderName::as_str).collect()
+    }
+}
+
+struct Write<'a>(&'a mut HeaderMap);
+
+impl Injector for Write<'_> {
+    fn set(&mut self, key: &str, value: String) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(key), HeaderValue::try_from(value)) {
+            self.0.insert(name, value);
+        }
+    }
+}
