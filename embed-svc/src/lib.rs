@@ -1,1 +1,54 @@
-//! Under construction.
+//! Text to vectors: sentence-transformers models behind `isomer.encoder.v1.EncoderService`.
+//!
+//! What a request passes through, outside in:
+//!
+//! * [`service`]: the gRPC face; checks the request, shapes the answer.
+//! * [`registry`]: which encoders there are; loads them on demand.
+//! * [`tokenise`]: text to ids, on helper threads.
+//! * [`engine`]: a bounded queue and a thread for each model; batches by tokens.
+//! * [`model`]: a loaded encoder; pure computing on packed tokens, without padding.
+//! * [`arch`] over [`backend`]: the transformer, written once for every device.
+//! * [`pooling`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
+//!
+//! A text's vector depends on the text alone: the same bits alone, in any batch, in any order.
+
+pub mod arch;
+pub mod backend;
+pub mod batch;
+pub mod config;
+pub mod device;
+pub mod engine;
+pub mod error;
+pub mod folder;
+pub mod model;
+pub mod pooling;
+pub mod registry;
+pub mod service;
+pub mod space;
+pub mod tokenise;
+pub mod weights;
+
+use std::future::Future;
+
+use isomer_models::Resolver;
+use isomer_service_kit::{Fault, server};
+use tokio::net::TcpListener;
+
+pub use config::{EmbedConfig, ServeConfig};
+pub use error::EmbedError;
+pub use service::{EmbedService, services};
+
+/// Serves until `shutdown` resolves, then finishes what is in flight.
+///
+/// # Errors
+/// A configuration, model or socket that cannot be used.
+pub async fn run(
+    config: ServeConfig,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Fault> {
+    let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
+    let service = EmbedService::new(config.embed, resolver)?;
+    service.warm_up().await?;
+    server::serve(services(service), &config.server, listener, shutdown).await
+}

@@ -1,0 +1,95 @@
+//! Texts of a batch, packed: one token after the other, no padding.
+
+use std::ops::Range;
+
+/// Token ids of several texts side by side, and where each begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TokenBatch {
+    ids: Vec<u32>,
+    offsets: Vec<usize>,
+}
+
+impl TokenBatch {
+    /// Packs the texts in order.
+    pub fn pack<S: AsRef<[u32]>>(texts: &[S]) -> Self {
+        let mut ids = Vec::new();
+        let mut offsets = vec![0];
+        for text in texts {
+            ids.extend_from_slice(text.as_ref());
+            offsets.push(ids.len());
+        }
+        Self { ids, offsets }
+    }
+
+    /// All ids.
+    pub fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Number of tokens.
+    pub fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// Number of texts.
+    pub fn texts(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The rows of each text.
+    pub fn ranges(&self) -> impl ExactSizeIterator<Item = Range<usize>> + '_ {
+        self.offsets.windows(2).map(|pair| pair[0]..pair[1])
+    }
+
+    /// Position of each token in its text.
+    pub fn positions(&self) -> impl Iterator<Item = usize> + '_ {
+        self.ranges().flat_map(|range| 0..range.len())
+    }
+}
+
+/// Cuts texts into runs of about `target` tokens, each run at least one text; keeps the order.
+pub fn runs(lengths: impl IntoIterator<Item = usize>, target: usize) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let (mut start, mut end, mut tokens) = (0, 0, 0);
+    for length in lengths {
+        if end > start && tokens + length > target {
+            runs.push(start..end);
+            (start, tokens) = (end, 0);
+        }
+        end += 1;
+        tokens += length;
+    }
+    if end > start {
+        runs.push(start..end);
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn packing_keeps_order_and_says_where_each_text_lies() {
+        let batch = TokenBatch::pack(&[vec![1, 2, 3], vec![], vec![4]]);
+        assert_eq!(batch.ids(), [1, 2, 3, 4]);
+        assert_eq!(batch.ranges().collect::<Vec<_>>(), [0..3, 3..3, 3..4]);
+        assert_eq!(batch.positions().collect::<Vec<_>>(), [0, 1, 2, 0]);
+        assert_eq!((batch.tokens(), batch.texts()), (4, 3));
+    }
+
+    proptest! {
+        #[test]
+        fn runs_cover_all_texts_in_order_within_the_target(lengths in prop::collection::vec(0usize..50, 0..40), target in 1usize..100) {
+            let runs = runs(lengths.iter().copied(), target);
+            let covered: Vec<usize> = runs.iter().cloned().flatten().collect();
+            prop_assert_eq!(covered, (0..lengths.len()).collect::<Vec<_>>());
+            for run in runs {
+                prop_assert!(!run.is_empty());
+                prop_assert!(run.len() == 1 || lengths[run].iter().sum::<usize>() <= target);
+            }
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Configuration of this service.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use isomer_models::ModelsConfig;
+use isomer_service_kit::{
+    config::{ConfigError, Validate},
+    server::ServerConfig,
+    telemetry::TelemetryConfig,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::device::Device;
+
+/// Settings of the encoder service (section `embed`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EmbedConfig {
+    /// Where models run: `auto`, `cpu` or `cuda:N`.
+    pub device: String,
+    /// Threads that compute; 0: one per core.
+    pub threads: usize,
+    /// Most tokens run through a model at once. Larger batches use more memory, not more time a token.
+    pub max_batch_tokens: usize,
+    /// Most inputs a request may carry.
+    pub max_batch_items: usize,
+    /// Most tokens that may wait in front of one model; beyond, requests are answered `RESOURCE_EXHAUSTED`.
+    pub max_queued_tokens: usize,
+    /// Most messages of one stream that are worked on at once.
+    pub stream_depth: usize,
+    /// Largest message, received or sent, in bytes.
+    pub max_message_bytes: usize,
+    /// Encoders loaded before the first request is answered.
+    pub warm_up: Vec<String>,
+    /// Further encoders: id → model folder.
+    pub encoders: BTreeMap<String, PathBuf>,
+    /// Whether a request may name a folder on this machine, or a repository of the hub, instead of an encoder's id. Meant
+    /// for one's own process; a server open to others leaves it off.
+    pub allow_paths: bool,
+}
+
+impl Default for EmbedConfig {
+    fn default() -> Self {
+        Self {
+            device: "auto".into(),
+            threads: 0,
+            max_batch_tokens: 16_384,
+            max_batch_items: 4096,
+            max_queued_tokens: 2 << 20,
+            stream_depth: 4,
+            max_message_bytes: 256 << 20,
+            warm_up: Vec::new(),
+            encoders: BTreeMap::new(),
+            allow_paths: false,
+        }
+    }
+}
+
+impl Validate for EmbedConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if let Err(error) = Device::parse(&self.device) {
+            return Err(ConfigError::new(
+                "embed.device",
+                error.to_string(),
+                "give `auto`, `cpu` or `cuda:N`",
+            ));
+        }
+        for (field, value, most) in [
+            ("embed.max_batch_tokens", self.max_batch_tokens, 1 << 24),
+            ("embed.max_batch_items", self.max_batch_items, 1 << 24),
+            ("embed.max_queued_tokens", self.max_queued_tokens, 1 << 34),
+            ("embed.stream_depth", self.stream_depth, 1024),
+            ("embed.max_message_bytes", self.max_message_bytes, 2 << 30),
+        ] {
+            if value == 0 || value > most {
+                return Err(ConfigError::new(
+                    field,
+                    format!("is {value}"),
+                    format!("give 1 to {most}"),
+                ));
+            }
+        }
+        if self.threads > 1024 {
+            return Err(ConfigError::new(
+                "embed.threads",
+                format!("is {}", self.threads),
+                "give 0 (one per core) to 1024",
+            ));
+        }
+        if let Some(id) = self
+            .encoders
+            .keys()
+            .find(|id| id.is_empty() || id.contains(['/', '\\']))
+        {
+            return Err(ConfigError::new(
+                "embed.encoders",
+                format!("the id `{id}` looks like a path"),
+                "give a plain name",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Everything that the service needs as a process of its own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeConfig {
+    /// Where model files come from.
+    pub models: ModelsConfig,
+    /// Port, TLS, limits.
+    pub server: ServerConfig,
+    /// Logs and traces.
+    pub telemetry: TelemetryConfig,
+    /// The service itself.
+    pub embed: EmbedConfig,
+}
+
+impl Validate for ServeConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.server.validate()?;
+        self.embed.validate()
+    }
+}

@@ -1,0 +1,174 @@
+//! What can go wrong in this crate, and its one mapping to [`Fault`].
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use isomer_models::ModelError;
+use isomer_service_kit::{Fault, config::ConfigError};
+use tonic::Code;
+
+/// A text could not be encoded.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbedError {
+    /// The configuration is not sound.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A request field is wrong.
+    #[error("{field}: {message} ({mend})")]
+    Invalid {
+        /// Path of the field.
+        field: String,
+        /// What is wrong.
+        message: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// No such encoder here.
+    #[error("unknown encoder `{id}` ({mend})")]
+    UnknownEncoder {
+        /// The id asked for.
+        id: String,
+        /// What can be asked for.
+        mend: String,
+    },
+    /// Something this server cannot do yet.
+    #[error("{what}")]
+    Unserved {
+        /// What was asked for and what is served instead.
+        what: String,
+        /// The request field that asked for it.
+        field: String,
+    },
+    /// The model could not be found or fetched.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A file of a model folder is missing, broken, or says something that we cannot follow exactly.
+    #[error("{}: {problem} ({mend})", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// The device asked for cannot be used.
+    #[error("device `{device}`: {problem}")]
+    Device {
+        /// As configured.
+        device: String,
+        /// Why not.
+        problem: String,
+    },
+    /// The model's queue is full.
+    #[error("the queue of encoder `{id}` is full: {queued_tokens} tokens wait")]
+    Overloaded {
+        /// The encoder.
+        id: String,
+        /// Tokens waiting now.
+        queued_tokens: usize,
+        /// When there is likely to be room.
+        retry_after: Duration,
+    },
+    /// The caller's deadline passed while the request waited.
+    #[error("the request's deadline passed before its turn came")]
+    DeadlineExceeded,
+    /// The model returned a vector with NaN or infinite elements.
+    #[error("encoder `{id}` returned a vector that is not finite for inputs[{index}]")]
+    NotFinite {
+        /// The encoder.
+        id: String,
+        /// Index of the text in the request.
+        index: usize,
+    },
+    /// The tokenizer refused a text.
+    #[error("inputs[{index}] cannot be tokenised: {message}")]
+    Tokenise {
+        /// Index of the text in the request.
+        index: usize,
+        /// What the tokenizer said.
+        message: String,
+    },
+    /// The tensor library failed.
+    #[error("computing on `{device}` failed: {source}")]
+    Compute {
+        /// The device.
+        device: String,
+        /// What the library said.
+        source: candle_core::Error,
+    },
+    /// A thread of ours is gone; our fault.
+    #[error("internal: {0}")]
+    Internal(String),
+}
+
+impl EmbedError {
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            message: message.into(),
+            mend: mend.into(),
+        }
+    }
+
+    pub(crate) fn unserved(field: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Unserved {
+            what: what.into(),
+            field: field.into(),
+        }
+    }
+
+    pub(crate) fn file(file: &Path, problem: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self::File {
+            file: file.to_path_buf(),
+            problem: problem.into(),
+            mend: mend.into(),
+        }
+    }
+}
+
+impl From<EmbedError> for Fault {
+    fn from(error: EmbedError) -> Self {
+        let message = error.to_string();
+        match error {
+            EmbedError::Config(error) => Fault::new(Code::FailedPrecondition, "CONFIG_INVALID", error.to_string()),
+            EmbedError::Invalid { field, message, mend } => Fault::invalid(field, message).mend(mend),
+            EmbedError::UnknownEncoder { id, mend } => {
+                Fault::not_found("UNKNOWN_ENCODER", format!("unknown encoder `{id}`"))
+                    .field("encoder_id")
+                    .mend(mend)
+                    .with("encoder_id", id)
+            }
+            EmbedError::Unserved { what, field } => Fault::unimplemented(what).field(field),
+            EmbedError::Model(error) => error.into(),
+            EmbedError::File { file, problem, mend } => {
+                let file = file.display().to_string();
+                Fault::precondition("MODEL_UNUSABLE", format!("{file}: {problem}"))
+                    .mend(mend)
+                    .with("file", file)
+            }
+            EmbedError::Device { .. } => Fault::precondition("DEVICE_UNUSABLE", message),
+            EmbedError::Overloaded { id, retry_after, .. } => {
+                Fault::overloaded(message, retry_after).with("encoder_id", id)
+            }
+            EmbedError::DeadlineExceeded => Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message),
+            EmbedError::NotFinite { id, index } => Fault::precondition("VECTOR_NOT_FINITE", message)
+                .field(format!("inputs[{index}]"))
+                .mend("the weights are damaged or overflow on this text; verify the model's files")
+                .with("encoder_id", id),
+            EmbedError::Tokenise { index, message } => Fault::invalid(
+                format!("inputs[{index}].text"),
+                format!("cannot be tokenised: {message}"),
+            ),
+            EmbedError::Compute { .. } | EmbedError::Internal(_) => Fault::internal(message),
+        }
+    }
+}
+
+impl From<EmbedError> for tonic::Status {
+    fn from(error: EmbedError) -> Self {
+        Fault::from(error).into()
+    }
+}

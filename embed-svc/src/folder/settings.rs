@@ -1,0 +1,160 @@
+//! `sentence_bert_config.json`, `config_sentence_transformers.json`, `tokenizer_config.json`.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::read_optional;
+use crate::error::EmbedError;
+
+/// Named prompts of a model.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prompts {
+    /// Name → literal text put before each input.
+    pub by_name: BTreeMap<String, String>,
+    /// The one used when a request names none.
+    pub default: Option<String>,
+}
+
+/// How vectors are compared.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Similarity {
+    /// Cosine.
+    #[default]
+    Cosine,
+    /// Dot product.
+    Dot,
+    /// Negative Euclidean distance.
+    Euclidean,
+    /// Negative Manhattan distance.
+    Manhattan,
+}
+
+pub(super) struct Transformer {
+    pub(super) max_seq_length: Option<usize>,
+    pub(super) lower_case: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct SentenceBertConfig {
+    #[serde(default)]
+    max_seq_length: Option<usize>,
+    #[serde(default)]
+    do_lower_case: bool,
+    #[serde(default)]
+    transformer_task: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct TokenizerConfig {
+    // Some files carry 1e30 for "no limit", hence a float.
+    #[serde(default)]
+    model_max_length: Option<f64>,
+}
+
+/// The limit is `max_seq_length`; without it the smaller of the tokenizer's and the position table's, as
+/// sentence-transformers does.
+pub(super) fn transformer(folder: &Path, config: &Value) -> Result<Transformer, EmbedError> {
+    let file = folder.join("sentence_bert_config.json");
+    let settings: SentenceBertConfig = read_optional(&file)?;
+    if let Some(task) = settings.transformer_task.filter(|task| task != "feature-extraction") {
+        return Err(EmbedError::file(
+            &file,
+            format!("transformer_task `{task}` is not served"),
+            "use feature-extraction",
+        ));
+    }
+    if settings.max_seq_length == Some(0) {
+        return Err(EmbedError::file(
+            &file,
+            "max_seq_length is 0",
+            "give the longest input in tokens",
+        ));
+    }
+    let tokenizer: TokenizerConfig = read_optional(&folder.join("tokenizer_config.json"))?;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let from_tokenizer = tokenizer
+        .model_max_length
+        .filter(|&limit| (1.0..1e9).contains(&limit))
+        .map(|limit| limit as usize);
+    let from_positions = config
+        .get("max_position_embeddings")
+        .and_then(Value::as_u64)
+        .and_then(|n| usize::try_from(n).ok());
+    let max_seq_length = settings.max_seq_length.or(match (from_tokenizer, from_positions) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    });
+    Ok(Transformer {
+        max_seq_length,
+        lower_case: settings.do_lower_case,
+    })
+}
+
+pub(super) struct Model {
+    pub(super) prompts: Prompts,
+    pub(super) similarity: Similarity,
+}
+
+#[derive(Default, Deserialize)]
+struct ModelConfig {
+    #[serde(default)]
+    prompts: Option<BTreeMap<String, String>>,
+    #[serde(default)]
+    default_prompt_name: Option<String>,
+    #[serde(default)]
+    similarity_fn_name: Option<String>,
+}
+
+pub(super) fn model(root: &Path) -> Result<Model, EmbedError> {
+    let file = root.join("config_sentence_transformers.json");
+    let config: ModelConfig = read_optional(&file)?;
+    let by_name = config.prompts.unwrap_or_default();
+    if let Some(name) = config
+        .default_prompt_name
+        .as_ref()
+        .filter(|name| !by_name.contains_key(*name))
+    {
+        let known = by_name.keys().cloned().collect::<Vec<_>>().join(", ");
+        return Err(EmbedError::file(
+            &file,
+            format!("default_prompt_name is `{name}`, which `prompts` does not hold"),
+            format!("name one of [{known}]"),
+        ));
+    }
+    let similarity = match config.similarity_fn_name.as_deref() {
+        None | Some("cosine") => Similarity::Cosine,
+        Some("dot") => Similarity::Dot,
+        Some("euclidean") => Similarity::Euclidean,
+        Some("manhattan") => Similarity::Manhattan,
+        Some(other) => {
+            return Err(EmbedError::file(
+                &file,
+                format!("similarity_fn_name is `{other}`"),
+                "served are cosine, dot, euclidean, manhattan",
+            ));
+        }
+    };
+    Ok(Model {
+        prompts: Prompts {
+            by_name,
+            default: config.default_prompt_name,
+        },
+        similarity,
+    })
+}
+
+/// `matryoshka_dimensions` of `config.json`, where a model carries it.
+pub(super) fn matryoshka(file: &Path, config: &Value) -> Result<Vec<usize>, EmbedError> {
+    match config.get("matryoshka_dimensions") {
+        None | Some(Value::Null) => Ok(Vec::new()),
+        Some(value) => serde_json::from_value(value.clone()).map_err(|error| {
+            EmbedError::file(
+                file,
+                format!("matryoshka_dimensions: {error}"),
+                "give a list of whole numbers",
+            )
+        }),
+    }
+}

@@ -1,0 +1,141 @@
+//! What an encoder is, told to clients.
+
+use isomer_proto::{
+    common::v1::{Dtype, Similarity as ProtoSimilarity, VectorSpace},
+    encoder::v1::{Capability, Encoder, ListEncodersRequest, ListEncodersResponse},
+};
+
+use super::Inner;
+use crate::{
+    config::EmbedConfig,
+    error::EmbedError,
+    folder::Similarity,
+    registry::{Known, Loaded},
+    space,
+};
+
+/// Element types that can be asked for.
+pub(super) const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::F16];
+
+const PAGE: usize = 100;
+const LARGEST_PAGE: usize = 1000;
+
+/// A page of the encoders in order of id; the page token is the last id of the page before.
+pub(super) fn list(inner: &Inner, request: &ListEncodersRequest) -> Result<ListEncodersResponse, EmbedError> {
+    let size = match usize::try_from(request.page_size).unwrap_or(LARGEST_PAGE) {
+        0 => PAGE,
+        size => size.min(LARGEST_PAGE),
+    };
+    let after = hex::decode(&request.page_token)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let after = after.ok_or_else(|| {
+        EmbedError::invalid(
+            "page_token",
+            "was not made by this server",
+            "give next_page_token of the page before, or nothing",
+        )
+    })?;
+    let mut known = inner.registry.known();
+    known.retain(|known| after.is_empty() || known.id > after);
+    let more = known.len() > size;
+    known.truncate(size);
+    let next = known
+        .last()
+        .filter(|_| more)
+        .map(|last| hex::encode(&last.id))
+        .unwrap_or_default();
+    let encoders = known.iter().map(|known| describe(known, &inner.config)).collect();
+    Ok(ListEncodersResponse {
+        encoders,
+        next_page_token: next,
+    })
+}
+
+fn describe(known: &Known, config: &EmbedConfig) -> Encoder {
+    match &known.loaded {
+        Some(encoder) => loaded(&known.id, encoder, config),
+        // What only the files can tell is left out until they are read.
+        None => Encoder {
+            id: known.id.clone(),
+            max_batch_items: number(config.max_batch_items),
+            max_batch_tokens: number(config.max_batch_tokens),
+            dtypes: DTYPES.map(i32::from).to_vec(),
+            capabilities: vec![Capability::Dense.into()],
+            ..Encoder::default()
+        },
+    }
+}
+
+/// An encoder in memory.
+pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encoder {
+    let model = &encoder.model;
+    let folder = model.folder();
+    let default_prompt = folder
+        .prompts
+        .default
+        .as_ref()
+        .and_then(|name| folder.prompts.by_name.get(name));
+    let vector_space = vector_space(
+        encoder,
+        default_prompt.map_or("", String::as_str),
+        model.dimensions(),
+        model.normalises(),
+        Dtype::F32,
+    );
+    Encoder {
+        id: id.to_owned(),
+        revision: encoder.source.revision.clone(),
+        weights_digest: encoder.source.weights_digest.clone(),
+        vector_space: Some(vector_space),
+        dimensions: number(model.dimensions()),
+        matryoshka_dimensions: folder.matryoshka.iter().copied().map(number).collect(),
+        max_tokens: number(model.max_tokens()),
+        max_batch_items: number(config.max_batch_items),
+        max_batch_tokens: number(config.max_batch_tokens),
+        prompts: folder.prompts.by_name.clone().into_iter().collect(),
+        similarity: match folder.similarity {
+            Similarity::Cosine => ProtoSimilarity::Cosine,
+            Similarity::Dot => ProtoSimilarity::Dot,
+            Similarity::Euclidean => ProtoSimilarity::Euclidean,
+            Similarity::Manhattan => ProtoSimilarity::Manhattan,
+        }
+        .into(),
+        normalises: model.normalises(),
+        dtypes: DTYPES.map(i32::from).to_vec(),
+        capabilities: vec![Capability::Dense.into()],
+        architecture: model.architecture().to_owned(),
+        loaded: true,
+        default_prompt_name: folder.prompts.default.clone().unwrap_or_default(),
+    }
+}
+
+/// The space of vectors made so.
+pub(super) fn vector_space(
+    encoder: &Loaded,
+    prompt: &str,
+    dimensions: usize,
+    normalised: bool,
+    dtype: Dtype,
+) -> VectorSpace {
+    let pipeline = encoder.model.pipeline();
+    space::sealed(VectorSpace {
+        digest: String::new(),
+        model_id: encoder.source.id.clone(),
+        weights_digest: encoder.source.weights_digest.clone(),
+        prompt: prompt.to_owned(),
+        pooling: if normalised {
+            format!("{pipeline}>normalize")
+        } else {
+            pipeline
+        },
+        normalised,
+        dimensions: number(dimensions),
+        dtype: dtype.into(),
+        augmentation: String::new(),
+    })
+}
+
+pub(super) fn number(value: usize) -> u32 {
+    u32::try_from(value).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,183 @@
+//! The gRPC face: checks requests, hands them to the engine, shapes the answers.
+
+mod deadline;
+mod describe;
+mod encode;
+mod finish;
+
+use std::{sync::Arc, time::Instant};
+
+use futures::{Stream, StreamExt};
+use isomer_models::Resolver;
+use isomer_proto::encoder::v1::{
+    CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest, EncodeStreamResponse,
+    GetEncoderRequest, GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse,
+    encoder_service_server::{EncoderService, EncoderServiceServer},
+};
+use isomer_service_kit::{Services, config::Validate};
+use tokio::sync::oneshot;
+use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
+
+use crate::{config::EmbedConfig, error::EmbedError, registry::Registry};
+
+/// Text to vectors. Cheap to clone.
+#[derive(Clone)]
+pub struct EmbedService {
+    inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    config: EmbedConfig,
+    registry: Registry,
+    /// Tokenisation and the shaping of answers: apart from the threads that compute, so that it overlaps with them.
+    helpers: rayon::ThreadPool,
+}
+
+impl EmbedService {
+    /// A service without any encoder in memory.
+    ///
+    /// # Errors
+    /// A configuration that is not sound; no threads.
+    pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
+        config.validate()?;
+        let pool = |name: &'static str| {
+            rayon::ThreadPoolBuilder::new()
+                .num_threads(config.threads)
+                .thread_name(move |number| format!("{name}-{number}"))
+                .build()
+                .map_err(|error| EmbedError::Internal(format!("no threads: {error}")))
+        };
+        let registry = Registry::new(config.clone(), resolver, Arc::new(pool("embed-compute")?))?;
+        let helpers = pool("embed-helper")?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                config,
+                registry,
+                helpers,
+            }),
+        })
+    }
+
+    /// Loads the encoders of `warm_up`.
+    ///
+    /// # Errors
+    /// The first that cannot be loaded.
+    pub async fn warm_up(&self) -> Result<(), EmbedError> {
+        for id in &self.inner.config.warm_up {
+            self.inner.registry.get(id).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The gRPC services of this crate.
+pub fn services(service: EmbedService) -> Services {
+    let most = service.inner.config.max_message_bytes;
+    Services::new().add(
+        EncoderServiceServer::new(service)
+            .max_decoding_message_size(most)
+            .max_encoding_message_size(most),
+    )
+}
+
+impl Inner {
+    /// Runs `work` on the helper threads. Nothing is done for a caller that has gone.
+    async fn helped<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, EmbedError> + Send + 'static,
+    ) -> Result<T, EmbedError> {
+        let (reply, answer) = oneshot::channel();
+        self.helpers.spawn(move || {
+            if !reply.is_closed() {
+                let _ = reply.send(work());
+            }
+        });
+        answer
+            .await
+            .map_err(|_| EmbedError::Internal("a helper thread failed".into()))?
+    }
+}
+
+#[tonic::async_trait]
+impl EncoderService for EmbedService {
+    async fn list_encoders(
+        &self,
+        request: Request<ListEncodersRequest>,
+    ) -> Result<Response<ListEncodersResponse>, Status> {
+        Ok(Response::new(describe::list(&self.inner, &request.into_inner())?))
+    }
+
+    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
+        let id = request.into_inner().id;
+        if id.is_empty() {
+            return Err(EmbedError::invalid("id", "is empty", "name an encoder; ListEncoders lists them").into());
+        }
+        let loaded = self.inner.registry.get(&id).await?;
+        let encoder = describe::loaded(&id, &loaded, &self.inner.config);
+        Ok(Response::new(GetEncoderResponse { encoder: Some(encoder) }))
+    }
+
+    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        let arrived = Instant::now();
+        let deadline = deadline::of(request.metadata(), arrived);
+        Ok(Response::new(
+            encode::encode(&self.inner, request.into_inner(), arrived, deadline).await?,
+        ))
+    }
+
+    async fn encode_stream(
+        &self,
+        request: Request<Streaming<EncodeStreamRequest>>,
+    ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
+        let deadline = deadline::of(request.metadata(), Instant::now());
+        let inner = self.inner.clone();
+        // `buffered` keeps the order and reads the next message only when it has room; tonic polls it only as fast as the
+        // client reads. A failed message ends the stream.
+        let answers = request
+            .into_inner()
+            .map(move |message| {
+                let inner = inner.clone();
+                async move {
+                    let EncodeStreamRequest { client_index, request } = message?;
+                    let Some(request) = request else {
+                        return Err(EmbedError::invalid(
+                            "request",
+                            "is absent",
+                            "put an EncodeRequest into each message",
+                        )
+                        .into());
+                    };
+                    let response = encode::encode(&inner, request, Instant::now(), deadline).await?;
+                    Ok(EncodeStreamResponse {
+                        client_index,
+                        response: Some(response),
+                    })
+                }
+            })
+            .buffered(self.inner.config.stream_depth);
+        Ok(Response::new(Box::pin(until_error(answers))))
+    }
+
+    async fn count_tokens(
+        &self,
+        request: Request<CountTokensRequest>,
+    ) -> Result<Response<CountTokensResponse>, Status> {
+        Ok(Response::new(
+            encode::count_tokens(&self.inner, request.into_inner()).await?,
+        ))
+    }
+
+    async fn rerank(&self, _request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
+        let what = "Rerank is not served yet: this server has bi-encoders only";
+        Err(EmbedError::unserved("encoder_id", what).into())
+    }
+}
+
+/// Passes items on up to and including the first error.
+fn until_error<T>(stream: impl Stream<Item = Result<T, Status>>) -> impl Stream<Item = Result<T, Status>> {
+    stream.scan(false, |failed, item| {
+        let end = *failed;
+        *failed = item.is_err();
+        futures::future::ready((!end).then_some(item))
+    })
+}
