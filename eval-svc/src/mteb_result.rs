@@ -22,7 +22,9 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
     entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));
     entry.insert("hf_subset".to_owned(), json!(dataset.language().unwrap_or("default")));
-    let languages = dataset.language().map_or_else(|| vec![UNDETERMINED.to_owned()], languages);
+    let languages = dataset
+        .language()
+        .map_or_else(|| vec![UNDETERMINED.to_owned()], languages);
     entry.insert("languages".to_owned(), json!(languages));
     for (key, value) in &scores.all {
         entry.insert(key.clone(), json!(round_decimals(*value, 6)));
@@ -42,7 +44,10 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
 fn languages(subset: &str) -> Vec<String> {
     let mut codes: Vec<String> = Vec::new();
     for (i, part) in subset.split('-').enumerate() {
-        let code = match LANGUAGES.iter().find(|(short, long)| *short == part || long.split('-').next() == Some(part)) {
+        let code = match LANGUAGES
+            .iter()
+            .find(|(short, long)| *short == part || long.split('-').next() == Some(part))
+        {
             Some((_, long)) => (*long).to_owned(),
             None if i == 0 => part.to_owned(),
             None => continue,
@@ -55,27 +60,85 @@ fn languages(subset: &str) -> Vec<String> {
 }
 
 const LANGUAGES: &[(&str, &str)] = &[
-    ("af", "afr-Latn"), ("am", "amh-Ethi"), ("ar", "ara-Arab"), ("az", "aze-Latn"), ("bg", "bul-Cyrl"),
-    ("bn", "ben-Beng"), ("ca", "cat-Latn"), ("cs", "ces-Latn"), ("cy", "cym-Latn"), ("da", "dan-Latn"),
-    ("de", "deu-Latn"), ("el", "ell-Grek"), ("en", "eng-Latn"), ("es", "spa-Latn"), ("et", "est-Latn"),
-    ("eu", "eus-Latn"), ("fa", "fas-Arab"), ("fi", "fin-Latn"), ("fr", "fra-Latn"), ("gu", "guj-Gujr"),
-    ("ha", "hau-Latn"), ("he", "heb-Hebr"), ("hi", "hin-Deva"), ("hr", "hrv-Latn"), ("hu", "hun-Latn"),
-    ("hy", "hye-Armn"), ("id", "ind-Latn"), ("ig", "ibo-Latn"), ("is", "isl-Latn"), ("it", "ita-Latn"),
-    ("ja", "jpn-Jpan"), ("ka", "kat-Geor"), ("kk", "kaz-Cyrl"), ("km", "khm-Khmr"), ("kn", "kan-Knda"),
-    ("ko", "kor-Hang"), ("lt", "lit-Latn"), ("lv", "lav-Latn"), ("ml", "mal-Mlym"), ("mr", "mar-Deva"),
-    ("ms", "msa-Latn"), ("my", "mya-Mymr"), ("nb", "nob-Latn"), ("ne", "nep-Deva"), ("nl", "nld-Latn"),
-    ("pa", "pan-Guru"), ("pl", "pol-Latn"), ("pt", "por-Latn"), ("ro", "ron-Latn"), ("ru", "rus-Cyrl"),
-    ("rw", "kin-Latn"), ("sk", "slk-Latn"), ("sl", "slv-Latn"), ("so", "som-Latn"), ("sq", "sqi-Latn"),
-    ("sr", "srp-Cyrl"), ("sv", "swe-Latn"), ("sw", "swa-Latn"), ("ta", "tam-Taml"), ("te", "tel-Telu"),
-    ("th", "tha-Thai"), ("tl", "tgl-Latn"), ("tr", "tur-Latn"), ("uk", "ukr-Cyrl"), ("ur", "urd-Arab"),
-    ("vi", "vie-Latn"), ("xh", "xho-Latn"), ("yo", "yor-Latn"), ("zh", "zho-Hans"), ("zu", "zul-Latn"),
+    ("af", "afr-Latn"),
+    ("am", "amh-Ethi"),
+    ("ar", "ara-Arab"),
+    ("az", "aze-Latn"),
+    ("bg", "bul-Cyrl"),
+    ("bn", "ben-Beng"),
+    ("ca", "cat-Latn"),
+    ("cs", "ces-Latn"),
+    ("cy", "cym-Latn"),
+    ("da", "dan-Latn"),
+    ("de", "deu-Latn"),
+    ("el", "ell-Grek"),
+    ("en", "eng-Latn"),
+    ("es", "spa-Latn"),
+    ("et", "est-Latn"),
+    ("eu", "eus-Latn"),
+    ("fa", "fas-Arab"),
+    ("fi", "fin-Latn"),
+    ("fr", "fra-Latn"),
+    ("gu", "guj-Gujr"),
+    ("ha", "hau-Latn"),
+    ("he", "heb-Hebr"),
+    ("hi", "hin-Deva"),
+    ("hr", "hrv-Latn"),
+    ("hu", "hun-Latn"),
+    ("hy", "hye-Armn"),
+    ("id", "ind-Latn"),
+    ("ig", "ibo-Latn"),
+    ("is", "isl-Latn"),
+    ("it", "ita-Latn"),
+    ("ja", "jpn-Jpan"),
+    ("ka", "kat-Geor"),
+    ("kk", "kaz-Cyrl"),
+    ("km", "khm-Khmr"),
+    ("kn", "kan-Knda"),
+    ("ko", "kor-Hang"),
+    ("lt", "lit-Latn"),
+    ("lv", "lav-Latn"),
+    ("ml", "mal-Mlym"),
+    ("mr", "mar-Deva"),
+    ("ms", "msa-Latn"),
+    ("my", "mya-Mymr"),
+    ("nb", "nob-Latn"),
+    ("ne", "nep-Deva"),
+    ("nl", "nld-Latn"),
+    ("pa", "pan-Guru"),
+    ("pl", "pol-Latn"),
+    ("pt", "por-Latn"),
+    ("ro", "ron-Latn"),
+    ("ru", "rus-Cyrl"),
+    ("rw", "kin-Latn"),
+    ("sk", "slk-Latn"),
+    ("sl", "slv-Latn"),
+    ("so", "som-Latn"),
+    ("sq", "sqi-Latn"),
+    ("sr", "srp-Cyrl"),
+    ("sv", "swe-Latn"),
+    ("sw", "swa-Latn"),
+    ("ta", "tam-Taml"),
+    ("te", "tel-Telu"),
+    ("th", "tha-Thai"),
+    ("tl", "tgl-Latn"),
+    ("tr", "tur-Latn"),
+    ("uk", "ukr-Cyrl"),
+    ("ur", "urd-Arab"),
+    ("vi", "vie-Latn"),
+    ("xh", "xho-Latn"),
+    ("yo", "yor-Latn"),
+    ("zh", "zho-Hans"),
+    ("zu", "zul-Latn"),
     ("", "arb-Arab"),
 ];
 
 /// A JSON object as a protobuf `Struct`; anything else gives an empty one.
 pub fn to_struct(value: &Value) -> Struct {
     match value {
-        Value::Object(map) => Struct { fields: map.iter().map(|(k, v)| (k.clone(), to_proto(v))).collect() },
+        Value::Object(map) => Struct {
+            fields: map.iter().map(|(k, v)| (k.clone(), to_proto(v))).collect(),
+        },
         _ => Struct::default(),
     }
 }
@@ -87,7 +150,9 @@ fn to_proto(value: &Value) -> ProtoValue {
         // Our documents hold doubles only, so nothing is lost.
         Value::Number(n) => Kind::NumberValue(n.as_f64().unwrap_or(f64::NAN)),
         Value::String(s) => Kind::StringValue(s.clone()),
-        Value::Array(items) => Kind::ListValue(ListValue { values: items.iter().map(to_proto).collect() }),
+        Value::Array(items) => Kind::ListValue(ListValue {
+            values: items.iter().map(to_proto).collect(),
+        }),
         Value::Object(_) => Kind::StructValue(to_struct(value)),
     };
     ProtoValue { kind: Some(kind) }
@@ -95,7 +160,13 @@ fn to_proto(value: &Value) -> ProtoValue {
 
 /// A protobuf `Struct` as JSON, keys sorted.
 pub fn to_json(document: &Struct) -> Value {
-    Value::Object(document.fields.iter().map(|(k, v)| (k.clone(), from_proto(v))).collect())
+    Value::Object(
+        document
+            .fields
+            .iter()
+            .map(|(k, v)| (k.clone(), from_proto(v)))
+            .collect(),
+    )
 }
 
 fn from_proto(value: &ProtoValue) -> Value {

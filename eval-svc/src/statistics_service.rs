@@ -1,7 +1,8 @@
 //! The gRPC face of statistics: protos in, tests and intervals out. The maths is in [`crate::stats`].
 
 use isomer_proto::eval::v1::{
-    self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries, statistics_service_server::StatisticsService,
+    self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries,
+    statistics_service_server::StatisticsService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
@@ -48,42 +49,72 @@ impl Settings {
             Ok(proto::Alternative::Less) => Alternative::Less,
             Err(_) => return Err(Fault::invalid("alternative", "no known alternative")),
         };
-        let confidence = if request.confidence == 0.0 { DEFAULT_CONFIDENCE } else { request.confidence };
+        let confidence = if request.confidence == 0.0 {
+            DEFAULT_CONFIDENCE
+        } else {
+            request.confidence
+        };
         if !(confidence > 0.0 && confidence < 1.0) {
-            return Err(Fault::invalid("confidence", format!("{confidence} does not lie between 0 and 1")));
+            return Err(Fault::invalid(
+                "confidence",
+                format!("{confidence} does not lie between 0 and 1"),
+            ));
         }
-        let resamples = if request.resamples == 0 { DEFAULT_RESAMPLES } else { request.resamples };
+        let resamples = if request.resamples == 0 {
+            DEFAULT_RESAMPLES
+        } else {
+            request.resamples
+        };
         let values: u64 = request.treatments.iter().map(|t| t.values.len() as u64).sum();
         if values.saturating_mul(u64::from(resamples)) > MOST_DRAWS {
             let message = format!("{resamples} resamples of {values} values are too many for one request");
-            return Err(Fault::invalid("resamples", message)
-                .mend(format!("keep resamples x values below {MOST_DRAWS}, or send fewer treatments")));
+            return Err(Fault::invalid("resamples", message).mend(format!(
+                "keep resamples x values below {MOST_DRAWS}, or send fewer treatments"
+            )));
         }
-        Ok(Self { alternative, resamples, confidence, seed: request.seed.unwrap_or(DEFAULT_SEED) })
+        Ok(Self {
+            alternative,
+            resamples,
+            confidence,
+            seed: request.seed.unwrap_or(DEFAULT_SEED),
+        })
     }
 }
 
 fn compare(request: &CompareRequest, settings: &Settings) -> Result<Vec<Comparison>, Fault> {
-    let reference = request.reference.as_ref().ok_or_else(|| Fault::invalid("reference", "no reference is given"))?;
+    let reference = request
+        .reference
+        .as_ref()
+        .ok_or_else(|| Fault::invalid("reference", "no reference is given"))?;
     finite("reference", reference)?;
     if reference.values.is_empty() {
         return Err(Fault::invalid("reference.values", "there are no pairs"));
     }
     if request.treatments.is_empty() {
-        return Err(Fault::invalid("treatments", "there is nothing to compare with the reference"));
+        return Err(Fault::invalid(
+            "treatments",
+            "there is nothing to compare with the reference",
+        ));
     }
     let mut comparisons = Vec::with_capacity(request.treatments.len());
     for (i, treatment) in request.treatments.iter().enumerate() {
         let field = format!("treatments[{i}]");
         finite(&field, treatment)?;
         if treatment.values.len() != reference.values.len() {
-            let message = format!("{} values against {} of the reference", treatment.values.len(), reference.values.len());
+            let message = format!(
+                "{} values against {} of the reference",
+                treatment.values.len(),
+                reference.values.len()
+            );
             return Err(Fault::invalid(format!("{field}.values"), message)
                 .mend("position i of every series must be the same item"));
         }
-        comparisons.push(one(reference, treatment, settings).map_err(|error| Fault::invalid(field, error.to_string()))?);
+        comparisons
+            .push(one(reference, treatment, settings).map_err(|error| Fault::invalid(field, error.to_string()))?);
     }
-    let tested: Vec<usize> = (0..comparisons.len()).filter(|i| comparisons[*i].p_value.is_some()).collect();
+    let tested: Vec<usize> = (0..comparisons.len())
+        .filter(|i| comparisons[*i].p_value.is_some())
+        .collect();
     let p_values: Vec<f64> = tested.iter().filter_map(|i| comparisons[*i].p_value).collect();
     for (i, adjusted) in tested.into_iter().zip(holm(&p_values)) {
         comparisons[i].p_holm = Some(adjusted);
@@ -92,11 +123,25 @@ fn compare(request: &CompareRequest, settings: &Settings) -> Result<Vec<Comparis
 }
 
 fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) -> Result<Comparison, StatsError> {
-    let differences: Vec<f64> = treatment.values.iter().zip(&reference.values).map(|(t, r)| t - r).collect();
-    let empty = || StatsError::TooFew { what: "a comparison", needed: 1, found: 0 };
+    let differences: Vec<f64> = treatment
+        .values
+        .iter()
+        .zip(&reference.values)
+        .map(|(t, r)| t - r)
+        .collect();
+    let empty = || StatsError::TooFew {
+        what: "a comparison",
+        needed: 1,
+        found: 0,
+    };
     let resamples = settings.resamples as usize;
-    let interval =
-        bootstrap_interval(&differences, hodges_lehmann, resamples, settings.confidence, settings.seed)?;
+    let interval = bootstrap_interval(
+        &differences,
+        hodges_lehmann,
+        resamples,
+        settings.confidence,
+        settings.seed,
+    )?;
     let mut comparison = Comparison {
         name: treatment.name.clone(),
         n: u32::try_from(differences.len()).unwrap_or(u32::MAX),
@@ -125,7 +170,10 @@ fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) ->
             }
             if test.n < 6 && settings.alternative == Alternative::TwoSided {
                 let least = 2.0_f64.powi(1 - i32::try_from(test.n).unwrap_or(i32::MAX));
-                notes.push(format!("{} differences: no two-sided p-value below {least} is possible", test.n));
+                notes.push(format!(
+                    "{} differences: no two-sided p-value below {least} is possible",
+                    test.n
+                ));
             }
         }
         Err(error) => notes.push(format!("no signed-rank test: {error}")),
@@ -139,7 +187,10 @@ fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) ->
 
 fn finite(field: &str, series: &ScoreSeries) -> Result<(), Fault> {
     match series.values.iter().position(|value| !value.is_finite()) {
-        Some(i) => Err(Fault::invalid(format!("{field}.values[{i}]"), format!("{} is not a finite number", series.values[i]))),
+        Some(i) => Err(Fault::invalid(
+            format!("{field}.values[{i}]"),
+            format!("{} is not a finite number", series.values[i]),
+        )),
         None => Ok(()),
     }
 }

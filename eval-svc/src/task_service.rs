@@ -58,7 +58,12 @@ impl TaskFace {
         }
         let dataset = Arc::new(dataset);
         let encoded = encode::texts(&self.config, &self.encoder, &input.encoder_id, &dataset).await?;
-        let encode::Encoded { vectors, similarity, vector_space, usage } = encoded;
+        let encode::Encoded {
+            vectors,
+            similarity,
+            vector_space,
+            usage,
+        } = encoded;
         let scored = Arc::clone(&dataset);
         let scores = blocking(move || scored.score_with(&vectors, profile, similarity)).await?;
         tracing::info!(
@@ -71,7 +76,12 @@ impl TaskFace {
         );
         let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
         let response = response(scores, profile);
-        Ok(ScoreResponse { mteb_result: Some(mteb_result), vector_space, usage: Some(usage), ..response })
+        Ok(ScoreResponse {
+            mteb_result: Some(mteb_result),
+            vector_space,
+            usage: Some(usage),
+            ..response
+        })
     }
 }
 
@@ -109,13 +119,21 @@ impl TaskService for TaskFace {
         } as usize;
         let first: usize = match request.page_token.as_str() {
             "" => 0,
-            token => token.parse().ok().filter(|first| *first < TaskType::ALL.len()).ok_or_else(|| {
-                Fault::invalid("page_token", "not a token of ours").mend("use next_page_token of the page before")
-            })?,
+            token => token
+                .parse()
+                .ok()
+                .filter(|first| *first < TaskType::ALL.len())
+                .ok_or_else(|| {
+                    Fault::invalid("page_token", "not a token of ours").mend("use next_page_token of the page before")
+                })?,
         };
         let rest = &TaskType::ALL[first..];
         let tasks = rest.iter().take(size).map(|task| task_info(*task)).collect();
-        let next_page_token = if rest.len() > size { (first + size).to_string() } else { String::new() };
+        let next_page_token = if rest.len() > size {
+            (first + size).to_string()
+        } else {
+            String::new()
+        };
         Ok(Response::new(ListTasksResponse { tasks, next_page_token }))
     }
 
@@ -183,5 +201,8 @@ impl VectorInput {
 
 /// Name of a text for messages about it.
 fn text_of(dataset: &Dataset, index: usize) -> String {
-    dataset.texts().get(index).map_or_else(|| format!("text {index}"), |text| format!("text `{}`", text.id))
+    dataset
+        .texts()
+        .get(index)
+        .map_or_else(|| format!("text {index}"), |text| format!("text `{}`", text.id))
 }

@@ -117,5 +117,9 @@ fn field_hint(field: &Option<String>) -> String {
 }
 
 fn roots_hint(roots: &[String]) -> String {
-    if roots.is_empty() { "none are configured".to_owned() } else { format!("they are {}", roots.join(", ")) }
+    if roots.is_empty() {
+        "none are configured".to_owned()
+    } else {
+        format!("they are {}", roots.join(", "))
+    }
 }

@@ -33,7 +33,9 @@ impl Chosen {
     pub(super) fn rows(&self) -> Result<&str, DatasetError> {
         match &self.kind {
             Kind::Rows(name) => Ok(name),
-            Kind::Retrieval(_) => Err(DatasetError::NotServed { task: TaskType::Retrieval }),
+            Kind::Retrieval(_) => Err(DatasetError::NotServed {
+                task: TaskType::Retrieval,
+            }),
         }
     }
 
@@ -64,10 +66,16 @@ fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError
         {
             return Err(no_language(files, options, wanted, vec![named.clone()]));
         }
-        return Ok(Chosen { language: named.or_else(|| options.language.clone()), kind: Kind::Rows(name) });
+        return Ok(Chosen {
+            language: named.or_else(|| options.language.clone()),
+            kind: Kind::Rows(name),
+        });
     }
     let (name, language) = in_folder(files, "", &options.split, "jsonl", options)?;
-    Ok(Chosen { language, kind: Kind::Rows(name) })
+    Ok(Chosen {
+        language,
+        kind: Kind::Rows(name),
+    })
 }
 
 fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
@@ -111,15 +119,21 @@ fn in_folder(
 ) -> Result<(String, Option<String>), DatasetError> {
     let names = files.list(folder)?;
     let plain = names.iter().any(|n| language_of(n, stem, ending) == Some(None));
-    let mut languages: Vec<String> = names.iter().filter_map(|n| language_of(n, stem, ending).flatten()).collect();
+    let mut languages: Vec<String> = names
+        .iter()
+        .filter_map(|n| language_of(n, stem, ending).flatten())
+        .collect();
     languages.sort();
     let localised = |language: &str| (format!("{stem}.{language}.{ending}"), Some(language.to_owned()));
     match &options.language {
         Some(wanted) if languages.contains(wanted) => Ok(localised(wanted)),
         Some(wanted) if !languages.is_empty() => Err(no_language(files, options, wanted, languages)),
-        Some(wanted) if plain => {
-            Err(no_language(files, options, wanted, vec!["only a file without a language".to_owned()]))
-        }
+        Some(wanted) if plain => Err(no_language(
+            files,
+            options,
+            wanted,
+            vec!["only a file without a language".to_owned()],
+        )),
         None if plain => Ok((format!("{stem}.{ending}"), None)),
         None if languages.len() == 1 => Ok(localised(&languages[0])),
         None if languages.len() > 1 => Err(DatasetError::Language {
@@ -129,14 +143,24 @@ fn in_folder(
             languages,
         }),
         _ => {
-            let path = |name: &str| if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+            let path = |name: &str| {
+                if folder.is_empty() {
+                    name.to_owned()
+                } else {
+                    format!("{folder}/{name}")
+                }
+            };
             let there: Vec<String> = names.iter().filter(|n| n.ends_with(ending)).map(|n| path(n)).collect();
             let mend = if there.is_empty() {
                 format!("no .{ending} file is there at all")
             } else {
                 format!("there is {}; choose another split", there.join(", "))
             };
-            Err(DatasetError::MissingFile { place: files.place(), missing: path(&format!("{stem}.{ending}")), mend })
+            Err(DatasetError::MissingFile {
+                place: files.place(),
+                missing: path(&format!("{stem}.{ending}")),
+                mend,
+            })
         }
     }
 }
@@ -169,7 +193,10 @@ mod tests {
     #[test]
     fn languages_are_read_from_file_names() {
         assert_eq!(language_of("test.jsonl", "test", "jsonl"), Some(None));
-        assert_eq!(language_of("test.en-ext.jsonl", "test", "jsonl"), Some(Some("en-ext".to_owned())));
+        assert_eq!(
+            language_of("test.en-ext.jsonl", "test", "jsonl"),
+            Some(Some("en-ext".to_owned()))
+        );
         assert_eq!(language_of("train.jsonl", "test", "jsonl"), None);
         assert_eq!(language_of("test.de.jsonl.bak", "test", "jsonl"), None);
         assert_eq!(language_of("testing.jsonl", "test", "jsonl"), None);

@@ -23,7 +23,9 @@ pub use source::{InlineFile, Source};
 
 use crate::{
     metric::{Similarity, VectorMatrix},
-    task::{Profile, RetrievalInput, ScoreError, Scores, TaskType, score_pair_classification, score_retrieval, score_sts},
+    task::{
+        Profile, RetrievalInput, ScoreError, Scores, TaskType, score_pair_classification, score_retrieval, score_sts,
+    },
 };
 
 /// Which part of a dataset to load, and what to call it.
@@ -44,7 +46,13 @@ pub struct LoadOptions {
 
 impl Default for LoadOptions {
     fn default() -> Self {
-        Self { split: "test".to_owned(), language: None, limit: None, name: None, ignore_identical_ids: false }
+        Self {
+            split: "test".to_owned(),
+            language: None,
+            limit: None,
+            name: None,
+            ignore_identical_ids: false,
+        }
     }
 }
 
@@ -197,7 +205,11 @@ impl Dataset {
     /// As [`Dataset::score`].
     pub fn score_with(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
         if vectors.rows() != self.texts.len() {
-            return Err(ScoreError::Rows { what: "texts", expected: self.texts.len(), found: vectors.rows() });
+            return Err(ScoreError::Rows {
+                what: "texts",
+                expected: self.texts.len(),
+                found: vectors.rows(),
+            });
         }
         match &self.labels {
             Labels::Sts(gold) => {

@@ -23,7 +23,10 @@ pub(super) fn read_sts(
                 gold[0]
             ),
         };
-        return Err(DatasetError::Undefined { file: files.label(name), problem });
+        return Err(DatasetError::Undefined {
+            file: files.label(name),
+            problem,
+        });
     }
     Ok((texts, gold))
 }
@@ -41,7 +44,10 @@ pub(super) fn read_pair_classification(
             labels.len(),
             u8::from(labels[0])
         );
-        return Err(DatasetError::Undefined { file: files.label(name), problem });
+        return Err(DatasetError::Undefined {
+            file: files.label(name),
+            problem,
+        });
     }
     Ok((texts, labels))
 }
@@ -58,12 +64,19 @@ fn read<L>(
         let Some(mut row) = lines.next_row()? else { break };
         for (field, role) in [("sentence1", Role::First), ("sentence2", Role::Second)] {
             let id = format!("{}:{field}", labels.len());
-            texts.push(DatasetText { id, text: row.text(field)?, role, transformable: true });
+            texts.push(DatasetText {
+                id,
+                text: row.text(field)?,
+                role,
+                transformable: true,
+            });
         }
         labels.push(label(&row)?);
     }
     if labels.is_empty() {
-        return Err(DatasetError::Empty { file: lines.file().to_owned() });
+        return Err(DatasetError::Empty {
+            file: lines.file().to_owned(),
+        });
     }
     Ok((texts, labels))
 }

@@ -43,28 +43,53 @@ pub(super) fn read(files: &Files<'_>, names: &RetrievalFiles, options: &LoadOpti
         if query_ids.len() == options.limit.unwrap_or(usize::MAX) {
             break;
         }
-        let Some(mut of_query) = judged.remove(&row) else { continue };
+        let Some(mut of_query) = judged.remove(&row) else {
+            continue;
+        };
         of_query.sort_unstable();
-        let text = DatasetText { id: format!("query:{id}"), text, role: Role::Query, transformable: true };
+        let text = DatasetText {
+            id: format!("query:{id}"),
+            text,
+            role: Role::Query,
+            transformable: true,
+        };
         texts.push(text);
         query_ids.push(id);
         judgements.push(of_query);
     }
     let mut document_ids = Vec::with_capacity(documents.texts.len());
     for (id, text) in documents.texts {
-        let text = DatasetText { id: format!("document:{id}"), text, role: Role::Document, transformable: false };
+        let text = DatasetText {
+            id: format!("document:{id}"),
+            text,
+            role: Role::Document,
+            transformable: false,
+        };
         texts.push(text);
         document_ids.push(id);
     }
     let ignore_identical_ids = options.ignore_identical_ids;
-    Ok((texts, Labels { query_ids, document_ids, judgements, ignore_identical_ids }, notes))
+    Ok((
+        texts,
+        Labels {
+            query_ids,
+            document_ids,
+            judgements,
+            ignore_identical_ids,
+        },
+        notes,
+    ))
 }
 
 /// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text where there is no title.
 fn document_text(row: &mut Row) -> Result<String, DatasetError> {
     let title = row.optional_text("title")?.unwrap_or_default();
     let text = row.text("text")?;
-    let joined = if title.is_empty() { text } else { format!("{title} {text}") };
+    let joined = if title.is_empty() {
+        text
+    } else {
+        format!("{title} {text}")
+    };
     Ok(joined.trim().to_owned())
 }
 
@@ -89,14 +114,19 @@ fn read_texts(
             Entry::Vacant(vacant) => vacant.insert(texts.len()),
             Entry::Occupied(first) => {
                 let first: u64 = line_of[*first.get()];
-                return Err(row.error("_id", format!("the id `{id}` already stands on line {first}; ids must be unique")));
+                return Err(row.error(
+                    "_id",
+                    format!("the id `{id}` already stands on line {first}; ids must be unique"),
+                ));
             }
         };
         texts.push((id, text(&mut row)?));
         line_of.push(row.line);
     }
     if texts.is_empty() {
-        return Err(DatasetError::Empty { file: lines.file().to_owned() });
+        return Err(DatasetError::Empty {
+            file: lines.file().to_owned(),
+        });
     }
     Ok(Texts { texts, rows })
 }
@@ -126,7 +156,12 @@ fn read_judgements(
                 "{} tab-separated columns where three are expected: query-id, corpus-id, score",
                 columns.len()
             );
-            return Err(DatasetError::Row { file, line, field: None, problem });
+            return Err(DatasetError::Row {
+                file,
+                line,
+                field: None,
+                problem,
+            });
         };
         // A header is a first line whose third column is a word and whose ids nobody has.
         let header = std::mem::take(&mut first)
@@ -141,7 +176,12 @@ fn read_judgements(
             .parse()
             .map_err(|_| error("score", format!("`{score}` where an integer grade is expected")))?;
         let known = |texts: &Texts, id: &str, field: &str, of: &str| {
-            let missing = || error(field, format!("`{id}` is not an id of {of}; every judged id must be there"));
+            let missing = || {
+                error(
+                    field,
+                    format!("`{id}` is not an id of {of}; every judged id must be there"),
+                )
+            };
             texts.rows.get(id).copied().ok_or_else(missing)
         };
         let query_row = known(queries, query, "query-id", "the queries")?;

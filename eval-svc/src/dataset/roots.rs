@@ -25,7 +25,9 @@ pub fn below_roots(path: &Path, roots: &[PathBuf]) -> Result<PathBuf, DatasetErr
         }
     }
     if missing_below_a_root {
-        return Err(DatasetError::NotFound { path: path.display().to_string() });
+        return Err(DatasetError::NotFound {
+            path: path.display().to_string(),
+        });
     }
     Err(DatasetError::OutsideRoots {
         path: path.display().to_string(),

@@ -17,7 +17,13 @@ pub(super) struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     pub(super) fn open(files: &'a Files<'_>, name: &str) -> Result<Self, DatasetError> {
-        Ok(Self { file: files.label(name), reader: files.open(name)?, buffer: Vec::new(), line: 0, offset: 0 })
+        Ok(Self {
+            file: files.label(name),
+            reader: files.open(name)?,
+            buffer: Vec::new(),
+            line: 0,
+            offset: 0,
+        })
     }
 
     /// Name of the file in messages.
@@ -30,7 +36,10 @@ impl<'a> Lines<'a> {
         loop {
             self.offset += self.buffer.len() as u64;
             self.buffer.clear();
-            let unreadable = |source| DatasetError::Unreadable { file: self.file.clone(), source };
+            let unreadable = |source| DatasetError::Unreadable {
+                file: self.file.clone(),
+                source,
+            };
             if self.reader.read_until(b'\n', &mut self.buffer).map_err(unreadable)? == 0 {
                 return Ok(None);
             }
@@ -56,8 +65,15 @@ impl<'a> Lines<'a> {
     /// The next JSON object.
     pub(super) fn next_row(&mut self) -> Result<Option<Row>, DatasetError> {
         let file = self.file.clone();
-        let Some((line, text)) = self.next()? else { return Ok(None) };
-        let error = |field: Option<String>, problem: String| DatasetError::Row { file: file.clone(), line, field, problem };
+        let Some((line, text)) = self.next()? else {
+            return Ok(None);
+        };
+        let error = |field: Option<String>, problem: String| DatasetError::Row {
+            file: file.clone(),
+            line,
+            field,
+            problem,
+        };
         match serde_json::from_str(text) {
             Ok(Value::Object(fields)) => Ok(Some(Row { file, line, fields })),
             Ok(other) => Err(error(None, format!("{} where an object is expected", kind(&other)))),
@@ -73,7 +89,10 @@ fn broken(error: &serde_json::Error) -> String {
     // The library appends its own line number, always 1 here, which would contradict ours.
     let said = error.to_string();
     let reason = said.split(" at line ").next().unwrap_or(&said);
-    format!("broken JSON at column {}: {reason}; one JSON object a line is expected", error.column())
+    format!(
+        "broken JSON at column {}: {reason}; one JSON object a line is expected",
+        error.column()
+    )
 }
 
 /// A bare `NaN` or `Infinity`, as Python's json writes them, with the field before it.
@@ -93,7 +112,10 @@ fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
             }
         } else if byte == b'"' {
             (in_string, start) = (true, i + 1);
-        } else if let Some(token) = ["NaN", "Infinity"].into_iter().find(|t| text.as_bytes()[i..].starts_with(t.as_bytes())) {
+        } else if let Some(token) = ["NaN", "Infinity"]
+            .into_iter()
+            .find(|t| text.as_bytes()[i..].starts_with(t.as_bytes()))
+        {
             return Some((last_string, token));
         }
     }
@@ -133,7 +155,10 @@ impl Row {
         match self.fields.get(field) {
             None => {
                 let there: Vec<&str> = self.fields.keys().map(String::as_str).collect();
-                self.error(field, format!("missing; {expected} is expected, the row has {}", there.join(", ")))
+                self.error(
+                    field,
+                    format!("missing; {expected} is expected, the row has {}", there.join(", ")),
+                )
             }
             Some(value) => self.error(field, format!("{} where {expected} is expected", kind(value))),
         }
@@ -192,8 +217,14 @@ mod tests {
 
     #[test]
     fn a_bare_nan_is_found_with_its_field_but_not_inside_a_string() {
-        assert_eq!(not_a_number(r#"{"a": "NaN", "score": NaN}"#), Some((Some("score".to_owned()), "NaN")));
-        assert_eq!(not_a_number(r#"{"score": -Infinity}"#), Some((Some("score".to_owned()), "Infinity")));
+        assert_eq!(
+            not_a_number(r#"{"a": "NaN", "score": NaN}"#),
+            Some((Some("score".to_owned()), "NaN"))
+        );
+        assert_eq!(
+            not_a_number(r#"{"score": -Infinity}"#),
+            Some((Some("score".to_owned()), "Infinity"))
+        );
         assert_eq!(not_a_number(r#"{"a": "say \"NaN\" twice"}"#), None);
     }
 }

@@ -40,7 +40,11 @@ impl Source {
                     let split = s.split('.').next().unwrap_or_default();
                     matches!(split, "test" | "train" | "dev" | "validation")
                 });
-                let folder = if path.is_file() && is_split { path.parent() } else { None };
+                let folder = if path.is_file() && is_split {
+                    path.parent()
+                } else {
+                    None
+                };
                 let named = match folder {
                     Some(folder) => folder.canonicalize().ok().and_then(|f| stem(&f)),
                     None if path.is_dir() => {
@@ -59,15 +63,21 @@ impl Source {
         match self {
             Self::Builtin(name) => {
                 let files = builtin::files(name).ok_or_else(|| DatasetError::UnknownBuiltin { name: name.clone() })?;
-                Ok(Files::Memory { place: format!("built-in {name}"), files: files.to_vec() })
+                Ok(Files::Memory {
+                    place: format!("built-in {name}"),
+                    files: files.to_vec(),
+                })
             }
             Self::Path(path) => match fs::metadata(path) {
                 Ok(found) if found.is_dir() => Ok(Files::Folder(path.clone())),
                 Ok(_) => Ok(Files::Single(path.clone())),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    Err(DatasetError::NotFound { path: path.display().to_string() })
-                }
-                Err(source) => Err(DatasetError::Unreadable { file: path.display().to_string(), source }),
+                Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DatasetError::NotFound {
+                    path: path.display().to_string(),
+                }),
+                Err(source) => Err(DatasetError::Unreadable {
+                    file: path.display().to_string(),
+                    source,
+                }),
             },
             Self::Inline(files) => {
                 for (i, file) in files.iter().enumerate() {
@@ -78,11 +88,17 @@ impl Source {
                         return Err(DatasetError::InlinePath { path, problem });
                     }
                     if files[..i].iter().any(|f| f.path == path) {
-                        return Err(DatasetError::InlinePath { path, problem: "the path is given twice" });
+                        return Err(DatasetError::InlinePath {
+                            path,
+                            problem: "the path is given twice",
+                        });
                     }
                 }
                 let files = files.iter().map(|f| (f.path.as_str(), f.content.as_slice())).collect();
-                Ok(Files::Memory { place: "inline files".to_owned(), files })
+                Ok(Files::Memory {
+                    place: "inline files".to_owned(),
+                    files,
+                })
             }
         }
     }
@@ -92,7 +108,10 @@ impl Source {
 pub(super) enum Files<'a> {
     Folder(PathBuf),
     Single(PathBuf),
-    Memory { place: String, files: Vec<(&'a str, &'a [u8])> },
+    Memory {
+        place: String,
+        files: Vec<(&'a str, &'a [u8])>,
+    },
 }
 
 impl Files<'_> {
@@ -138,8 +157,15 @@ impl Files<'_> {
                 inside.collect()
             }
             Self::Folder(path) => {
-                let path = if folder.is_empty() { path.clone() } else { path.join(folder) };
-                let unreadable = |source| DatasetError::Unreadable { file: path.display().to_string(), source };
+                let path = if folder.is_empty() {
+                    path.clone()
+                } else {
+                    path.join(folder)
+                };
+                let unreadable = |source| DatasetError::Unreadable {
+                    file: path.display().to_string(),
+                    source,
+                };
                 let entries = match fs::read_dir(&path) {
                     Ok(entries) => entries,
                     Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -174,10 +200,13 @@ impl Files<'_> {
         };
         match File::open(&path) {
             Ok(file) => Ok(Box::new(BufReader::with_capacity(1 << 16, file))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                Err(DatasetError::NotFound { path: path.display().to_string() })
-            }
-            Err(source) => Err(DatasetError::Unreadable { file: path.display().to_string(), source }),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DatasetError::NotFound {
+                path: path.display().to_string(),
+            }),
+            Err(source) => Err(DatasetError::Unreadable {
+                file: path.display().to_string(),
+                source,
+            }),
         }
     }
 }

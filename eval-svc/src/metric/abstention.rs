@@ -23,7 +23,11 @@ pub fn confidence(scores: &[f64]) -> Confidence {
     sorted.sort_by(|a, b| b.total_cmp(a));
     let max = sorted.first().copied().unwrap_or(0.0);
     let diff1 = sorted.get(1).map_or(0.0, |second| max - second);
-    Confidence { max, std: population_sd(scores).unwrap_or(0.0), diff1 }
+    Confidence {
+        max,
+        std: population_sd(scores).unwrap_or(0.0),
+        diff1,
+    }
 }
 
 /// Normalised area under the abstention curve of a metric, at most 1; `None` where the oracle gains nothing (every query
@@ -60,8 +64,9 @@ fn abstention_curve(confidence: &[f64], metric: &[f64]) -> Option<[f64; RATES]> 
 }
 
 fn trapezoid(curve: &[f64; RATES]) -> f64 {
-    let areas: Vec<f64> =
-        (1..RATES).map(|i| (rate(i) - rate(i - 1)) * (curve[i] + curve[i - 1]) / 2.0).collect();
+    let areas: Vec<f64> = (1..RATES)
+        .map(|i| (rate(i) - rate(i - 1)) * (curve[i] + curve[i - 1]) / 2.0)
+        .collect();
     pairwise_sum(&areas)
 }
 
@@ -86,7 +91,21 @@ mod tests {
 
     #[test]
     fn confidence_of_one_score_has_no_spread() {
-        assert_eq!(confidence(&[0.5]), Confidence { max: 0.5, std: 0.0, diff1: 0.0 });
-        assert_eq!(confidence(&[0.25, 0.75]), Confidence { max: 0.75, std: 0.25, diff1: 0.5 });
+        assert_eq!(
+            confidence(&[0.5]),
+            Confidence {
+                max: 0.5,
+                std: 0.0,
+                diff1: 0.0
+            }
+        );
+        assert_eq!(
+            confidence(&[0.25, 0.75]),
+            Confidence {
+                max: 0.75,
+                std: 0.25,
+                diff1: 0.5
+            }
+        );
     }
 }

@@ -52,13 +52,21 @@ impl VectorMatrix {
     pub fn new(rows: usize, cols: usize, data: Vec<f32>) -> Result<Self, MatrixError> {
         let needed = rows.saturating_mul(cols);
         if data.len() != needed {
-            return Err(MatrixError::Shape { rows, cols, needed, found: data.len() });
+            return Err(MatrixError::Shape {
+                rows,
+                cols,
+                needed,
+                found: data.len(),
+            });
         }
         if cols == 0 {
             return Err(MatrixError::NoColumns);
         }
         if let Some(at) = data.iter().position(|v| !v.is_finite()) {
-            return Err(MatrixError::NotFinite { row: at / cols, col: at % cols });
+            return Err(MatrixError::NotFinite {
+                row: at / cols,
+                col: at % cols,
+            });
         }
         Ok(Self { rows, cols, data })
     }
@@ -96,12 +104,24 @@ impl VectorMatrix {
     /// The first `rows` vectors and the rest, without copying.
     pub fn split_at(&self, rows: usize) -> (VectorView<'_>, VectorView<'_>) {
         let (head, tail) = self.data.split_at(rows.min(self.rows) * self.cols);
-        (VectorView { cols: self.cols, data: head }, VectorView { cols: self.cols, data: tail })
+        (
+            VectorView {
+                cols: self.cols,
+                data: head,
+            },
+            VectorView {
+                cols: self.cols,
+                data: tail,
+            },
+        )
     }
 
     /// All of it, borrowed.
     pub fn view(&self) -> VectorView<'_> {
-        VectorView { cols: self.cols, data: &self.data }
+        VectorView {
+            cols: self.cols,
+            data: &self.data,
+        }
     }
 }
 
@@ -136,7 +156,14 @@ mod tests {
 
     #[test]
     fn a_wrong_shape_or_a_nan_is_refused_with_its_place() {
-        assert!(matches!(VectorMatrix::new(2, 3, vec![0.0; 5]), Err(MatrixError::Shape { needed: 6, found: 5, .. })));
+        assert!(matches!(
+            VectorMatrix::new(2, 3, vec![0.0; 5]),
+            Err(MatrixError::Shape {
+                needed: 6,
+                found: 5,
+                ..
+            })
+        ));
         assert_eq!(VectorMatrix::new(1, 0, vec![]), Err(MatrixError::NoColumns));
         let nan = VectorMatrix::new(2, 2, vec![0.0, 1.0, 2.0, f32::NAN]);
         assert_eq!(nan, Err(MatrixError::NotFinite { row: 1, col: 1 }));
@@ -146,7 +173,10 @@ mod tests {
     fn splitting_keeps_rows_whole() {
         let m = VectorMatrix::new(3, 2, vec![0.0, 1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let (head, tail) = m.split_at(1);
-        assert_eq!((head.rows(), tail.rows(), tail.data()), (1, 2, &[2.0, 3.0, 4.0, 5.0][..]));
+        assert_eq!(
+            (head.rows(), tail.rows(), tail.data()),
+            (1, 2, &[2.0, 3.0, 4.0, 5.0][..])
+        );
         assert_eq!(m.row(2), [4.0, 5.0]);
     }
 }

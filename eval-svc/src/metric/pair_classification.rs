@@ -45,8 +45,13 @@ pub fn score<'a>(
     let mut scores = BTreeMap::new();
     for (name, values) in sets {
         let m = metrics(&values, labels);
-        let named =
-            [("accuracy", m.accuracy), ("f1", m.f1), ("precision", m.precision), ("recall", m.recall), ("ap", m.ap)];
+        let named = [
+            ("accuracy", m.accuracy),
+            ("f1", m.f1),
+            ("precision", m.precision),
+            ("recall", m.recall),
+            ("ap", m.ap),
+        ];
         for (metric, value) in named {
             scores.insert(format!("{name}_{metric}"), value);
             let best = scores.entry(format!("max_{metric}")).or_insert(value);
@@ -84,7 +89,13 @@ pub fn metrics(scores: &[f64], labels: &[bool]) -> PairMetrics {
             }
         }
     }
-    PairMetrics { accuracy, f1: best.0, precision: best.1, recall: best.2, ap: average_precision_of(&order, scores, labels) }
+    PairMetrics {
+        accuracy,
+        f1: best.0,
+        precision: best.1,
+        recall: best.2,
+        ap: average_precision_of(&order, scores, labels),
+    }
 }
 
 /// Average precision: Σ (R_n − R_{n−1}) P_n over distinct thresholds from the highest down, ties grouped, without

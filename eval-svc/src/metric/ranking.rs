@@ -68,24 +68,36 @@ pub fn query_metrics(judgements: &Judgements<'_>, retrieved: &[Retrieved<'_>], c
         }
         let ideal_gain = discounted_gain(&ideal[..k.min(ideal.len())]);
         let of_relevant = |value: f64| if relevant > 0.0 { value / relevant } else { 0.0 };
-        metrics.ndcg.push(if ideal_gain > 0.0 { discounted_gain(list) / ideal_gain } else { 0.0 });
+        metrics.ndcg.push(if ideal_gain > 0.0 {
+            discounted_gain(list) / ideal_gain
+        } else {
+            0.0
+        });
         metrics.map.push(of_relevant(precisions));
         metrics.recall.push(of_relevant(found));
         metrics.precision.push(found / k as f64);
         metrics.hit.push(if found > 0.0 { 1.0 } else { 0.0 });
-        metrics.mrr.push(first.filter(|rank| *rank < k).map_or(0.0, |rank| 1.0 / (rank + 1) as f64));
+        metrics.mrr.push(
+            first
+                .filter(|rank| *rank < k)
+                .map_or(0.0, |rank| 1.0 / (rank + 1) as f64),
+        );
     }
     metrics
 }
 
 fn by_f32(a: &Retrieved<'_>, b: &Retrieved<'_>) -> Ordering {
     let key = |r: &Retrieved<'_>| r.score as f32 + 0.0;
-    key(b).total_cmp(&key(a)).then_with(|| b.id.as_bytes().cmp(a.id.as_bytes()))
+    key(b)
+        .total_cmp(&key(a))
+        .then_with(|| b.id.as_bytes().cmp(a.id.as_bytes()))
 }
 
 fn by_f64(a: &Retrieved<'_>, b: &Retrieved<'_>) -> Ordering {
     let key = |r: &Retrieved<'_>| r.score + 0.0;
-    key(b).total_cmp(&key(a)).then_with(|| b.id.as_bytes().cmp(a.id.as_bytes()))
+    key(b)
+        .total_cmp(&key(a))
+        .then_with(|| b.id.as_bytes().cmp(a.id.as_bytes()))
 }
 
 fn discounted_gain(grades: &[i32]) -> f64 {
@@ -122,7 +134,10 @@ mod tests {
     use super::*;
 
     fn list<'a>(scored: &[(&'a str, f64)]) -> Vec<Retrieved<'a>> {
-        scored.iter().map(|(id, score)| Retrieved { id, score: *score }).collect()
+        scored
+            .iter()
+            .map(|(id, score)| Retrieved { id, score: *score })
+            .collect()
     }
 
     #[test]

@@ -65,16 +65,17 @@ pub fn top_k(
     for (number, block) in documents.data().chunks(BLOCK * width).enumerate() {
         let first = number * BLOCK;
         let block = prepared(block, width, similarity);
-        heaps.par_chunks_mut(GROUP).zip(queries.axis_chunks_iter(Axis(0), GROUP).into_par_iter()).for_each(
-            |(heaps, group)| {
+        heaps
+            .par_chunks_mut(GROUP)
+            .zip(queries.axis_chunks_iter(Axis(0), GROUP).into_par_iter())
+            .for_each(|(heaps, group)| {
                 let scores = scores(group, block.view(), similarity);
                 for (heap, row) in heaps.iter_mut().zip(scores.outer_iter()) {
                     for (offset, score) in row.iter().enumerate() {
                         push(heap, k, key(*score, tie_break(first + offset)));
                     }
                 }
-            },
-        );
+            });
     }
     heaps
         .into_par_iter()
@@ -86,7 +87,10 @@ pub fn top_k(
                     Ties::IdDescending => document_of[tie as usize] as usize,
                     Ties::CorpusOrder => (u32::MAX - tie) as usize,
                 };
-                Hit { document, score: score_of(key) }
+                Hit {
+                    document,
+                    score: score_of(key),
+                }
             });
             hits.collect()
         })
@@ -96,7 +100,12 @@ pub fn top_k(
 /// Position of each id when ids are sorted ascending by bytes.
 pub fn id_order<S: AsRef<str>>(ids: &[S]) -> Vec<u32> {
     let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-    order.sort_by(|&a, &b| ids[a as usize].as_ref().as_bytes().cmp(ids[b as usize].as_ref().as_bytes()));
+    order.sort_by(|&a, &b| {
+        ids[a as usize]
+            .as_ref()
+            .as_bytes()
+            .cmp(ids[b as usize].as_ref().as_bytes())
+    });
     inverse(&order)
 }
 
@@ -153,7 +162,11 @@ fn key(score: f32, tie: u32) -> u64 {
 
 fn score_of(key: u64) -> f32 {
     let ordered = (key >> 32) as u32;
-    f32::from_bits(if ordered >> 31 == 1 { ordered & !(1 << 31) } else { !ordered })
+    f32::from_bits(if ordered >> 31 == 1 {
+        ordered & !(1 << 31)
+    } else {
+        !ordered
+    })
 }
 
 #[cfg(test)]
@@ -179,7 +192,8 @@ mod tests {
         // Documents 0, 1 and 3 are equal; 2 is worse.
         let documents = matrix(4, 2, |r, c| if r == 2 { [0.0, 1.0][c] } else { [2.0, 0.0][c] });
         let order = id_order(&["b", "d", "z", "c"]);
-        let find = |ties, k| documents_of(&top_k(query.view(), documents.view(), &order, Similarity::Cosine, k, ties)[0]);
+        let find =
+            |ties, k| documents_of(&top_k(query.view(), documents.view(), &order, Similarity::Cosine, k, ties)[0]);
         assert_eq!(find(Ties::IdDescending, 4), [1, 3, 0, 2]);
         assert_eq!(find(Ties::CorpusOrder, 4), [0, 1, 3, 2]);
         assert_eq!(find(Ties::IdDescending, 2), [1, 3]);
@@ -193,7 +207,14 @@ mod tests {
         let corpus = 2 * BLOCK + 5;
         let documents = matrix(corpus, width, |_, c| ((c * 29) % 19) as f32 / 19.0 - 0.3);
         let order: Vec<u32> = (0..corpus as u32).collect();
-        let hits = top_k(query.view(), documents.view(), &order, Similarity::Cosine, corpus, Ties::CorpusOrder);
+        let hits = top_k(
+            query.view(),
+            documents.view(),
+            &order,
+            Similarity::Cosine,
+            corpus,
+            Ties::CorpusOrder,
+        );
         for row in hits {
             assert!(row.windows(2).all(|w| w[0].score == w[1].score));
             assert_eq!(documents_of(&row), (0..corpus).collect::<Vec<_>>());

@@ -35,7 +35,10 @@ pub fn score<'a>(
         ("", measure(&|x, y| own.of(x, y))),
     ];
     for (prefix, values) in others {
-        for (name, correlation) in [("pearson", pearson(gold, &values)), ("spearman", spearman(gold, &values))] {
+        for (name, correlation) in [
+            ("pearson", pearson(gold, &values)),
+            ("spearman", spearman(gold, &values)),
+        ] {
             match correlation {
                 Ok(value) => {
                     scores.insert(format!("{prefix}{name}"), value);

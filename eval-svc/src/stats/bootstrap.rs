@@ -44,10 +44,18 @@ pub fn bootstrap_interval(
 ) -> Result<Interval, StatsError> {
     finite(values)?;
     if values.is_empty() {
-        return Err(StatsError::TooFew { what: "a bootstrap interval", needed: 1, found: 0 });
+        return Err(StatsError::TooFew {
+            what: "a bootstrap interval",
+            needed: 1,
+            found: 0,
+        });
     }
     if resamples == 0 {
-        return Err(StatsError::TooFew { what: "a bootstrap interval (resamples)", needed: 1, found: 0 });
+        return Err(StatsError::TooFew {
+            what: "a bootstrap interval (resamples)",
+            needed: 1,
+            found: 0,
+        });
     }
     if !(level > 0.0 && level < 1.0) {
         return Err(StatsError::Level { level });
@@ -68,7 +76,11 @@ pub fn bootstrap_interval(
         .flatten()
         .collect();
     estimates.sort_by(f64::total_cmp);
-    let undefined = || StatsError::TooFew { what: "a bootstrap interval (defined resamples)", needed: 1, found: 0 };
+    let undefined = || StatsError::TooFew {
+        what: "a bootstrap interval (defined resamples)",
+        needed: 1,
+        found: 0,
+    };
     Ok(Interval {
         low: quantile(&estimates, (1.0 - level) / 2.0).ok_or_else(undefined)?,
         high: quantile(&estimates, (1.0 + level) / 2.0).ok_or_else(undefined)?,
@@ -114,7 +126,10 @@ mod tests {
 
     #[test]
     fn another_seed_gives_another_interval() {
-        assert_ne!(mean_bootstrap(&sample(), 200, 0.95, 1), mean_bootstrap(&sample(), 200, 0.95, 2));
+        assert_ne!(
+            mean_bootstrap(&sample(), 200, 0.95, 1),
+            mean_bootstrap(&sample(), 200, 0.95, 2)
+        );
     }
 
     #[test]

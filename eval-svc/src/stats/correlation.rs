@@ -79,8 +79,18 @@ mod tests {
     fn a_constant_series_has_no_correlation() {
         for f in [pearson, spearman, kendall_tau_b] {
             assert_eq!(f(&[0.1; 5], &[1.0, 2.0, 3.0, 4.0, 5.0]), Err(StatsError::Constant));
-            assert_eq!(f(&[1.0], &[2.0]), Err(StatsError::TooFew { what: "a correlation", needed: 2, found: 1 }));
-            assert_eq!(f(&[1.0, f64::NAN], &[2.0, 1.0]), Err(StatsError::NotFinite { index: 1 }));
+            assert_eq!(
+                f(&[1.0], &[2.0]),
+                Err(StatsError::TooFew {
+                    what: "a correlation",
+                    needed: 2,
+                    found: 1
+                })
+            );
+            assert_eq!(
+                f(&[1.0, f64::NAN], &[2.0, 1.0]),
+                Err(StatsError::NotFinite { index: 1 })
+            );
         }
     }
 

@@ -62,7 +62,11 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
     let fraction = position - low as f64;
     let (a, b) = (*sorted.get(low)?, *sorted.get(high)?);
     // numpy interpolates from the nearer end, so that q = 1 gives the maximum exactly.
-    Some(if fraction < 0.5 { a + (b - a) * fraction } else { b - (b - a) * (1.0 - fraction) })
+    Some(if fraction < 0.5 {
+        a + (b - a) * fraction
+    } else {
+        b - (b - a) * (1.0 - fraction)
+    })
 }
 
 /// Median; `None` of no values.
@@ -84,7 +88,10 @@ mod tests {
 
     #[test]
     fn sample_sd_divides_by_n_minus_one() {
-        assert_eq!(sample_sd(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap(), (32.0_f64 / 7.0).sqrt());
+        assert_eq!(
+            sample_sd(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]).unwrap(),
+            (32.0_f64 / 7.0).sqrt()
+        );
         assert_eq!(population_sd(&[2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0]), Some(2.0));
         assert_eq!(sample_sd(&[1.0]), None);
         assert_eq!(mean(&[]), None);

@@ -50,10 +50,17 @@ pub(super) fn finite(values: &[f64]) -> Result<(), StatsError> {
 
 pub(super) fn paired(x: &[f64], y: &[f64], what: &'static str, needed: usize) -> Result<(), StatsError> {
     if x.len() != y.len() {
-        return Err(StatsError::LengthMismatch { left: x.len(), right: y.len() });
+        return Err(StatsError::LengthMismatch {
+            left: x.len(),
+            right: y.len(),
+        });
     }
     if x.len() < needed {
-        return Err(StatsError::TooFew { what, needed, found: x.len() });
+        return Err(StatsError::TooFew {
+            what,
+            needed,
+            found: x.len(),
+        });
     }
     finite(x)?;
     finite(y)

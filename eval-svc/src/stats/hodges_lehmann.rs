@@ -58,7 +58,11 @@ fn ordinal(x: f64) -> u64 {
 }
 
 fn from_ordinal(ordinal: u64) -> f64 {
-    f64::from_bits(if ordinal >> 63 == 1 { ordinal & !(1 << 63) } else { !ordinal })
+    f64::from_bits(if ordinal >> 63 == 1 {
+        ordinal & !(1 << 63)
+    } else {
+        !ordinal
+    })
 }
 
 #[cfg(test)]
@@ -70,8 +74,9 @@ mod tests {
     use crate::stats::median;
 
     fn by_sorting(values: &[f64]) -> Option<f64> {
-        let averages: Vec<f64> =
-            (0..values.len()).flat_map(|i| (i..values.len()).map(move |j| (values[i] + values[j]) / 2.0)).collect();
+        let averages: Vec<f64> = (0..values.len())
+            .flat_map(|i| (i..values.len()).map(move |j| (values[i] + values[j]) / 2.0))
+            .collect();
         median(&averages)
     }
 

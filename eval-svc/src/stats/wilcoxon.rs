@@ -77,7 +77,11 @@ pub fn wilcoxon_signed_rank_with(
     method: Method,
 ) -> Result<Wilcoxon, StatsError> {
     if differences.is_empty() {
-        return Err(StatsError::TooFew { what: "the signed-rank test", needed: 1, found: 0 });
+        return Err(StatsError::TooFew {
+            what: "the signed-rank test",
+            needed: 1,
+            found: 0,
+        });
     }
     finite(differences)?;
     let nonzero: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
@@ -86,7 +90,12 @@ pub fn wilcoxon_signed_rank_with(
     }
     let magnitudes: Vec<f64> = nonzero.iter().map(|d| d.abs()).collect();
     let ranks = average_ranks(&magnitudes);
-    let plus: f64 = ranks.iter().zip(&nonzero).filter(|(_, d)| **d > 0.0).map(|(r, _)| r).sum();
+    let plus: f64 = ranks
+        .iter()
+        .zip(&nonzero)
+        .filter(|(_, d)| **d > 0.0)
+        .map(|(r, _)| r)
+        .sum();
     let n = nonzero.len() as f64;
     let minus = n * (n + 1.0) / 2.0 - plus;
 
@@ -114,7 +123,11 @@ pub fn wilcoxon_signed_rank_with(
         }
     };
     Ok(Wilcoxon {
-        statistic: if alternative == Alternative::TwoSided { plus.min(minus) } else { plus },
+        statistic: if alternative == Alternative::TwoSided {
+            plus.min(minus)
+        } else {
+            plus
+        },
         p_value: match alternative {
             Alternative::TwoSided => (2.0 * less.min(greater)).min(1.0),
             Alternative::Greater => greater,
@@ -129,7 +142,10 @@ pub fn wilcoxon_signed_rank_with(
 fn tie_term(magnitudes: &[f64]) -> f64 {
     let mut sorted = magnitudes.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.chunk_by(|a, b| a == b).map(|group| (group.len() as f64).powi(3) - group.len() as f64).sum()
+    sorted
+        .chunk_by(|a, b| a == b)
+        .map(|group| (group.len() as f64).powi(3) - group.len() as f64)
+        .sum()
 }
 
 /// Probability of each value of 2·W+ when every sign is a fair coin. Ranks are doubled because average ranks come in
@@ -173,7 +189,10 @@ mod tests {
     #[test]
     fn three_differences_of_one_sign_cannot_be_significant() {
         let w = wilcoxon_signed_rank(&[0.1, 0.2, 0.3], Alternative::TwoSided).unwrap();
-        assert_eq!((w.statistic, w.p_value, w.distribution), (0.0, 0.25, Distribution::Exact));
+        assert_eq!(
+            (w.statistic, w.p_value, w.distribution),
+            (0.0, 0.25, Distribution::Exact)
+        );
         let w = wilcoxon_signed_rank(&[0.1, 0.2, 0.3], Alternative::Greater).unwrap();
         assert_eq!((w.statistic, w.p_value), (6.0, 0.125));
     }
@@ -189,7 +208,10 @@ mod tests {
 
     #[test]
     fn only_zeros_is_an_error_not_a_p_value() {
-        assert_eq!(wilcoxon_signed_rank(&[0.0, 0.0], Alternative::TwoSided), Err(StatsError::AllZero));
+        assert_eq!(
+            wilcoxon_signed_rank(&[0.0, 0.0], Alternative::TwoSided),
+            Err(StatsError::AllZero)
+        );
         assert!(wilcoxon_signed_rank(&[], Alternative::TwoSided).is_err());
     }
 }

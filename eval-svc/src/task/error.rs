@@ -68,6 +68,9 @@ pub enum ScoreError {
 
 impl ScoreError {
     pub(super) fn undefined(metric: &'static str, error: &StatsError) -> Self {
-        Self::Undefined { metric, reason: error.to_string() }
+        Self::Undefined {
+            metric,
+            reason: error.to_string(),
+        }
     }
 }

@@ -120,7 +120,10 @@ impl FromStr for TaskType {
     type Err = UnknownTask;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| UnknownTask { name: name.to_owned() })
+        Self::ALL
+            .into_iter()
+            .find(|t| t.name() == name)
+            .ok_or_else(|| UnknownTask { name: name.to_owned() })
     }
 }
 

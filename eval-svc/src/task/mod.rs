@@ -30,6 +30,11 @@ pub struct Scores {
 impl Scores {
     fn new(main_key: &'static str, all: BTreeMap<String, f64>, items: usize) -> Result<Self, ScoreError> {
         let main = *all.get(main_key).ok_or(ScoreError::MissingMain { key: main_key })?;
-        Ok(Self { main_key, main, all, items: items as u64 })
+        Ok(Self {
+            main_key,
+            main,
+            all,
+            items: items as u64,
+        })
     }
 }

@@ -20,7 +20,10 @@ pub fn score_sts(
     let (main_key, pairs) = checked(TaskType::Sts, profile, first, second, gold.len())?;
     if gold.windows(2).all(|w| w[0] == w[1]) {
         let reason = format!("all {} gold scores are equal", gold.len());
-        return Err(ScoreError::Undefined { metric: main_key, reason });
+        return Err(ScoreError::Undefined {
+            metric: main_key,
+            reason,
+        });
     }
     let all = sts::score(pairs, gold, own).map_err(|e| ScoreError::undefined(main_key, &e))?;
     Scores::new(main_key, all, gold.len())
@@ -40,7 +43,10 @@ pub fn score_pair_classification(
     let (main_key, pairs) = checked(TaskType::PairClassification, profile, first, second, labels.len())?;
     if labels.windows(2).all(|w| w[0] == w[1]) {
         let reason = format!("all {} labels are of one class", labels.len());
-        return Err(ScoreError::Undefined { metric: main_key, reason });
+        return Err(ScoreError::Undefined {
+            metric: main_key,
+            reason,
+        });
     }
     Scores::new(main_key, pair_classification::score(pairs, labels, own), labels.len())
 }
@@ -51,17 +57,41 @@ fn checked<'a>(
     first: VectorView<'a>,
     second: VectorView<'a>,
     labels: usize,
-) -> Result<(&'static str, impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone), ScoreError> {
-    let main_key = task.main_score(profile).ok_or(ScoreError::NotServed { task, profile })?;
+) -> Result<
+    (
+        &'static str,
+        impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
+    ),
+    ScoreError,
+> {
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
     for (what, matrix) in [("first vectors", first), ("second vectors", second)] {
         if matrix.rows() != labels {
-            return Err(ScoreError::Rows { what, expected: labels, found: matrix.rows() });
+            return Err(ScoreError::Rows {
+                what,
+                expected: labels,
+                found: matrix.rows(),
+            });
         }
     }
     if first.cols() != second.cols() {
-        let source = MatrixError::Width { left: first.cols(), right: second.cols() };
-        return Err(ScoreError::Matrix { what: "second vectors", source });
+        let source = MatrixError::Width {
+            left: first.cols(),
+            right: second.cols(),
+        };
+        return Err(ScoreError::Matrix {
+            what: "second vectors",
+            source,
+        });
     }
     let width = first.cols();
-    Ok((main_key, first.data().par_chunks_exact(width).zip(second.data().par_chunks_exact(width))))
+    Ok((
+        main_key,
+        first
+            .data()
+            .par_chunks_exact(width)
+            .zip(second.data().par_chunks_exact(width)),
+    ))
 }

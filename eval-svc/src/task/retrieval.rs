@@ -46,7 +46,9 @@ pub fn score_retrieval(
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
     let task = TaskType::Retrieval;
-    let main_key = task.main_score(profile).ok_or(ScoreError::NotServed { task, profile })?;
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
     check(input, main_key)?;
     let (cutoffs, ties): (&[usize], _) = match profile {
         Profile::MtebV2 | Profile::MtebV1 => (&CUTOFFS, Ties::IdDescending),
@@ -85,20 +87,34 @@ fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), Score
             return Err(ScoreError::Rows { what, expected, found });
         }
         if expected == 0 {
-            return Err(ScoreError::Undefined { metric: main_key, reason: format!("there are no {what}") });
+            return Err(ScoreError::Undefined {
+                metric: main_key,
+                reason: format!("there are no {what}"),
+            });
         }
     }
     if input.queries.cols() != input.documents.cols() {
-        let source = MatrixError::Width { left: input.queries.cols(), right: input.documents.cols() };
-        return Err(ScoreError::Matrix { what: "documents", source });
+        let source = MatrixError::Width {
+            left: input.queries.cols(),
+            right: input.documents.cols(),
+        };
+        return Err(ScoreError::Matrix {
+            what: "documents",
+            source,
+        });
     }
     Ok(())
 }
 
 fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {
     let judgements: Judgements<'_> = judgements.iter().map(|(d, grade)| (ids[*d].as_str(), *grade)).collect();
-    let retrieved: Vec<Retrieved<'_>> =
-        hits.iter().map(|h| Retrieved { id: &ids[h.document], score: f64::from(h.score) }).collect();
+    let retrieved: Vec<Retrieved<'_>> = hits
+        .iter()
+        .map(|h| Retrieved {
+            id: &ids[h.document],
+            score: f64::from(h.score),
+        })
+        .collect();
     ranking::query_metrics(&judgements, &retrieved, cutoffs)
 }
 
@@ -108,7 +124,11 @@ fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
         .filter_map(|(key, values)| {
             // Summed from the left, as Python's `sum` does; mteb rounds every mean but that of MRR.
             let value = values.iter().sum::<f64>() / values.len() as f64;
-            let value = if key.starts_with("mrr") { value } else { round_decimals(value, 5) };
+            let value = if key.starts_with("mrr") {
+                value
+            } else {
+                round_decimals(value, 5)
+            };
             value.is_finite().then(|| (key.clone(), value))
         })
         .collect();
@@ -128,7 +148,11 @@ fn abstention_areas(hits: &[Vec<Hit>], series: &BTreeMap<String, Vec<f64>>) -> B
         })
         .collect();
     let by = |f: fn(&abstention::Confidence) -> f64| confidences.iter().map(f).collect::<Vec<_>>();
-    let kinds = [("max", by(|c| c.max)), ("std", by(|c| c.std)), ("diff1", by(|c| c.diff1))];
+    let kinds = [
+        ("max", by(|c| c.max)),
+        ("std", by(|c| c.std)),
+        ("diff1", by(|c| c.diff1)),
+    ];
     let mut areas = BTreeMap::new();
     for (key, metric) in series.iter().filter(|(key, _)| !key.starts_with("hit_rate")) {
         for (kind, confidence) in &kinds {

@@ -45,8 +45,7 @@ pub(super) async fn texts(
     encoder_id: &str,
     dataset: &Dataset,
 ) -> Result<Encoded, Fault> {
-    let mut client =
-        EncoderServiceClient::new(channel.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
+    let mut client = EncoderServiceClient::new(channel.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
     let encoder = describe(&mut client, encoder_id).await?;
 
     let mut numbers: HashMap<&str, usize> = HashMap::new();
@@ -70,7 +69,11 @@ pub(super) async fn texts(
             let inputs = batch.iter().map(|index| dataset.texts()[*index].text.clone());
             let request = EncodeRequest {
                 encoder_id: encoder.id.clone(),
-                inputs: inputs.map(|text| Input { input: Some(input::Input::Text(text)) }).collect(),
+                inputs: inputs
+                    .map(|text| Input {
+                        input: Some(input::Input::Text(text)),
+                    })
+                    .collect(),
                 priority: Priority::Batch.into(),
                 ..EncodeRequest::default()
             };
@@ -87,7 +90,8 @@ pub(super) async fn texts(
     while let Some((answer, batch)) = answers.try_next().await? {
         refuse_failed_items(dataset, &answer, &batch)?;
         same_space(&mut vector_space, answer.vector_space)?;
-        let matrix = vectors::matrix("embeddings", answer.embeddings).map_err(|fault| bad_answer(&fault.to_string()))?;
+        let matrix =
+            vectors::matrix("embeddings", answer.embeddings).map_err(|fault| bad_answer(&fault.to_string()))?;
         if matrix.rows() != batch.len() || (cols != 0 && matrix.cols() != cols) {
             return Err(bad_answer(&format!(
                 "{} x {} vectors came back for {} texts after vectors of {cols} columns",
@@ -100,14 +104,25 @@ pub(super) async fn texts(
         unique.extend_from_slice(matrix.data());
         add(&mut usage, answer.usage.unwrap_or_default());
         done += batch.len();
-        tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total = firsts.len(), "encoding");
+        tracing::info!(
+            dataset = dataset.name(),
+            encoder = encoder.id,
+            done,
+            total = firsts.len(),
+            "encoding"
+        );
     }
     let mut data = Vec::with_capacity(rows.len() * cols);
     for number in &rows {
         data.extend_from_slice(&unique[number * cols..(number + 1) * cols]);
     }
     let vectors = VectorMatrix::new(rows.len(), cols, data).map_err(|error| bad_answer(&error.to_string()))?;
-    Ok(Encoded { vectors, similarity: similarity(&encoder), vector_space, usage })
+    Ok(Encoded {
+        vectors,
+        similarity: similarity(&encoder),
+        vector_space,
+        usage,
+    })
 }
 
 /// Consecutive texts, so that rows come back in order; a request is bounded by texts and by bytes.
@@ -133,7 +148,10 @@ fn batches(dataset: &Dataset, firsts: &[usize], most: usize) -> Vec<Vec<usize>> 
 async fn describe(client: &mut EncoderServiceClient<GrpcChannel>, id: &str) -> Result<Encoder, Fault> {
     let answer = client.get_encoder(GetEncoderRequest { id: id.to_owned() }).await;
     let answer = answer.map_err(|status| from_encoder(Fault::from_status(&status)))?;
-    answer.into_inner().encoder.ok_or_else(|| bad_answer("it does not describe itself"))
+    answer
+        .into_inner()
+        .encoder
+        .ok_or_else(|| bad_answer("it does not describe itself"))
 }
 
 async fn ask(client: EncoderServiceClient<GrpcChannel>, request: EncodeRequest) -> Result<EncodeResponse, Fault> {
@@ -156,7 +174,12 @@ async fn ask(client: EncoderServiceClient<GrpcChannel>, request: EncodeRequest) 
 /// A fault of the encoder, said as such: its field is of its request, not of ours.
 fn from_encoder(fault: Fault) -> Fault {
     let message = format!("the encoder answered: {fault}");
-    Fault { message, field: Some("dataset.encoder_id".to_owned()), mend: None, ..fault }
+    Fault {
+        message,
+        field: Some("dataset.encoder_id".to_owned()),
+        mend: None,
+        ..fault
+    }
 }
 
 fn bad_answer(problem: &str) -> Fault {
@@ -164,17 +187,22 @@ fn bad_answer(problem: &str) -> Fault {
 }
 
 fn refuse_failed_items(dataset: &Dataset, answer: &EncodeResponse, batch: &[usize]) -> Result<(), Fault> {
-    let Some(error) = answer.errors.first() else { return Ok(()) };
-    let text = batch.get(error.index as usize).map_or_else(|| "a text".to_owned(), |index| text_of(dataset, *index));
+    let Some(error) = answer.errors.first() else {
+        return Ok(());
+    };
+    let text = batch
+        .get(error.index as usize)
+        .map_or_else(|| "a text".to_owned(), |index| text_of(dataset, *index));
     Err(bad_answer(&format!("{text} could not be encoded: {}", error.message)))
 }
 
 /// All vectors must live in one space, or comparing them means nothing.
 fn same_space(known: &mut Option<VectorSpace>, answered: Option<VectorSpace>) -> Result<(), Fault> {
     match (known.as_ref(), answered) {
-        (Some(known), Some(answered)) if known.digest != answered.digest => {
-            Err(bad_answer(&format!("its vector space changed from {} to {}", known.digest, answered.digest)))
-        }
+        (Some(known), Some(answered)) if known.digest != answered.digest => Err(bad_answer(&format!(
+            "its vector space changed from {} to {}",
+            known.digest, answered.digest
+        ))),
         (None, Some(answered)) => {
             *known = Some(answered);
             Ok(())

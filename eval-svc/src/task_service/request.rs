@@ -58,12 +58,20 @@ pub(super) fn dataset(
     limit: Option<u32>,
 ) -> Result<(Source, LoadOptions), Fault> {
     let missing = || Fault::invalid("dataset.dataset", "no dataset is named").mend("give builtin, path or inline");
-    let DatasetRef { source, split, language, name } = dataset.ok_or_else(missing)?;
+    let DatasetRef {
+        source,
+        split,
+        language,
+        name,
+    } = dataset.ok_or_else(missing)?;
     let source = match source.ok_or_else(missing)? {
         dataset_ref::Source::Builtin(name) => Source::Builtin(name),
         dataset_ref::Source::Path(path) => Source::Path(config.data_path(Path::new(&path)).map_err(EvalError::from)?),
         dataset_ref::Source::Inline(files) => {
-            let files = files.files.into_iter().map(|f| InlineFile { path: f.path, content: f.content });
+            let files = files.files.into_iter().map(|f| InlineFile {
+                path: f.path,
+                content: f.content,
+            });
             Source::Inline(files.collect())
         }
         dataset_ref::Source::HubId(_) => {

@@ -25,8 +25,11 @@ pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix
         Dtype::F32 => values(field, &matrix.data, f32::from_le_bytes)?,
         Dtype::F16 => values(field, &matrix.data, |bytes| f16::from_le_bytes(bytes).to_f32())?,
         other => {
-            return Err(Fault::invalid(format!("{field}.dtype"), format!("{} cannot be scored", other.as_str_name()))
-                .mend("send DTYPE_F32 or DTYPE_F16"));
+            return Err(Fault::invalid(
+                format!("{field}.dtype"),
+                format!("{} cannot be scored", other.as_str_name()),
+            )
+            .mend("send DTYPE_F32 or DTYPE_F16"));
         }
     };
     VectorMatrix::new(rows, cols, data).map_err(|error| Fault::invalid(field, error.to_string()))
@@ -51,13 +54,25 @@ pub(super) struct Pairs<L> {
 
 impl Pairs<f64> {
     pub(super) fn score_sts(&self, profile: Profile) -> Result<Scores, ScoreError> {
-        score_sts(self.first.view(), self.second.view(), &self.labels, Similarity::Cosine, profile)
+        score_sts(
+            self.first.view(),
+            self.second.view(),
+            &self.labels,
+            Similarity::Cosine,
+            profile,
+        )
     }
 }
 
 impl Pairs<bool> {
     pub(super) fn score_labels(&self, profile: Profile) -> Result<Scores, ScoreError> {
-        score_pair_classification(self.first.view(), self.second.view(), &self.labels, Similarity::Cosine, profile)
+        score_pair_classification(
+            self.first.view(),
+            self.second.view(),
+            &self.labels,
+            Similarity::Cosine,
+            profile,
+        )
     }
 }
 
@@ -71,11 +86,17 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
     }
     for (field, rows) in [("pairs.first", first.rows()), ("pairs.second", second.rows())] {
         if rows != labels.len() {
-            return Err(Fault::invalid(field, format!("{rows} vectors for {} labels", labels.len())));
+            return Err(Fault::invalid(
+                field,
+                format!("{rows} vectors for {} labels", labels.len()),
+            ));
         }
     }
     let bad_label = |index: usize, expected: &str| {
-        Err(Fault::invalid(format!("pairs.labels[{index}]"), format!("{} where {expected} is expected", labels[index])))
+        Err(Fault::invalid(
+            format!("pairs.labels[{index}]"),
+            format!("{} where {expected} is expected", labels[index]),
+        ))
     };
     match task {
         TaskType::Sts => match labels.iter().position(|label| !label.is_finite()) {
@@ -120,7 +141,10 @@ impl Retrieval {
 /// Reads the vectors of a retrieval task. Queries without a judgement are left out, as mteb does.
 pub(super) fn retrieval(task: TaskType, input: RetrievalVectors) -> Result<VectorInput, Fault> {
     if task != TaskType::Retrieval {
-        return Err(Fault::invalid("input.retrieval", format!("{task} is not scored from retrieval vectors")));
+        return Err(Fault::invalid(
+            "input.retrieval",
+            format!("{task} is not scored from retrieval vectors"),
+        ));
     }
     let queries = matrix("retrieval.queries", input.queries)?;
     let documents = matrix("retrieval.documents", input.documents)?;
@@ -139,7 +163,10 @@ pub(super) fn retrieval(task: TaskType, input: RetrievalVectors) -> Result<Vecto
         let document = find(&document_rows, &judgement.document_id, "document_id")?;
         let of_query = judged.entry(query).or_default();
         if of_query.iter().any(|(row, _)| *row == document) {
-            let message = format!("`{}` and `{}` are judged twice", judgement.query_id, judgement.document_id);
+            let message = format!(
+                "`{}` and `{}` are judged twice",
+                judgement.query_id, judgement.document_id
+            );
             return Err(Fault::invalid(format!("retrieval.judgements[{index}]"), message));
         }
         of_query.push((document, judgement.relevance));
@@ -156,7 +183,13 @@ pub(super) fn retrieval(task: TaskType, input: RetrievalVectors) -> Result<Vecto
     let query_ids = judged.keys().map(|row| input.query_ids[*row].clone()).collect();
     let judgements = judged.into_values().collect();
     let document_ids = input.document_ids;
-    Ok(VectorInput::Retrieval(Retrieval { queries: kept, query_ids, documents, document_ids, judgements }))
+    Ok(VectorInput::Retrieval(Retrieval {
+        queries: kept,
+        query_ids,
+        documents,
+        document_ids,
+        judgements,
+    }))
 }
 
 fn rows_by_id<'a>(field: &str, ids: &'a [String], rows: usize) -> Result<HashMap<&'a str, usize>, Fault> {
@@ -166,7 +199,10 @@ fn rows_by_id<'a>(field: &str, ids: &'a [String], rows: usize) -> Result<HashMap
     let mut by_id = HashMap::with_capacity(rows);
     for (row, id) in ids.iter().enumerate() {
         if by_id.insert(id.as_str(), row).is_some() {
-            return Err(Fault::invalid(format!("{field}[{row}]"), format!("`{id}` occurs twice")));
+            return Err(Fault::invalid(
+                format!("{field}[{row}]"),
+                format!("`{id}` occurs twice"),
+            ));
         }
     }
     Ok(by_id)

@@ -12,7 +12,13 @@ use crate::support::shared;
 
 fn inline(files: &[(&str, &str)]) -> Source {
     Source::Inline(
-        files.iter().map(|(path, text)| InlineFile { path: (*path).into(), content: text.as_bytes().to_vec() }).collect(),
+        files
+            .iter()
+            .map(|(path, text)| InlineFile {
+                path: (*path).into(),
+                content: text.as_bytes().to_vec(),
+            })
+            .collect(),
     )
 }
 
@@ -23,16 +29,24 @@ fn sts(text: &str) -> Result<isomer_eval::dataset::Dataset, DatasetError> {
 /// The error of an sts file whose second line is the one given.
 #[track_caller]
 fn fault(line: &str) -> String {
-    sts(&format!("{{\"sentence1\":\"a\",\"sentence2\":\"b\",\"score\":1}}\n{line}\n")).unwrap_err().to_string()
+    sts(&format!(
+        "{{\"sentence1\":\"a\",\"sentence2\":\"b\",\"score\":1}}\n{line}\n"
+    ))
+    .unwrap_err()
+    .to_string()
 }
 
-const GOOD: &str = "{\"sentence1\":\"a\",\"sentence2\":\"b\",\"score\":1}\n{\"sentence1\":\"c\",\"sentence2\":\"d\",\"score\":2.5}\n";
+const GOOD: &str =
+    "{\"sentence1\":\"a\",\"sentence2\":\"b\",\"score\":1}\n{\"sentence1\":\"c\",\"sentence2\":\"d\",\"score\":2.5}\n";
 
 #[test]
 fn a_pair_dataset_gives_texts_in_order_with_ids_and_roles() {
     let dataset = sts(GOOD).unwrap();
-    let texts: Vec<(&str, &str, Role)> =
-        dataset.texts().iter().map(|t| (t.id.as_str(), t.text.as_str(), t.role)).collect();
+    let texts: Vec<(&str, &str, Role)> = dataset
+        .texts()
+        .iter()
+        .map(|t| (t.id.as_str(), t.text.as_str(), t.role))
+        .collect();
     assert_eq!(
         texts,
         [
@@ -43,7 +57,10 @@ fn a_pair_dataset_gives_texts_in_order_with_ids_and_roles() {
         ]
     );
     assert!(dataset.texts().iter().all(|t| t.transformable));
-    assert_eq!((dataset.items(), dataset.name(), dataset.language()), (2, "inline", None));
+    assert_eq!(
+        (dataset.items(), dataset.name(), dataset.language()),
+        (2, "inline", None)
+    );
 }
 
 #[test]
@@ -65,7 +82,10 @@ fn a_broken_row_is_named_by_file_line_and_field() {
         "test.jsonl, line 2, field `sentence1`: a list where a string is expected"
     );
     let broken = fault(r#"{"sentence1":"a","sentence2":"b","#);
-    assert!(broken.starts_with("test.jsonl, line 2: broken JSON at column"), "{broken}");
+    assert!(
+        broken.starts_with("test.jsonl, line 2: broken JSON at column"),
+        "{broken}"
+    );
     assert_eq!(fault("[1]"), "test.jsonl, line 2: a list where an object is expected");
     assert!(fault(r#"{"sentence1":"a","sentence2":"b","score":1e999}"#).contains("line 2"));
 }
@@ -80,7 +100,10 @@ fn blank_lines_and_a_byte_order_mark_are_skipped_but_counted() {
 fn bytes_that_are_not_utf8_are_named_by_their_offset() {
     let mut content = GOOD.as_bytes().to_vec();
     content.extend(b"{\"sentence1\":\"\xe9\",\"sentence2\":\"b\",\"score\":1}\n");
-    let source = Source::Inline(vec![InlineFile { path: "test.jsonl".into(), content }]);
+    let source = Source::Inline(vec![InlineFile {
+        path: "test.jsonl".into(),
+        content,
+    }]);
     let Err(DatasetError::NotUtf8 { line, offset, .. }) = load(TaskType::Sts, &source, &LoadOptions::default()) else {
         panic!("accepted")
     };
@@ -100,45 +123,102 @@ fn gold_scores_that_do_not_vary_are_an_error_rather_than_a_zero() {
     for text in [row.repeat(3), row.to_owned()] {
         assert!(matches!(sts(&text), Err(DatasetError::Undefined { .. })));
     }
-    let options = LoadOptions { limit: Some(1), ..LoadOptions::default() };
-    assert!(matches!(load(TaskType::Sts, &inline(&[("test.jsonl", GOOD)]), &options), Err(DatasetError::Undefined { .. })));
+    let options = LoadOptions {
+        limit: Some(1),
+        ..LoadOptions::default()
+    };
+    assert!(matches!(
+        load(TaskType::Sts, &inline(&[("test.jsonl", GOOD)]), &options),
+        Err(DatasetError::Undefined { .. })
+    ));
 }
 
 #[test]
 fn labels_are_zero_or_one_and_of_both_classes() {
     let rows = |labels: &[&str]| {
-        let lines = labels.iter().map(|l| format!("{{\"sentence1\":\"a\",\"sentence2\":\"b\",\"label\":{l}}}\n"));
-        load(TaskType::PairClassification, &inline(&[("test.jsonl", &lines.collect::<String>())]), &LoadOptions::default())
+        let lines = labels
+            .iter()
+            .map(|l| format!("{{\"sentence1\":\"a\",\"sentence2\":\"b\",\"label\":{l}}}\n"));
+        load(
+            TaskType::PairClassification,
+            &inline(&[("test.jsonl", &lines.collect::<String>())]),
+            &LoadOptions::default(),
+        )
     };
     assert_eq!(rows(&["0", "1", "1"]).unwrap().items(), 3);
-    assert!(rows(&["0", "2"]).unwrap_err().to_string().contains("line 2, field `label`: 2 where 0 or 1 is expected"));
-    assert!(rows(&["0", "0.5"]).unwrap_err().to_string().contains("0.5 where 0 or 1"));
-    assert!(rows(&["0", "\"1\""]).unwrap_err().to_string().contains("a string where the number 0 or 1 is expected"));
+    assert!(
+        rows(&["0", "2"])
+            .unwrap_err()
+            .to_string()
+            .contains("line 2, field `label`: 2 where 0 or 1 is expected")
+    );
+    assert!(
+        rows(&["0", "0.5"])
+            .unwrap_err()
+            .to_string()
+            .contains("0.5 where 0 or 1")
+    );
+    assert!(
+        rows(&["0", "\"1\""])
+            .unwrap_err()
+            .to_string()
+            .contains("a string where the number 0 or 1 is expected")
+    );
     assert!(matches!(rows(&["1", "1"]), Err(DatasetError::Undefined { .. })));
 }
 
 #[test]
 fn a_language_must_be_chosen_where_there_are_several() {
-    let two = inline(&[("test.de.jsonl", GOOD), ("test.en.jsonl", GOOD), ("train.fr.jsonl", GOOD)]);
-    let error = load(TaskType::Sts, &two, &LoadOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("choose a language") && error.contains("de, en"), "{error}");
+    let two = inline(&[
+        ("test.de.jsonl", GOOD),
+        ("test.en.jsonl", GOOD),
+        ("train.fr.jsonl", GOOD),
+    ]);
+    let error = load(TaskType::Sts, &two, &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("choose a language") && error.contains("de, en"),
+        "{error}"
+    );
     let choose = |language: &str| {
-        load(TaskType::Sts, &two, &LoadOptions { language: Some(language.into()), ..LoadOptions::default() })
+        load(
+            TaskType::Sts,
+            &two,
+            &LoadOptions {
+                language: Some(language.into()),
+                ..LoadOptions::default()
+            },
+        )
     };
     assert_eq!(choose("en").unwrap().language(), Some("en"));
     assert!(choose("fr").unwrap_err().to_string().contains("`fr` is not there"));
     let one = inline(&[("test.de.jsonl", GOOD), ("dev.en.jsonl", GOOD)]);
-    assert_eq!(load(TaskType::Sts, &one, &LoadOptions::default()).unwrap().language(), Some("de"));
+    assert_eq!(
+        load(TaskType::Sts, &one, &LoadOptions::default()).unwrap().language(),
+        Some("de")
+    );
     let plain = inline(&[("test.jsonl", GOOD), ("test.en.jsonl", GOOD)]);
-    assert_eq!(load(TaskType::Sts, &plain, &LoadOptions::default()).unwrap().language(), None);
+    assert_eq!(
+        load(TaskType::Sts, &plain, &LoadOptions::default()).unwrap().language(),
+        None
+    );
 }
 
 #[test]
 fn a_split_that_is_missing_names_those_there_are() {
     let source = inline(&[("train.jsonl", GOOD), ("validation.jsonl", GOOD)]);
-    let error = load(TaskType::Sts, &source, &LoadOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("test.jsonl is missing") && error.contains("train.jsonl, validation.jsonl"), "{error}");
-    let options = LoadOptions { split: "validation".into(), ..LoadOptions::default() };
+    let error = load(TaskType::Sts, &source, &LoadOptions::default())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("test.jsonl is missing") && error.contains("train.jsonl, validation.jsonl"),
+        "{error}"
+    );
+    let options = LoadOptions {
+        split: "validation".into(),
+        ..LoadOptions::default()
+    };
     assert_eq!(load(TaskType::Sts, &source, &options).unwrap().split(), "validation");
 }
 
@@ -154,17 +234,29 @@ fn a_folder_or_one_file_will_do_and_names_the_dataset() {
     assert_eq!(open(&data.join("test.jsonl")).unwrap().name(), "MyPairs");
     assert_eq!(open(&data.join("odd.jsonl")).unwrap().name(), "odd");
     assert!(matches!(open(&data.join("none")), Err(DatasetError::NotFound { .. })));
-    let renamed = LoadOptions { name: Some("Mine".into()), ..LoadOptions::default() };
-    assert_eq!(load(TaskType::Sts, &Source::Path(data), &renamed).unwrap().name(), "Mine");
+    let renamed = LoadOptions {
+        name: Some("Mine".into()),
+        ..LoadOptions::default()
+    };
+    assert_eq!(
+        load(TaskType::Sts, &Source::Path(data), &renamed).unwrap().name(),
+        "Mine"
+    );
 }
 
 #[test]
 fn the_digest_is_of_the_content_and_of_nothing_else() {
     let plain = sts(GOOD).unwrap();
-    let reformatted = GOOD.replace("\",\"", "\" , \"").replace("\"sentence1\"", "\"genre\":\"x\",\"sentence1\"");
+    let reformatted = GOOD
+        .replace("\",\"", "\" , \"")
+        .replace("\"sentence1\"", "\"genre\":\"x\",\"sentence1\"");
     assert_eq!(plain.digest(), sts(&reformatted).unwrap().digest());
     assert_eq!(plain.digest().len(), 64);
-    for changed in [GOOD.replace("\"d\"", "\"e\""), GOOD.replace("2.5", "2.6"), GOOD.repeat(2)] {
+    for changed in [
+        GOOD.replace("\"d\"", "\"e\""),
+        GOOD.replace("2.5", "2.6"),
+        GOOD.repeat(2),
+    ] {
         assert_ne!(plain.digest(), sts(&changed).unwrap().digest());
     }
     // Moving a letter from one text to the next is another dataset.
@@ -175,7 +267,16 @@ fn the_digest_is_of_the_content_and_of_nothing_else() {
 #[test]
 fn a_limit_takes_the_first_rows() {
     let source = inline(&[("test.jsonl", &format!("{GOOD}not json\n"))]);
-    let limited = |limit| load(TaskType::Sts, &source, &LoadOptions { limit, ..LoadOptions::default() });
+    let limited = |limit| {
+        load(
+            TaskType::Sts,
+            &source,
+            &LoadOptions {
+                limit,
+                ..LoadOptions::default()
+            },
+        )
+    };
     assert_eq!(limited(Some(2)).unwrap().items(), 2);
     assert!(limited(None).is_err());
     assert!(matches!(limited(Some(0)), Err(DatasetError::ZeroLimit)));
@@ -190,19 +291,45 @@ fn tasks_that_are_not_served_yet_say_so() {
 }
 
 const CORPUS: &str = "{\"_id\":\"d1\",\"title\":\"T\",\"text\":\" one \"}\n{\"_id\":\"d2\",\"title\":\"\",\"text\":\"two\"}\n{\"_id\":3,\"text\":\"three\"}\n";
-const QUERIES: &str = "{\"_id\":\"q1\",\"text\":\"first\"}\n{\"_id\":\"q2\",\"text\":\"second\"}\n{\"_id\":\"q3\",\"text\":\"third\"}\n";
+const QUERIES: &str =
+    "{\"_id\":\"q1\",\"text\":\"first\"}\n{\"_id\":\"q2\",\"text\":\"second\"}\n{\"_id\":\"q3\",\"text\":\"third\"}\n";
 
-fn retrieval(corpus: &str, queries: &str, qrels: &str, limit: Option<usize>) -> Result<isomer_eval::dataset::Dataset, DatasetError> {
-    let source = inline(&[("corpus.jsonl", corpus), ("queries.jsonl", queries), ("qrels/test.tsv", qrels)]);
-    load(TaskType::Retrieval, &source, &LoadOptions { limit, ..LoadOptions::default() })
+fn retrieval(
+    corpus: &str,
+    queries: &str,
+    qrels: &str,
+    limit: Option<usize>,
+) -> Result<isomer_eval::dataset::Dataset, DatasetError> {
+    let source = inline(&[
+        ("corpus.jsonl", corpus),
+        ("queries.jsonl", queries),
+        ("qrels/test.tsv", qrels),
+    ]);
+    load(
+        TaskType::Retrieval,
+        &source,
+        &LoadOptions {
+            limit,
+            ..LoadOptions::default()
+        },
+    )
 }
 
 #[test]
 fn retrieval_reads_corpus_queries_and_judgements_with_or_without_header() {
     for header in ["query-id\tcorpus-id\tscore\n", ""] {
-        let dataset = retrieval(CORPUS, QUERIES, &format!("{header}q3\td1\t1\nq1\td2\t2\nq1\t3\t0\n"), None).unwrap();
-        let texts: Vec<(&str, &str, bool)> =
-            dataset.texts().iter().map(|t| (t.id.as_str(), t.text.as_str(), t.transformable)).collect();
+        let dataset = retrieval(
+            CORPUS,
+            QUERIES,
+            &format!("{header}q3\td1\t1\nq1\td2\t2\nq1\t3\t0\n"),
+            None,
+        )
+        .unwrap();
+        let texts: Vec<(&str, &str, bool)> = dataset
+            .texts()
+            .iter()
+            .map(|t| (t.id.as_str(), t.text.as_str(), t.transformable))
+            .collect();
         assert_eq!(
             texts,
             [
@@ -214,7 +341,11 @@ fn retrieval_reads_corpus_queries_and_judgements_with_or_without_header() {
             ]
         );
         assert_eq!(dataset.items(), 2);
-        assert!(dataset.notes()[0].starts_with("1 of 3 queries have no judgement"), "{:?}", dataset.notes());
+        assert!(
+            dataset.notes()[0].starts_with("1 of 3 queries have no judgement"),
+            "{:?}",
+            dataset.notes()
+        );
     }
 }
 
@@ -226,9 +357,13 @@ fn a_limit_keeps_the_whole_corpus() {
 
 #[test]
 fn faults_of_a_retrieval_folder_are_named() {
-    let error = |corpus: &str, queries: &str, qrels: &str| retrieval(corpus, queries, qrels, None).unwrap_err().to_string();
+    let error =
+        |corpus: &str, queries: &str, qrels: &str| retrieval(corpus, queries, qrels, None).unwrap_err().to_string();
     let qrels = "q1\td1\t1\n";
-    assert!(error(&format!("{CORPUS}{CORPUS}"), QUERIES, qrels).contains("line 4, field `_id`: the id `d1` already stands on line 1"));
+    assert!(
+        error(&format!("{CORPUS}{CORPUS}"), QUERIES, qrels)
+            .contains("line 4, field `_id`: the id `d1` already stands on line 1")
+    );
     assert!(error(CORPUS, "", qrels).contains("no rows"));
     assert!(error(CORPUS, QUERIES, "q9\td1\t1\n").contains("line 1, field `query-id`: `q9`"));
     assert!(error(CORPUS, QUERIES, "h\th\th\nq1\td9\t1\n").contains("line 2, field `corpus-id`: `d9`"));
@@ -236,7 +371,11 @@ fn faults_of_a_retrieval_folder_are_named() {
     assert!(error(CORPUS, QUERIES, "q1\td1\thigh\n").contains("field `score`: `high` where an integer"));
     assert!(error(CORPUS, QUERIES, "q1 d1 1\n").contains("1 tab-separated columns"));
     assert!(error(CORPUS, QUERIES, "query-id\tcorpus-id\tscore\n").contains("no rows"));
-    let missing = load(TaskType::Retrieval, &inline(&[("corpus.jsonl", CORPUS), ("qrels/test.tsv", qrels)]), &LoadOptions::default());
+    let missing = load(
+        TaskType::Retrieval,
+        &inline(&[("corpus.jsonl", CORPUS), ("qrels/test.tsv", qrels)]),
+        &LoadOptions::default(),
+    );
     assert!(missing.unwrap_err().to_string().contains("queries.jsonl is missing"));
 }
 
@@ -249,17 +388,33 @@ fn a_retrieval_dataset_scores_its_own_vectors() {
         let scores = dataset.score(&perfect, profile).unwrap();
         assert_eq!((scores.main_key, scores.main, scores.items), ("ndcg_at_10", 1.0, 3));
     }
-    assert!(dataset.score(&VectorMatrix::new(5, 3, vec![1.0; 15]).unwrap(), Profile::MtebV2).is_err());
+    assert!(
+        dataset
+            .score(&VectorMatrix::new(5, 3, vec![1.0; 15]).unwrap(), Profile::MtebV2)
+            .is_err()
+    );
 }
 
 #[test]
 fn inline_paths_stay_inside_their_folder() {
     for path in ["../test.jsonl", "/etc/passwd", "", "a/../b.jsonl"] {
         let source = Source::Inline(vec![
-            InlineFile { path: path.into(), content: GOOD.into() },
-            InlineFile { path: "x.jsonl".into(), content: GOOD.into() },
+            InlineFile {
+                path: path.into(),
+                content: GOOD.into(),
+            },
+            InlineFile {
+                path: "x.jsonl".into(),
+                content: GOOD.into(),
+            },
         ]);
-        assert!(matches!(load(TaskType::Sts, &source, &LoadOptions::default()), Err(DatasetError::InlinePath { .. })), "{path}");
+        assert!(
+            matches!(
+                load(TaskType::Sts, &source, &LoadOptions::default()),
+                Err(DatasetError::InlinePath { .. })
+            ),
+            "{path}"
+        );
     }
 }
 
@@ -271,7 +426,11 @@ fn every_built_in_dataset_loads() {
         assert_eq!(dataset.name(), *name);
         assert!(dataset.items() >= 30, "{name}: {}", dataset.items());
     }
-    let unknown = load(TaskType::Sts, &Source::Builtin("quick/stss".into()), &LoadOptions::default());
+    let unknown = load(
+        TaskType::Sts,
+        &Source::Builtin("quick/stss".into()),
+        &LoadOptions::default(),
+    );
     assert!(unknown.unwrap_err().to_string().contains("quick/sts"));
 }
 
@@ -283,16 +442,36 @@ fn the_shared_datasets_load() {
         (TaskType::Sts, "STS17", "test", Some("en-ar"), 250),
         (TaskType::Sts, "SemRel24STS", "test", Some("hau"), 603),
         (TaskType::PairClassification, "RTE3", "dev", Some("fr"), 500),
-        (TaskType::PairClassification, "PawsXPairClassification", "test", Some("zh"), 2000),
+        (
+            TaskType::PairClassification,
+            "PawsXPairClassification",
+            "test",
+            Some("zh"),
+            2000,
+        ),
         (TaskType::Retrieval, "NFCorpus", "test", None, 323),
     ];
     for (task, name, split, language, items) in wanted {
-        let Some(path) = shared(&format!("data/{name}")) else { return };
+        let Some(path) = shared(&format!("data/{name}")) else {
+            return;
+        };
         let language = language.map(str::to_owned);
-        let options = LoadOptions { split: split.into(), language: language.clone(), ..LoadOptions::default() };
+        let options = LoadOptions {
+            split: split.into(),
+            language: language.clone(),
+            ..LoadOptions::default()
+        };
         let dataset = load(task, &Source::Path(path), &options).unwrap_or_else(|e| panic!("{name}: {e}"));
-        println!("{name}: {} rows, {} texts, {:?}", dataset.items(), dataset.texts().len(), dataset.notes());
-        assert_eq!((dataset.name(), dataset.language().map(str::to_owned)), (name, language));
+        println!(
+            "{name}: {} rows, {} texts, {:?}",
+            dataset.items(),
+            dataset.texts().len(),
+            dataset.notes()
+        );
+        assert_eq!(
+            (dataset.name(), dataset.language().map(str::to_owned)),
+            (name, language)
+        );
         assert_eq!(dataset.items(), items, "{name}");
     }
 }

@@ -35,10 +35,18 @@ fn golden_sts_and_pair_classification() {
     for (key, value) in &expected {
         close(found.all[key], *value, TOLERANCE, key);
     }
-    let cosines: Vec<f64> =
-        a.iter().zip(b.iter()).map(|(x, y)| f64::from(isomer_eval::metric::similarity::cosine(x, y))).collect();
+    let cosines: Vec<f64> = a
+        .iter()
+        .zip(b.iter())
+        .map(|(x, y)| f64::from(isomer_eval::metric::similarity::cosine(x, y)))
+        .collect();
     let tau = kendall_tau_b(&gold, &cosines).unwrap();
-    close(tau, golden["sts"]["kendall_tau_b"].as_f64().unwrap(), TOLERANCE, "kendall_tau_b");
+    close(
+        tau,
+        golden["sts"]["kendall_tau_b"].as_f64().unwrap(),
+        TOLERANCE,
+        "kendall_tau_b",
+    );
 
     let pairs = &golden["pair_classification"];
     let labels: Vec<bool> = floats(&pairs["labels"]).iter().map(|l| *l == 1.0).collect();
@@ -49,13 +57,23 @@ fn golden_sts_and_pair_classification() {
             close(found.all[key], *value, TOLERANCE, key);
         }
         if profile == Profile::Hteb {
-            close(found.main, pairs["hteb_avg_precision"].as_f64().unwrap(), TOLERANCE, "hteb_avg_precision");
+            close(
+                found.main,
+                pairs["hteb_avg_precision"].as_f64().unwrap(),
+                TOLERANCE,
+                "hteb_avg_precision",
+            );
         }
     }
     let ties = &golden["average_precision_ties"];
     let labels: Vec<bool> = floats(&ties["labels"]).iter().map(|l| *l == 1.0).collect();
     let ap = average_precision(&floats(&ties["scores"]), &labels);
-    close(ap, ties["sklearn_ap"].as_f64().unwrap(), TOLERANCE, "average precision with ties");
+    close(
+        ap,
+        ties["sklearn_ap"].as_f64().unwrap(),
+        TOLERANCE,
+        "average precision with ties",
+    );
 }
 
 #[test]
@@ -70,8 +88,13 @@ fn golden_retrieval_metrics() {
         let judgements: Judgements<'_> = qrels.iter().map(|(d, g)| (d.as_str(), *g)).collect();
         let retrieved: Vec<Retrieved<'_>> = documents.iter().map(|(id, s)| Retrieved { id, score: *s }).collect();
         let found = query_metrics(&judgements, &retrieved, &cutoffs);
-        let columns =
-            [("ndcg_cut", &found.ndcg), ("map_cut", &found.map), ("recall", &found.recall), ("P", &found.precision), ("success", &found.hit)];
+        let columns = [
+            ("ndcg_cut", &found.ndcg),
+            ("map_cut", &found.map),
+            ("recall", &found.recall),
+            ("P", &found.precision),
+            ("success", &found.hit),
+        ];
         for (name, values) in columns {
             for (k, value) in cutoffs.iter().zip(values) {
                 let key = format!("{name}_{k}");
@@ -103,8 +126,16 @@ fn golden_retrieval_metrics() {
 fn golden_paired_statistics() {
     let Some(golden) = golden() else { return };
     let paired = &golden["paired_stats"];
-    let d: Vec<f64> = floats(&paired["x"]).iter().zip(floats(&paired["y"])).map(|(x, y)| x - y).collect();
-    let methods = [("wilcoxon_exact", Method::Exact), ("wilcoxon_approx", Method::Normal), ("wilcoxon_auto", Method::Auto)];
+    let d: Vec<f64> = floats(&paired["x"])
+        .iter()
+        .zip(floats(&paired["y"]))
+        .map(|(x, y)| x - y)
+        .collect();
+    let methods = [
+        ("wilcoxon_exact", Method::Exact),
+        ("wilcoxon_approx", Method::Normal),
+        ("wilcoxon_auto", Method::Auto),
+    ];
     for (key, method) in methods {
         let expected = floats(&paired[key]);
         let found = wilcoxon_signed_rank_with(&d, Alternative::TwoSided, method).unwrap();

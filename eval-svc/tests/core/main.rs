@@ -1,8 +1,16 @@
 //! Datasets, metrics and statistics against reference numbers, and the gRPC faces over them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs
+)]
 
+mod comparisons;
 mod datasets;
 mod golden;
+mod house;
 mod mteb;
 mod services;
 mod statistics;

@@ -33,7 +33,10 @@ fn documents() -> Vec<serde_json::Value> {
         })
         .collect();
     if let Some(path) = shared("data/STS17") {
-        let options = LoadOptions { language: Some("en-ar".into()), ..LoadOptions::default() };
+        let options = LoadOptions {
+            language: Some("en-ar".into()),
+            ..LoadOptions::default()
+        };
         datasets.push(load(TaskType::Sts, &Source::Path(path), &options).unwrap());
     }
     let scored = datasets.iter().map(|dataset| {

@@ -13,23 +13,46 @@ fn signed_rank_tests_equal_scipy_on_designs_with_ties_and_zeros() {
     assert!(designs.len() >= 200);
     for (i, design) in designs.iter().enumerate() {
         let d = floats(&design["d"]);
-        let sides =
-            [("two-sided", Alternative::TwoSided), ("greater", Alternative::Greater), ("less", Alternative::Less)];
+        let sides = [
+            ("two-sided", Alternative::TwoSided),
+            ("greater", Alternative::Greater),
+            ("less", Alternative::Less),
+        ];
         for (name, alternative) in sides {
             let expected = floats(&design["tests"][name]);
             let found = wilcoxon_signed_rank(&d, alternative).unwrap();
-            close(found.statistic, expected[0], 1e-9, &format!("statistic of design {i}, {name}"));
-            close(found.p_value, expected[1], 1e-9, &format!("p of design {i}, {name}, n {}", d.len()));
+            close(
+                found.statistic,
+                expected[0],
+                1e-9,
+                &format!("statistic of design {i}, {name}"),
+            );
+            close(
+                found.p_value,
+                expected[1],
+                1e-9,
+                &format!("p of design {i}, {name}, n {}", d.len()),
+            );
         }
     }
 }
 
 #[test]
 fn hodges_lehmann_mean_and_sd_equal_numpy() {
-    for (i, design) in fixture("statistics.json")["wilcoxon"].as_array().unwrap().iter().enumerate() {
+    for (i, design) in fixture("statistics.json")["wilcoxon"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .enumerate()
+    {
         let d = floats(&design["d"]);
         let what = format!("design {i}");
-        close(hodges_lehmann(&d).unwrap(), design["hodges_lehmann"].as_f64().unwrap(), 1e-12, &what);
+        close(
+            hodges_lehmann(&d).unwrap(),
+            design["hodges_lehmann"].as_f64().unwrap(),
+            1e-12,
+            &what,
+        );
         close(mean(&d).unwrap(), design["mean"].as_f64().unwrap(), 1e-12, &what);
         match design["sd"].as_f64() {
             Some(sd) => close(sample_sd(&d).unwrap(), sd, 1e-12, &what),
@@ -46,9 +69,24 @@ fn correlations_and_ranks_equal_scipy() {
         let (x, y) = (floats(&design["x"]), floats(&design["y"]));
         let what = format!("design {i}");
         assert_eq!(average_ranks(&x), floats(&design["ranks_x"]));
-        close(pearson(&x, &y).unwrap(), design["pearson"].as_f64().unwrap(), 1e-9, &what);
-        close(spearman(&x, &y).unwrap(), design["spearman"].as_f64().unwrap(), 1e-9, &what);
-        close(kendall_tau_b(&x, &y).unwrap(), design["kendall"].as_f64().unwrap(), 1e-9, &what);
+        close(
+            pearson(&x, &y).unwrap(),
+            design["pearson"].as_f64().unwrap(),
+            1e-9,
+            &what,
+        );
+        close(
+            spearman(&x, &y).unwrap(),
+            design["spearman"].as_f64().unwrap(),
+            1e-9,
+            &what,
+        );
+        close(
+            kendall_tau_b(&x, &y).unwrap(),
+            design["kendall"].as_f64().unwrap(),
+            1e-9,
+            &what,
+        );
     }
 }
 

@@ -41,5 +41,8 @@ pub(crate) fn strings(value: &Value) -> Vec<String> {
 
 #[track_caller]
 pub(crate) fn close(found: f64, expected: f64, tolerance: f64, what: &str) {
-    assert!((found - expected).abs() <= tolerance, "{what}: {found} is not {expected} (± {tolerance})");
+    assert!(
+        (found - expected).abs() <= tolerance,
+        "{what}: {found} is not {expected} (± {tolerance})"
+    );
 }

@@ -53,7 +53,10 @@ fn sts_scores_equal_mteb() {
             let gold = floats(&case["gold"]);
             let scores = score_sts(first.view(), second.view(), &gold, similarity(case), profile).unwrap();
             same_scores(&scores, &case["expected"], 1e-6);
-            assert_eq!((scores.main_key, scores.main), ("cosine_spearman", scores.all["cosine_spearman"]));
+            assert_eq!(
+                (scores.main_key, scores.main),
+                ("cosine_spearman", scores.all["cosine_spearman"])
+            );
         }
     }
 }
@@ -63,8 +66,11 @@ fn pair_classification_scores_equal_mteb_and_the_profile_picks_the_main_one() {
     for case in fixture("tasks.json")["pair_classification"].as_array().unwrap() {
         let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
         let labels: Vec<bool> = floats(&case["labels"]).iter().map(|l| *l == 1.0).collect();
-        for (profile, key) in [(Profile::MtebV2, "max_ap"), (Profile::MtebV1, "cosine_ap"), (Profile::Hteb, "cosine_ap")]
-        {
+        for (profile, key) in [
+            (Profile::MtebV2, "max_ap"),
+            (Profile::MtebV1, "cosine_ap"),
+            (Profile::Hteb, "cosine_ap"),
+        ] {
             let scores =
                 score_pair_classification(first.view(), second.view(), &labels, similarity(case), profile).unwrap();
             same_scores(&scores, &case["expected"], 1e-6);
@@ -110,7 +116,12 @@ fn hteb_counts_the_ten_best_documents_only() {
         ignore_identical_ids: false,
     };
     let scores = score_retrieval(&input, Similarity::Cosine, Profile::Hteb).unwrap();
-    close(scores.main, case["expected"]["ndcg_at_10"].as_f64().unwrap(), 1e-9, "ndcg_at_10");
+    close(
+        scores.main,
+        case["expected"]["ndcg_at_10"].as_f64().unwrap(),
+        1e-9,
+        "ndcg_at_10",
+    );
     assert!(!scores.all.contains_key("ndcg_at_20") && !scores.all.keys().any(|k| k.starts_with("nauc")));
 }
 
@@ -120,10 +131,35 @@ fn undefined_metrics_and_wrong_shapes_are_errors() {
     let case = &fixture["sts"][0];
     let (first, second) = (matrix(&case["first"]), matrix(&case["second"]));
     let sts = |gold: &[f64]| score_sts(first.view(), second.view(), gold, Similarity::Cosine, Profile::MtebV2);
-    assert!(matches!(sts(&[3.0; 60]), Err(ScoreError::Undefined { metric: "cosine_spearman", .. })));
-    assert!(matches!(sts(&[3.0; 59]), Err(ScoreError::Rows { expected: 59, found: 60, .. })));
-    let pairs = score_pair_classification(first.view(), second.view(), &[true; 60], Similarity::Cosine, Profile::Hteb);
-    assert!(matches!(pairs, Err(ScoreError::Undefined { metric: "cosine_ap", .. })));
+    assert!(matches!(
+        sts(&[3.0; 60]),
+        Err(ScoreError::Undefined {
+            metric: "cosine_spearman",
+            ..
+        })
+    ));
+    assert!(matches!(
+        sts(&[3.0; 59]),
+        Err(ScoreError::Rows {
+            expected: 59,
+            found: 60,
+            ..
+        })
+    ));
+    let pairs = score_pair_classification(
+        first.view(),
+        second.view(),
+        &[true; 60],
+        Similarity::Cosine,
+        Profile::Hteb,
+    );
+    assert!(matches!(
+        pairs,
+        Err(ScoreError::Undefined {
+            metric: "cosine_ap",
+            ..
+        })
+    ));
 }
 
 #[test]
