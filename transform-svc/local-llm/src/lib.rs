@@ -1,1 +1,40 @@
-//! Under construction.
+//! Small instruct models from GGUF files, decoded in batches on the CPU.
+//!
+//! [`LocalModel::load`] reads architecture, tokenizer and chat template from the file; [`LocalModel::generate`] queues a
+//! request for the model's own thread, which decodes many sequences together: requests join and leave the batch between
+//! two steps, and the keys and values of a shared beginning of the prompt are computed once.
+//!
+//! At temperature 0 a text depends on its request alone, not on what else is decoded at the same time, in which order, or
+//! on how many threads: every kernel computes a row from that row (see `isomer-kernels`).
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | `gguf`, `shape` | the file: metadata with clear errors, mapped tensors, the numbers of an architecture |
+//! | `vocabulary`, `pre_tokenizer`, `template` | text ↔ tokens, messages → prompt |
+//! | `weights`, `decoder`, `attention`, `ops` | the forward pass over a ragged batch |
+//! | `cache` | keys and values; which beginnings are kept |
+//! | `sampling`, `output` | logits → token, tokens → text, stop strings |
+//! | `batch`, `worker`, `model` | continuous batching, the thread, the handle |
+
+mod attention;
+mod batch;
+mod cache;
+mod decoder;
+mod error;
+mod gguf;
+mod model;
+mod ops;
+mod output;
+mod pre_tokenizer;
+mod request;
+mod sampling;
+mod shape;
+mod template;
+mod vocabulary;
+mod weights;
+mod worker;
+
+pub use error::LocalError;
+pub use model::{LoadOptions, LocalModel};
+pub use request::{ChatMessage, Finish, GenerateRequest, Generated};
+pub use weights::Arithmetic;

@@ -1,0 +1,197 @@
+//! The handle: loading, queueing, cancelling.
+
+use std::{
+    future::Future,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Instant,
+};
+
+use futures::channel::oneshot;
+
+use crate::{
+    Arithmetic, GenerateRequest, Generated, LocalError,
+    batch::Limits,
+    decoder::Decoder,
+    gguf::GgufFile,
+    shape::Shape,
+    template::ChatTemplate,
+    vocabulary::Vocabulary,
+    worker::{Job, Worker},
+};
+
+/// How a model is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LoadOptions {
+    /// Threads that compute; 0 takes one for each core.
+    pub threads: usize,
+    /// Sequences decoded at once, at least 1. More is faster in total and slower for each.
+    pub max_batch: usize,
+    /// Most tokens of prompt and answer together; never more than the model was trained for.
+    pub context: usize,
+    /// Requests that may wait for a place in the batch, at least 1; more are refused with [`LocalError::QueueFull`].
+    pub queue: usize,
+    /// How quantised layers are multiplied.
+    pub arithmetic: Arithmetic,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            threads: 0,
+            max_batch: 32,
+            context: 4096,
+            queue: 4096,
+            arithmetic: Arithmetic::default(),
+        }
+    }
+}
+
+/// Rows of one step: enough that opening a layer's weights costs little beside using them, few enough that answers under
+/// way do not wait long for the prompts that join.
+const STEP_ROWS: usize = 256;
+
+/// A loaded model. Clones share it; when the last one is dropped, its thread ends.
+#[derive(Debug, Clone)]
+pub struct LocalModel {
+    handle: Arc<Handle>,
+}
+
+#[derive(Debug)]
+struct Handle {
+    jobs: mpsc::Sender<Job>,
+    queued: Arc<AtomicUsize>,
+    queue: usize,
+    architecture: &'static str,
+    chat: bool,
+    context: usize,
+}
+
+impl LocalModel {
+    /// Reads a GGUF file and starts the model's thread. Takes seconds and much memory bandwidth: call it off the async runtime.
+    ///
+    /// # Errors
+    /// When the file is unreadable, incomplete or of an architecture, tokenizer or type that is not supported; each names
+    /// the key or tensor. When an option is out of range.
+    pub fn load(path: &Path, options: LoadOptions) -> Result<Self, LocalError> {
+        for (field, value) in [
+            ("max_batch", options.max_batch),
+            ("context", options.context),
+            ("queue", options.queue),
+        ] {
+            if value == 0 {
+                return Err(LocalError::Invalid {
+                    field,
+                    message: "0; give at least 1".to_owned(),
+                });
+            }
+        }
+        let start = Instant::now();
+        let file = GgufFile::open(path)?;
+        let shape = Shape::read(&file)?;
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads)
+            .thread_name(|index| format!("isomer-llm-{index}"))
+            .build()
+            .map_err(|e| LocalError::Threads(e.to_string()))?;
+        let vocabulary = Vocabulary::read(&file)?;
+        let template = match file.find_text("tokenizer.chat_template")? {
+            Some(source) => Some(ChatTemplate::parse(source, &vocabulary)?),
+            None => None,
+        };
+        let (architecture, context) = (shape.architecture.name(), shape.context.min(options.context));
+        let tokens = vocabulary.len();
+        let decoder = pool.install(|| Decoder::new(file, shape, tokens, options.arithmetic))?;
+
+        let (jobs, receiver) = mpsc::channel();
+        let queued = Arc::new(AtomicUsize::new(0));
+        let handle = Handle {
+            jobs,
+            queued: Arc::clone(&queued),
+            queue: options.queue,
+            architecture,
+            chat: template.is_some(),
+            context,
+        };
+        let worker = Worker {
+            decoder,
+            vocabulary,
+            template,
+            limits: Limits {
+                sequences: options.max_batch,
+                rows: STEP_ROWS.max(options.max_batch),
+            },
+            context,
+            queued,
+        };
+        let threads = pool.current_num_threads();
+        std::thread::Builder::new()
+            .name("isomer-llm".to_owned())
+            .spawn(move || pool.install(move || worker.run(receiver)))
+            .map_err(|e| LocalError::Threads(e.to_string()))?;
+        tracing::info!(
+            path = %path.display(),
+            architecture,
+            threads,
+            seconds = start.elapsed().as_secs_f64(),
+            "local model loaded"
+        );
+        Ok(Self {
+            handle: Arc::new(handle),
+        })
+    }
+
+    /// The architecture named in the file: `llama`, `qwen2` or `gemma3`.
+    pub fn architecture(&self) -> &str {
+        self.handle.architecture
+    }
+
+    /// Whether the file has a chat template. Without one the model is no assistant: it continues the text it is given.
+    pub fn is_chat(&self) -> bool {
+        self.handle.chat
+    }
+
+    /// Most tokens of prompt and answer together.
+    pub fn context(&self) -> usize {
+        self.handle.context
+    }
+
+    /// Queues a request and waits for its answer. The request is queued by the call itself, not by the first poll, so that
+    /// requests made together are decoded together; dropping the future cancels it between two steps.
+    ///
+    /// # Errors
+    /// [`LocalError::Invalid`], [`LocalError::ContextLength`], [`LocalError::Template`] for the request,
+    /// [`LocalError::QueueFull`] when too many wait, [`LocalError::Stopped`] when the thread has ended.
+    pub fn generate(
+        &self,
+        request: GenerateRequest,
+    ) -> impl Future<Output = Result<Generated, LocalError>> + Send + 'static + use<> {
+        let queued = self.enqueue(request);
+        async move { queued?.await.map_err(|oneshot::Canceled| LocalError::Stopped)? }
+    }
+
+    fn enqueue(
+        &self,
+        request: GenerateRequest,
+    ) -> Result<oneshot::Receiver<Result<Generated, LocalError>>, LocalError> {
+        request.validate()?;
+        let Handle {
+            jobs, queued, queue, ..
+        } = &*self.handle;
+        let take_place = |waiting: usize| (waiting < *queue).then_some(waiting + 1);
+        if queued
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_place)
+            .is_err()
+        {
+            return Err(LocalError::QueueFull { limit: *queue });
+        }
+        let (reply, answer) = oneshot::channel();
+        jobs.send(Job { request, reply }).map_err(|_| LocalError::Stopped)?;
+        Ok(answer)
+    }
+}

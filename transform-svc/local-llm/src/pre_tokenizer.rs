@@ -1,0 +1,61 @@
+//! How byte-level vocabularies cut a text before merging, by the name in `tokenizer.ggml.pre`.
+
+use tokenizers::{
+    PreTokenizerWrapper, SplitDelimiterBehavior,
+    pre_tokenizers::{
+        byte_level::ByteLevel,
+        digits::Digits,
+        sequence::Sequence,
+        split::{Split, SplitPattern},
+    },
+};
+
+use crate::LocalError;
+
+/// Words with one leading character, digits one by one, punctuation, line breaks, spaces: Qwen 2's pattern.
+const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The same with up to three digits together: Llama 3's pattern.
+const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// A way to cut.
+pub(crate) struct PreTokenizer {
+    pub(crate) steps: PreTokenizerWrapper,
+    /// Whether text is composed (NFC) first.
+    pub(crate) composed: bool,
+    /// Whether a piece that is a token is taken whole, whatever the merges say.
+    pub(crate) whole_words_first: bool,
+}
+
+/// The pre-tokenizer of a name.
+pub(crate) fn named(name: &str) -> Result<PreTokenizer, LocalError> {
+    // The last step maps bytes to the vocabulary's printable stand-ins.
+    let bytes = |split: bool| PreTokenizerWrapper::from(ByteLevel::new(false, false, split));
+    let (steps, composed, whole_words_first) = match name {
+        "gpt-2" => (vec![bytes(true)], false, false),
+        "smollm" => (vec![Digits::new(true).into(), bytes(true)], false, false),
+        "qwen2" => (vec![split(QWEN2)?, bytes(false)], true, false),
+        "llama-bpe" | "llama3" | "llama-v3" => (vec![split(LLAMA3)?, bytes(false)], false, true),
+        other => {
+            return Err(LocalError::BadValue {
+                key: "tokenizer.ggml.pre".to_owned(),
+                message: format!("`{other}` is not supported; supported are gpt-2, smollm, qwen2, llama-bpe"),
+            });
+        }
+    };
+    Ok(PreTokenizer {
+        steps: Sequence::new(steps).into(),
+        composed,
+        whole_words_first,
+    })
+}
+
+fn split(pattern: &str) -> Result<PreTokenizerWrapper, LocalError> {
+    Split::new(
+        SplitPattern::Regex(pattern.to_owned()),
+        SplitDelimiterBehavior::Isolated,
+        false,
+    )
+    .map(Into::into)
+    .map_err(|e| LocalError::Tokenizer(e.to_string()))
+}

@@ -1,0 +1,104 @@
+//! What is asked of a model and what it answers.
+
+use crate::LocalError;
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ChatMessage {
+    /// `system`, `user` or `assistant`; what else is permitted, the model's template says.
+    pub role: String,
+    /// The text. Control tokens of the model written in it are text like any other.
+    pub content: String,
+}
+
+impl ChatMessage {
+    /// A message with role `user`.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self {
+            role: "user".to_owned(),
+            content: content.into(),
+        }
+    }
+
+    /// A message with role `system`.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self {
+            role: "system".to_owned(),
+            content: content.into(),
+        }
+    }
+}
+
+/// One text to generate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GenerateRequest {
+    /// The conversation. A model without a chat template continues the contents, joined by blank lines.
+    pub messages: Vec<ChatMessage>,
+    /// 0 takes the likeliest token each time; above, logits are divided by it before drawing.
+    pub temperature: f64,
+    /// Draws are made among the likeliest tokens that together have this probability, in (0, 1].
+    pub top_p: f64,
+    /// Most tokens to generate, at least 1.
+    pub max_tokens: usize,
+    /// Seed of the draws (ChaCha); does nothing at temperature 0.
+    pub seed: u64,
+    /// Generation ends before the first of these.
+    pub stop: Vec<String>,
+}
+
+impl Default for GenerateRequest {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            temperature: 0.0,
+            top_p: 1.0,
+            max_tokens: 256,
+            seed: 0,
+            stop: Vec::new(),
+        }
+    }
+}
+
+impl GenerateRequest {
+    pub(crate) fn validate(&self) -> Result<(), LocalError> {
+        let invalid = |field, message: String| Err(LocalError::Invalid { field, message });
+        if self.messages.is_empty() {
+            return invalid("messages", "empty; give at least one message".to_owned());
+        }
+        if !self.temperature.is_finite() || self.temperature < 0.0 {
+            return invalid("temperature", format!("{} is not a number from 0 up", self.temperature));
+        }
+        if !(self.top_p > 0.0 && self.top_p <= 1.0) {
+            return invalid("top_p", format!("{} is not above 0 and at most 1", self.top_p));
+        }
+        if self.max_tokens == 0 {
+            return invalid("max_tokens", "0; ask for at least 1".to_owned());
+        }
+        if self.stop.iter().any(String::is_empty) {
+            return invalid("stop", "an empty string would end every text; leave it out".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// Why a text ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Finish {
+    /// The model ended its turn, or a stop string came.
+    Stop,
+    /// `max_tokens` were generated.
+    Length,
+}
+
+/// A generated text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Generated {
+    /// The text, without control tokens and from the stop string on cut off.
+    pub text: String,
+    /// Tokens of the prompt.
+    pub prompt_tokens: usize,
+    /// Tokens generated, the one that ended the turn included.
+    pub generated_tokens: usize,
+    /// Why it ended.
+    pub finish: Finish,
+}
