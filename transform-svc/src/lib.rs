@@ -1,1 +1,53 @@
-//! Under construction.
+//! Text to text: the transformations of the papers behind `isomer.transform.v1`.
+//!
+//! What a request passes through, outside in:
+//!
+//! * [`service`]: the gRPC face; reads the request, shapes and counts the answer.
+//! * [`engine`]: plans it, groups equal texts, attempts each until its checks pass.
+//! * [`cache`]: every generation on disk, by its content; a text is never paid for twice.
+//! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
+//! * [`catalogue`], [`prompt`], [`plain`]: what the transformations are.
+//! * [`checks`], [`clean`], [`measures`], [`language`], [`words`], [`seed`]: pure functions.
+//!
+//! A result depends on (text, transformation, prompt, generator, sampling, seed) and on nothing else: not on the order of a
+//! request, nor on what else is in it.
+
+pub mod cache;
+pub mod catalogue;
+pub mod checks;
+pub mod clean;
+pub mod config;
+pub mod engine;
+pub mod error;
+pub mod generator;
+pub mod language;
+pub mod measures;
+pub mod plain;
+pub mod prompt;
+pub mod seed;
+pub mod service;
+pub mod words;
+
+use std::future::Future;
+
+use isomer_models::Resolver;
+use isomer_service_kit::{Fault, server};
+use tokio::net::TcpListener;
+
+pub use config::{GeneratorConfig, GeneratorKind, ServeConfig, TransformConfig};
+pub use error::TransformError;
+pub use service::{TransformService, services};
+
+/// Serves until `shutdown` resolves, then finishes what is in flight.
+///
+/// # Errors
+/// A configuration, prompt file, cache directory or socket that cannot be used.
+pub async fn run(
+    config: ServeConfig,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> Result<(), Fault> {
+    let resolver = Resolver::new(config.models).map_err(TransformError::from)?;
+    let service = TransformService::new(config.transform, resolver)?;
+    server::serve(services(service), &config.server, listener, shutdown).await
+}

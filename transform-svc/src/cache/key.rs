@@ -1,0 +1,127 @@
+//! The content address of a generation.
+
+/// BLAKE3 over everything that a generated text depends on.
+pub type Key = [u8; 32];
+
+/// Changes when what is hashed, or how, changes: old entries are then no longer found.
+const SCHEME: &str = "isomer-transform/1";
+
+/// Everything one attempt's text depends on.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyParts<'a> {
+    /// The text to transform.
+    pub text: &'a str,
+    /// Name of the transformation.
+    pub transformation: &'a str,
+    /// Code of the language the prompt asks for; empty when unknown.
+    pub language: &'a str,
+    /// Digest of the prompt.
+    pub prompt: &'a str,
+    /// The generator and its weights.
+    pub generator: &'a str,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Nucleus sampling.
+    pub top_p: f64,
+    /// Most tokens.
+    pub max_tokens: u32,
+    /// The seed; `None` where the generator is deterministic without one (greedy and local).
+    pub seed: Option<u64>,
+}
+
+impl KeyParts<'_> {
+    /// The key. Each part is preceded by its name and length, so that no two sets of parts share an encoding.
+    pub fn key(&self) -> Key {
+        let mut hasher = blake3::Hasher::new();
+        let mut put = |name: &str, value: &[u8]| {
+            for bytes in [name.as_bytes(), value] {
+                hasher.update(&(bytes.len() as u64).to_le_bytes());
+                hasher.update(bytes);
+            }
+        };
+        put("scheme", SCHEME.as_bytes());
+        put("text", self.text.as_bytes());
+        put("transformation", self.transformation.as_bytes());
+        put("language", self.language.as_bytes());
+        put("prompt", self.prompt.as_bytes());
+        put("generator", self.generator.as_bytes());
+        // Adding zero makes -0.0 and 0.0 one.
+        put("temperature", &(self.temperature + 0.0).to_le_bytes());
+        put("top_p", &(self.top_p + 0.0).to_le_bytes());
+        put("max_tokens", &self.max_tokens.to_le_bytes());
+        match self.seed {
+            Some(seed) => put("seed", &seed.to_le_bytes()),
+            None => put("seed", b""),
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const PARTS: KeyParts<'static> = KeyParts {
+        text: "a text",
+        transformation: "paraphrase",
+        language: "en",
+        prompt: "d1",
+        generator: "local:x",
+        temperature: 0.0,
+        top_p: 1.0,
+        max_tokens: 64,
+        seed: Some(1337),
+    };
+
+    #[test]
+    fn every_part_counts() {
+        let variants = [
+            PARTS,
+            KeyParts {
+                text: "a texu",
+                ..PARTS
+            },
+            KeyParts {
+                transformation: "expansion",
+                ..PARTS
+            },
+            KeyParts { language: "", ..PARTS },
+            KeyParts { prompt: "d2", ..PARTS },
+            KeyParts {
+                generator: "local:y",
+                ..PARTS
+            },
+            KeyParts {
+                temperature: 0.7,
+                ..PARTS
+            },
+            KeyParts { top_p: 0.9, ..PARTS },
+            KeyParts {
+                max_tokens: 65,
+                ..PARTS
+            },
+            KeyParts {
+                seed: Some(1338),
+                ..PARTS
+            },
+            KeyParts { seed: None, ..PARTS },
+        ];
+        let keys: HashSet<Key> = variants.iter().map(KeyParts::key).collect();
+        assert_eq!(keys.len(), variants.len());
+        assert_eq!(
+            KeyParts {
+                temperature: -0.0,
+                ..PARTS
+            }
+            .key(),
+            PARTS.key()
+        );
+    }
+
+    #[test]
+    fn the_key_of_known_parts_does_not_change_between_releases() {
+        assert_eq!(hex::encode(PARTS.key()), "PINNED");
+    }
+}

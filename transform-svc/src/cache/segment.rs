@@ -1,0 +1,225 @@
+//! One segment file: a line is `<checksum> <json>\n`, the checksum the first 8 bytes (hex) of the JSON's BLAKE3.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use super::{CacheError, Entry, Key};
+
+/// A segment is full at this size, in bytes.
+const FULL: u64 = 64 << 20;
+const CHECKSUM_CHARS: usize = 16;
+
+#[derive(Serialize, Deserialize)]
+struct Line<E> {
+    key: String,
+    #[serde(flatten)]
+    entry: E,
+}
+
+/// Whether a path is named like a segment.
+pub(super) fn is_segment(path: &Path) -> bool {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .is_some_and(|name| name.starts_with("segment-") && name.ends_with(".jsonl"))
+}
+
+fn checksum(json: &[u8]) -> String {
+    hex::encode(&blake3::hash(json).as_bytes()[..CHECKSUM_CHARS / 2])
+}
+
+fn encode(key: &Key, entry: &Entry) -> io::Result<Vec<u8>> {
+    let json = serde_json::to_vec(&Line {
+        key: hex::encode(key),
+        entry,
+    })?;
+    let mut line = checksum(&json).into_bytes();
+    line.push(b' ');
+    line.extend_from_slice(&json);
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// A whole line, without its end; `None` when it is corrupt.
+fn decode(line: &[u8]) -> Option<(Key, Entry)> {
+    let (sum, json) = line.split_at_checked(CHECKSUM_CHARS)?;
+    let json = json.strip_prefix(b" ")?;
+    if sum != checksum(json).as_bytes() {
+        return None;
+    }
+    let line: Line<Entry> = serde_json::from_slice(json).ok()?;
+    let key = hex::decode(line.key).ok()?.try_into().ok()?;
+    Some((key, line.entry))
+}
+
+/// A line that was read.
+pub(super) enum Found {
+    /// An entry, at an offset.
+    Entry { key: Key, offset: u64, length: usize },
+    /// Something that is none.
+    Corrupt { offset: u64 },
+}
+
+/// A segment as a reader sees it.
+#[derive(Debug)]
+pub(super) struct Segment {
+    path: PathBuf,
+    file: File,
+    /// Everything before this has been read; it is the start of a line.
+    read_to: u64,
+}
+
+impl Segment {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_owned(),
+            file: File::open(path)?,
+            read_to: 0,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the whole lines that have been added. A last line without its end is left for the next time.
+    pub(super) fn read_on(&mut self) -> io::Result<Vec<Found>> {
+        let mut found = Vec::new();
+        if self.file.metadata()?.len() <= self.read_to {
+            return Ok(found);
+        }
+        self.file.seek(SeekFrom::Start(self.read_to))?;
+        let mut reader = BufReader::with_capacity(1 << 16, &self.file);
+        let mut line = Vec::new();
+        while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
+            let (offset, length) = (self.read_to, line.len() - 1);
+            found.push(match decode(&line[..length]) {
+                Some((key, _)) => Found::Entry { key, offset, length },
+                None => Found::Corrupt { offset },
+            });
+            self.read_to += line.len() as u64;
+            line.clear();
+        }
+        Ok(found)
+    }
+
+    /// Reads one line again; `None` when it is no longer what it was.
+    pub(super) fn read(&mut self, offset: u64, length: usize) -> io::Result<Option<(Key, Entry)>> {
+        let mut line = vec![0; length];
+        self.file.seek(SeekFrom::Start(offset))?;
+        match self.file.read_exact(&mut line) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => Ok(decode(&line)),
+        }
+    }
+}
+
+/// The one segment this process appends to, locked.
+#[derive(Debug)]
+pub(super) struct Writer {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl Writer {
+    /// Takes over a segment that nobody holds, or starts one.
+    pub(super) fn acquire(directory: &Path) -> Result<Self, CacheError> {
+        let listing = fs::read_dir(directory)
+            .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
+        for path in listing
+            .filter_map(Result::ok)
+            .map(|file| file.path())
+            .filter(|path| is_segment(path))
+        {
+            match Self::take_over(&path) {
+                Ok(Some(writer)) => return Ok(writer),
+                Ok(None) => {}
+                // Read-only, or gone meanwhile: another one will do.
+                Err(error) => tracing::debug!(segment = %path.display(), %error, "cannot take over this cache segment"),
+            }
+        }
+        let path = directory.join(format!("segment-{}.jsonl", uuid::Uuid::now_v7()));
+        let file = OpenOptions::new()
+            .append(true)
+            .create_new(true)
+            .open(&path)
+            .map_err(|error| CacheError::new("cannot make the cache segment", &path, error))?;
+        // The name is ours alone. Where the file system has no locks nobody can take it over either.
+        if let Err(error) = file.try_lock() {
+            tracing::debug!(segment = %path.display(), %error, "the cache segment cannot be locked");
+        }
+        Ok(Self { path, file, length: 0 })
+    }
+
+    fn take_over(path: &Path) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).append(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let length = file.metadata()?.len();
+        if length >= FULL {
+            return Ok(None);
+        }
+        // Its last writer may have been killed in the middle of a line. Nobody has read past the last whole one.
+        let whole = end_of_last_line(&file, length)?;
+        if whole < length {
+            file.set_len(whole)?;
+        }
+        Ok(Some(Self {
+            path: path.to_owned(),
+            file,
+            length: whole,
+        }))
+    }
+
+    /// Appends an entry; what could be written only in part is taken back.
+    pub(super) fn append(&mut self, key: &Key, entry: &Entry) -> Result<(), CacheError> {
+        let line =
+            encode(key, entry).map_err(|error| CacheError::new("cannot encode an entry for", &self.path, error))?;
+        if let Err(error) = self.file.write_all(&line) {
+            if let Err(undo) = self.file.set_len(self.length) {
+                tracing::warn!(segment = %self.path.display(), error = %undo, "cannot take back half a line of the cache");
+            }
+            return Err(CacheError::new("cannot write to the cache segment", &self.path, error));
+        }
+        self.length += line.len() as u64;
+        Ok(())
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.length >= FULL
+    }
+
+    /// Tells the disk to keep what was written.
+    pub(super) fn sync(&self) {
+        if let Err(error) = self.file.sync_data() {
+            tracing::warn!(segment = %self.path.display(), %error, "cannot sync the cache segment");
+        }
+    }
+}
+
+/// Offset just after the last line end.
+fn end_of_last_line(mut file: &File, length: u64) -> io::Result<u64> {
+    const BLOCK: u64 = 1 << 16;
+    let mut end = length;
+    let mut block = Vec::new();
+    while end > 0 {
+        let start = end.saturating_sub(BLOCK);
+        block.clear();
+        file.seek(SeekFrom::Start(start))?;
+        file.take(end - start).read_to_end(&mut block)?;
+        if let Some(at) = block.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(start + at as u64 + 1);
+        }
+        end = start;
+    }
+    Ok(0)
+}

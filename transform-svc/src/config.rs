@@ -1,0 +1,409 @@
+//! Configuration of the service.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use isomer_local_llm::LoadOptions;
+use isomer_models::ModelsConfig;
+use isomer_service_kit::{
+    config::{ConfigError, Secret, Validate},
+    server::ServerConfig,
+    telemetry::TelemetryConfig,
+};
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+/// Settings of the transformation service (section `transform`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TransformConfig {
+    /// Generators by the id that requests name. Besides these, requests may name `local:` and an id of the models'
+    /// catalogue, and whatever [`TransformConfig::allow_specs`] permits.
+    pub generators: BTreeMap<String, GeneratorConfig>,
+    /// The generator of a request that names none: an id from `generators`, or a spec.
+    pub default_generator: String,
+    /// Whether a request may name a generator of its own: `openai:MODEL@URL`, or `local:` with a path or a repository of
+    /// the hub. Meant for one's own process; a server open to others leaves it off, since a spec lets them choose what this
+    /// process connects to, where it sends its `OPENAI_API_KEY`, and what it loads from disk.
+    pub allow_specs: bool,
+    /// How generators named by an `openai:` spec are called; `model` and `url` come from the spec and stay unset here.
+    pub spec_defaults: GeneratorConfig,
+    /// How local models are run.
+    pub local: LoadOptions,
+    /// Directory of the cache; default `<home>/cache/transform`, where `<home>` is that of the models.
+    pub cache_dir: Option<PathBuf>,
+    /// Longest text, in characters.
+    pub max_text_chars: usize,
+    /// Directory of prompt files that replace the built-in ones.
+    pub prompts_dir: Option<PathBuf>,
+    /// Largest message, received or sent, in bytes.
+    pub max_message_bytes: usize,
+}
+
+impl Default for TransformConfig {
+    fn default() -> Self {
+        Self {
+            generators: BTreeMap::new(),
+            default_generator: format!("local:{}", isomer_models::DEFAULT_GENERATOR),
+            allow_specs: false,
+            spec_defaults: GeneratorConfig::default(),
+            local: LoadOptions::default(),
+            cache_dir: None,
+            max_text_chars: 20_000,
+            prompts_dir: None,
+            max_message_bytes: 256 << 20,
+        }
+    }
+}
+
+impl TransformConfig {
+    /// Where the cache is, for models kept under `home`.
+    pub fn cache_directory(&self, home: &Path) -> PathBuf {
+        self.cache_dir
+            .clone()
+            .unwrap_or_else(|| home.join("cache").join("transform"))
+    }
+}
+
+/// What a generator is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GeneratorKind {
+    /// A server with OpenAI's chat completions.
+    Openai,
+    /// A GGUF model in this process.
+    Local,
+}
+
+/// A named generator, or what one named by an `openai:` spec has besides its model and URL.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GeneratorConfig {
+    /// What it is.
+    pub kind: GeneratorKind,
+    /// Model name at the server; for a local one its catalogue id or the path of a .gguf file.
+    pub model: String,
+    /// Base URL of the server up to and including its version, e.g. `http://localhost:8000/v1`. Not for local ones.
+    pub url: Option<String>,
+    /// The key. Better kept in an environment variable: see `api_key_env`.
+    pub api_key: Secret,
+    /// Environment variable that holds the key; no key is sent where neither is set.
+    pub api_key_env: String,
+    /// Most requests in flight to this server.
+    pub concurrency: usize,
+    /// Longest wait for one answer, in seconds.
+    pub timeout_seconds: f64,
+    /// Longest wait for a connection, in seconds.
+    pub connect_timeout_seconds: f64,
+    /// Most tries of one call (the first included) when the server is overloaded, fails or answers nonsense.
+    pub max_tries: usize,
+    /// First pause between tries, in seconds; it doubles from try to try.
+    pub retry_delay_seconds: f64,
+    /// Longest `Retry-After` that is waited for, in seconds; a text whose server asks for more fails.
+    pub max_retry_after_seconds: f64,
+}
+
+impl Default for GeneratorConfig {
+    fn default() -> Self {
+        Self {
+            kind: GeneratorKind::Openai,
+            model: String::new(),
+            url: None,
+            api_key: Secret::default(),
+            api_key_env: "OPENAI_API_KEY".into(),
+            concurrency: 16,
+            timeout_seconds: 120.0,
+            connect_timeout_seconds: 5.0,
+            max_tries: 4,
+            retry_delay_seconds: 0.25,
+            max_retry_after_seconds: 60.0,
+        }
+    }
+}
+
+impl GeneratorConfig {
+    /// The key, from the configuration or the environment.
+    pub fn key(&self) -> Secret {
+        if self.api_key.is_empty() {
+            Secret::from_env(&self.api_key_env)
+        } else {
+            self.api_key.clone()
+        }
+    }
+
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.timeout_seconds)
+    }
+
+    pub(crate) fn connect_timeout(&self) -> Duration {
+        Duration::from_secs_f64(self.connect_timeout_seconds)
+    }
+
+    fn check_calls(&self) -> Result<(), ConfigError> {
+        let positive = |field, seconds: f64| match seconds {
+            s if s > 0.0 && s <= 86_400.0 => Ok(()),
+            s => Err(ConfigError::new(
+                field,
+                format!("{s} is no usable time"),
+                "give seconds, above 0 and at most a day",
+            )),
+        };
+        positive("timeout_seconds", self.timeout_seconds)?;
+        positive("connect_timeout_seconds", self.connect_timeout_seconds)?;
+        positive("retry_delay_seconds", self.retry_delay_seconds)?;
+        positive("max_retry_after_seconds", self.max_retry_after_seconds)?;
+        if !(1..=4096).contains(&self.concurrency) {
+            return Err(ConfigError::new(
+                "concurrency",
+                format!("{} requests in flight", self.concurrency),
+                "give 1 to 4096",
+            ));
+        }
+        if !(1..=20).contains(&self.max_tries) {
+            return Err(ConfigError::new(
+                "max_tries",
+                format!("{} tries", self.max_tries),
+                "give 1 to 20",
+            ));
+        }
+        if self
+            .api_key
+            .expose()
+            .is_some_and(|key| http::HeaderValue::from_str(key).is_err())
+        {
+            return Err(ConfigError::new(
+                "api_key",
+                "the key cannot be sent in a header",
+                "remove line breaks and control characters",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Validate for TransformConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.check().map_err(|error| error.within("transform"))
+    }
+}
+
+/// Everything that the service needs as a process of its own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeConfig {
+    /// Where model files come from.
+    pub models: ModelsConfig,
+    /// Port, TLS, limits.
+    pub server: ServerConfig,
+    /// Logs and traces.
+    pub telemetry: TelemetryConfig,
+    /// The service itself.
+    pub transform: TransformConfig,
+}
+
+impl Validate for ServeConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.server.validate()?;
+        self.transform.validate()
+    }
+}
+
+impl TransformConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        for (id, generator) in &self.generators {
+            let within = |error: ConfigError| error.within(&format!("generators.{id}"));
+            if id.is_empty() || id.contains(':') || id == "none" {
+                return Err(ConfigError::new(
+                    format!("generators.{id}"),
+                    "an id may not be empty, `none`, or hold a colon",
+                    "choose a plain name, e.g. `big`",
+                ));
+            }
+            generator.check().map_err(within)?;
+        }
+        if !self.spec_defaults.model.is_empty() || self.spec_defaults.url.is_some() {
+            return Err(ConfigError::new(
+                "spec_defaults",
+                "model and url come from the spec",
+                "remove them here",
+            ));
+        }
+        self.spec_defaults
+            .check_calls()
+            .map_err(|error| error.within("spec_defaults"))?;
+        if self.default_generator.is_empty() {
+            return Err(ConfigError::new(
+                "default_generator",
+                "it is empty",
+                "name an id of `generators`, a spec, or `none`",
+            ));
+        }
+        if self.max_text_chars == 0 {
+            return Err(ConfigError::new(
+                "max_text_chars",
+                "no text would be allowed",
+                "give at least 1",
+            ));
+        }
+        for (field, value, most) in [
+            ("local.max_batch", self.local.max_batch, 1024),
+            ("local.context", self.local.context, 1 << 20),
+            ("local.queue", self.local.queue, 1 << 24),
+        ] {
+            if value == 0 || value > most {
+                return Err(ConfigError::new(
+                    field,
+                    format!("is {value}"),
+                    format!("give 1 to {most}"),
+                ));
+            }
+        }
+        if self.local.queue < self.local.max_batch {
+            return Err(ConfigError::new(
+                "local.queue",
+                "is smaller than local.max_batch",
+                "raise it",
+            ));
+        }
+        if self.max_message_bytes < 4096 {
+            return Err(ConfigError::new(
+                "max_message_bytes",
+                "is under 4096",
+                "give a size in bytes, e.g. 268435456",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl GeneratorConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        if self.model.is_empty() {
+            return Err(ConfigError::new("model", "it is empty", "name the model"));
+        }
+        match (self.kind, &self.url) {
+            (GeneratorKind::Openai, Some(url)) => {
+                check_url(url)
+                    .map_err(|message| ConfigError::new("url", message, "give e.g. http://localhost:8000/v1"))?;
+            }
+            (GeneratorKind::Openai, None) => {
+                return Err(ConfigError::new(
+                    "url",
+                    "a remote generator needs one",
+                    "give e.g. http://localhost:8000/v1",
+                ));
+            }
+            (GeneratorKind::Local, Some(_)) => {
+                return Err(ConfigError::new(
+                    "url",
+                    "a local generator has none",
+                    "remove it, or set kind = \"openai\"",
+                ));
+            }
+            (GeneratorKind::Local, None) => {}
+        }
+        self.check_calls()
+    }
+}
+
+/// Whether a URL can be called, and what is wrong if not.
+pub(crate) fn check_url(url: &str) -> Result<(), String> {
+    let parsed = Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
+    if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
+        return Err(format!("`{url}` is no http or https URL"));
+    }
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        // Not shown: it holds a secret.
+        return Err("the URL holds a user name or password".into());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use super::*;
+
+    fn read(toml: &str) -> Result<TransformConfig, String> {
+        let config: TransformConfig = toml::from_str(toml).map_err(|error| error.to_string())?;
+        config.validate().map_err(|error| error.to_string())?;
+        Ok(config)
+    }
+
+    #[test]
+    fn the_default_is_valid_and_local() {
+        TransformConfig::default().validate().unwrap();
+        assert_eq!(
+            TransformConfig::default().default_generator,
+            "local:qwen2.5-coder-0.5b-instruct"
+        );
+        let home = Path::new("home");
+        assert_eq!(
+            TransformConfig::default().cache_directory(home),
+            home.join("cache/transform")
+        );
+    }
+
+    #[test]
+    fn a_named_generator_is_read() {
+        let config = read("[generators.big]\nkind = \"openai\"\nmodel = \"gemma\"\nurl = \"http://h:1/v1\"\nconcurrency = 3\napi_key = \"k\"").unwrap();
+        let big = &config.generators["big"];
+        assert_eq!(
+            (big.kind, big.concurrency, big.max_tries),
+            (GeneratorKind::Openai, 3, 4)
+        );
+        assert_eq!(big.key().expose(), Some("k"));
+    }
+
+    #[test]
+    fn what_cannot_work_is_refused_with_its_field() {
+        for (toml, part) in [
+            (
+                "[generators.\"a:b\"]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://h/v1\"",
+                "colon",
+            ),
+            ("[generators.a]\nkind = \"openai\"\nmodel = \"m\"", "generators.a.url"),
+            (
+                "[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"ftp://h\"",
+                "generators.a.url",
+            ),
+            (
+                "[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://h\"\nconcurrency = 0",
+                "generators.a.concurrency",
+            ),
+            (
+                "[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://h\"\ntimeout_seconds = 0",
+                "generators.a.timeout_seconds",
+            ),
+            (
+                "[generators.a]\nkind = \"local\"\nmodel = \"m\"\nurl = \"http://h\"",
+                "generators.a.url",
+            ),
+            (
+                "[generators.a]\nkind = \"openai\"\nmodel = \"\"\nurl = \"http://h\"",
+                "generators.a.model",
+            ),
+            ("max_text_chars = 0", "max_text_chars"),
+            ("cache_directory = \"x\"", "cache_directory"),
+            ("[local]\nmax_batch = 0", "local.max_batch"),
+        ] {
+            let error = read(toml).unwrap_err();
+            assert!(error.contains(part), "{toml}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_key_or_a_password_is_never_shown() {
+        let config =
+            read("[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://h\"\napi_key = \"hunter2\"")
+                .unwrap();
+        assert!(!format!("{config:?}").contains("hunter2"));
+        assert!(!serde_json::to_string(&config).unwrap().contains("hunter2"));
+        let error =
+            read("[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://me:hunter2@h\"").unwrap_err();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+}

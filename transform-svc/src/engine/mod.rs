@@ -1,0 +1,256 @@
+//! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as many at once as the
+//! generator takes. All of it lives in the caller's future: dropping that drops the work.
+
+mod attempt;
+mod inflight;
+mod plan;
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use futures::stream::{self, Stream, StreamExt};
+use isomer_models::Resolver;
+use isomer_proto::transform::v1 as proto;
+
+use crate::{
+    cache::{Cache, Key},
+    catalogue::Kind,
+    checks::Check,
+    config::TransformConfig,
+    error::TransformError,
+    generator::registry::Registry,
+    language::Language,
+    plain::{random_keywords::random_keywords, stopwords},
+    prompt::Prompts,
+};
+use inflight::Inflight;
+pub use plan::{Job, Member, OnFailure, Plan};
+pub(crate) use plan::{kind_of, read_language, target_of};
+
+/// Texts worked on at once where no generator bounds them.
+const PLAIN_CONCURRENCY: usize = 32;
+
+/// How a text ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Passed at the first attempt.
+    Ok,
+    /// Passed after retries.
+    Recovered,
+    /// Every attempt failed.
+    Failed,
+}
+
+/// One text, done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finished {
+    /// How it ended; what a failure turns into is the plan's policy.
+    pub outcome: Outcome,
+    /// The text; empty after a failure.
+    pub text: String,
+    /// Checks that fired on the last attempt.
+    pub failed: Vec<Check>,
+    /// Checks that fired on earlier attempts.
+    pub retried: Vec<Check>,
+    /// Why the generator failed.
+    pub error: String,
+    /// Attempts looked at, those from the cache included.
+    pub attempts: u32,
+    /// Attempts that reached a generator now.
+    pub fresh_attempts: u32,
+    /// Checks that fired on attempts made now.
+    pub fresh_checks: Vec<Check>,
+    /// Seed of the last attempt.
+    pub seed: u64,
+    /// Content address of the last attempt; `None` for what is not generated.
+    pub key: Option<Key>,
+    /// Target of a translation, or else the source language.
+    pub language: Option<Language>,
+    /// Language codes drawn or asked for.
+    pub languages: Vec<&'static str>,
+    /// Prompt tokens processed now.
+    pub prompt_tokens: u64,
+    /// Tokens generated now.
+    pub generated_tokens: u64,
+    /// Calls to the generator now, its retries included.
+    pub calls: u64,
+    /// Wait for a place at the generator.
+    pub waited: Duration,
+}
+
+impl Finished {
+    fn new(seed: u64, language: Option<Language>) -> Self {
+        Self {
+            outcome: Outcome::Failed,
+            text: String::new(),
+            failed: Vec::new(),
+            retried: Vec::new(),
+            error: String::new(),
+            attempts: 0,
+            fresh_attempts: 0,
+            fresh_checks: Vec::new(),
+            seed,
+            key: None,
+            language,
+            languages: Vec::new(),
+            prompt_tokens: 0,
+            generated_tokens: 0,
+            calls: 0,
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Whether everything came from the cache.
+    pub fn cached(&self) -> bool {
+        self.attempts > 0 && self.fresh_attempts == 0
+    }
+}
+
+/// What the service is made of.
+#[derive(Debug)]
+pub struct Engine {
+    config: TransformConfig,
+    prompts: Prompts,
+    registry: Registry,
+    cache: Arc<Cache>,
+    inflight: Inflight,
+}
+
+impl Engine {
+    /// Reads the prompts and opens the cache; loads and calls no generator.
+    pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
+        let prompts = Prompts::load(config.prompts_dir.as_deref())?;
+        let home: &Path = &resolver.config().home;
+        let cache = Arc::new(Cache::open(&config.cache_directory(home))?);
+        let stats = cache.stats();
+        tracing::debug!(
+            entries = stats.entries,
+            corrupt_lines = stats.corrupt_lines,
+            "opened the cache of transformations"
+        );
+        let registry = Registry::new(config.clone(), resolver);
+        Ok(Self {
+            config,
+            prompts,
+            registry,
+            cache,
+            inflight: Inflight::default(),
+        })
+    }
+
+    /// The prompts in use.
+    pub fn prompts(&self) -> &Prompts {
+        &self.prompts
+    }
+
+    /// The cache.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    /// Checks a request and finds its generator (loading a local one).
+    pub async fn plan(
+        &self,
+        spec: Option<proto::TransformSpec>,
+        items: Vec<proto::TextItem>,
+    ) -> Result<(Plan, Vec<Job>), TransformError> {
+        plan::plan(&self.config, &self.prompts, &self.registry, spec, items).await
+    }
+
+    /// Does the jobs of a plan, several at once, each handed out as it ends. The first error that concerns all of them
+    /// ends the stream.
+    pub fn run(
+        self: Arc<Self>,
+        plan: Arc<Plan>,
+        jobs: Vec<Job>,
+    ) -> impl Stream<Item = Result<(Job, Finished), TransformError>> + Send + 'static {
+        let concurrency = plan
+            .generator
+            .as_ref()
+            .map_or(PLAIN_CONCURRENCY, |generator| generator.concurrency());
+        stream::iter(jobs)
+            .map(move |job| {
+                let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
+                async move {
+                    let finished = engine.transform(&plan, &job).await?;
+                    if finished.outcome == Outcome::Failed && plan.on_failure == OnFailure::Fail {
+                        return Err(aborted(&job, &finished));
+                    }
+                    Ok((job, finished))
+                }
+            })
+            .buffer_unordered(concurrency)
+    }
+
+    async fn transform(&self, plan: &Plan, job: &Job) -> Result<Finished, TransformError> {
+        if job.text.trim().is_empty() {
+            let mut finished = Finished::new(plan.seed, job.language);
+            finished.failed = vec![Check::Empty];
+            finished.fresh_checks = vec![Check::Empty];
+            return Ok(finished);
+        }
+        match (&plan.generator, &plan.prompt) {
+            (Some(generator), Some(prompt)) => {
+                attempt::until_checks_pass(plan, job, generator, prompt, &self.cache, &self.inflight).await
+            }
+            _ => Ok(without_generator(plan, job)),
+        }
+    }
+}
+
+/// The transformations that are defined, not generated: one attempt, nothing cached.
+fn without_generator(plan: &Plan, job: &Job) -> Finished {
+    let mut finished = Finished::new(plan.seed, job.language);
+    let made = match plan.kind {
+        Kind::RandomKeywords => {
+            let id = job
+                .members
+                .first()
+                .map(|member| member.id.as_str())
+                .filter(|id| !id.is_empty())
+                .unwrap_or(&job.text);
+            Ok(random_keywords(&job.text, plan.keep_ratio, plan.seed, id))
+        }
+        Kind::StopwordRemoval => {
+            let language = job.language.or_else(|| Language::parse("en"));
+            language
+                .and_then(|language| stopwords::remove(&job.text, language))
+                .ok_or_else(|| {
+                    let name = job.language.map_or("this language", Language::name);
+                    format!(
+                        "there is no list of function words for {name}; there is one for {}",
+                        stopwords::LANGUAGES
+                    )
+                })
+        }
+        kind => Err(format!("`{}` needs a generator", kind.name())),
+    };
+    match made {
+        Ok(text) => {
+            finished.failed = crate::checks::run(plan.kind, &job.text, &text, None);
+            if finished.failed.is_empty() {
+                finished.outcome = Outcome::Ok;
+                finished.text = text;
+            }
+        }
+        Err(error) => {
+            finished.failed = vec![Check::GeneratorError];
+            finished.error = error;
+        }
+    }
+    finished.fresh_checks.clone_from(&finished.failed);
+    finished
+}
+
+fn aborted(job: &Job, finished: &Finished) -> TransformError {
+    let member = job.members.first().cloned().unwrap_or_default();
+    let names: Vec<_> = finished.failed.iter().map(|check| check.name()).collect();
+    let mut why = format!("after {} attempts: {}", finished.attempts, names.join(", "));
+    if !finished.error.is_empty() {
+        why = format!("{why} ({})", finished.error);
+    }
+    TransformError::Aborted {
+        index: member.index,
+        id: member.id,
+        why,
+    }
+}

@@ -1,0 +1,222 @@
+//! What can go wrong, and its one conversion to a [`Fault`].
+
+use std::{sync::Arc, time::Duration};
+
+use isomer_models::ModelError;
+use isomer_service_kit::{Fault, config::ConfigError};
+
+use crate::{cache::CacheError, catalogue};
+
+/// The forms of a generator id.
+pub const GENERATOR_FORMS: &str = "`local:ID`, `local:` and a path to a .gguf file, `openai:MODEL@URL`, or `none`";
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum TransformError {
+    /// A request field that cannot be used.
+    #[error("{field}: {message}")]
+    Invalid {
+        /// Path of the field.
+        field: String,
+        /// What is wrong.
+        message: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// A transformation of the catalogue that is not served.
+    #[error("the transformation `{0}` is not served yet")]
+    NotServed(&'static str),
+    /// A generator id that names nothing.
+    #[error("unknown generator `{id}`")]
+    UnknownGenerator {
+        /// The id asked for.
+        id: String,
+        /// Ids of the configuration.
+        configured: Vec<String>,
+    },
+    /// A generator that nothing connects to.
+    #[error("the generator `{id}` cannot be reached: {message}")]
+    Unreachable {
+        /// Its id.
+        id: String,
+        /// What happened.
+        message: String,
+    },
+    /// A generator that takes no request at all: wrong key, unknown model, no quota left.
+    #[error("the generator `{id}` refuses every request: {message}")]
+    Refused {
+        /// Its id.
+        id: String,
+        /// What it said.
+        message: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// A local model that cannot be used.
+    #[error("the local model `{id}` cannot be used: {message}")]
+    LocalModel {
+        /// Its id.
+        id: String,
+        /// Why.
+        message: String,
+    },
+    /// A text that failed, where the request said to fail with it.
+    #[error("text {index} (id `{id}`) failed: {why}")]
+    Aborted {
+        /// Its index in the request.
+        index: u32,
+        /// Its id.
+        id: String,
+        /// Checks that fired, or the generator's error.
+        why: String,
+    },
+    /// A prompt file that cannot be used.
+    #[error("prompt {file}: {message}")]
+    Prompt {
+        /// The file.
+        file: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// The cache.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
+    /// The cache, met by several texts at once.
+    #[error("{0}")]
+    SharedCache(Arc<CacheError>),
+    /// The configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Finding a model.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Serving.
+    #[error("{0}")]
+    Serve(Box<Fault>),
+}
+
+impl TransformError {
+    pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self::Invalid {
+            field: field.into(),
+            message: message.into(),
+            mend: mend.into(),
+        }
+    }
+}
+
+impl From<Fault> for TransformError {
+    fn from(fault: Fault) -> Self {
+        Self::Serve(Box::new(fault))
+    }
+}
+
+impl From<TransformError> for Fault {
+    fn from(error: TransformError) -> Self {
+        use tonic::Code;
+        let message = error.to_string();
+        match error {
+            TransformError::Invalid { field, message, mend } => Fault::invalid(field, message).mend(mend),
+            TransformError::NotServed(name) => {
+                Fault::unimplemented(message).mend(format!("served: {}", catalogue::served_names())).with("transformation", name)
+            }
+            TransformError::UnknownGenerator { id, configured } => {
+                let configured = if configured.is_empty() { "none".to_owned() } else { configured.join(", ") };
+                Fault::not_found("UNKNOWN_GENERATOR", message)
+                    .field("spec.generator_id")
+                    .mend(format!("use {GENERATOR_FORMS}, or an id of the configuration ({configured})"))
+                    .with("generator_id", id)
+            }
+            TransformError::Unreachable { id, .. } => Fault::unavailable("GENERATOR_UNREACHABLE", message)
+                .mend("start the server, or correct the URL of the generator")
+                .retry_after(Duration::from_secs(5))
+                .with("generator_id", id),
+            TransformError::Refused { id, mend, .. } => {
+                Fault::precondition("GENERATOR_REFUSED", message).mend(mend).with("generator_id", id)
+            }
+            TransformError::LocalModel { id, .. } => Fault::precondition("LOCAL_MODEL_UNUSABLE", message)
+                .mend("`isomer models verify` says whether the file is whole; the model must be a GGUF of a supported architecture")
+                .with("generator_id", id),
+            TransformError::Aborted { index, .. } => Fault::new(Code::Aborted, "TEXT_FAILED", message)
+                .field(format!("items[{index}]"))
+                .mend("choose ON_FAILURE_KEEP_ORIGINAL or ON_FAILURE_DROP, more attempts, or a stronger generator"),
+            TransformError::Prompt { .. } => {
+                Fault::precondition("BAD_PROMPT", message).mend("correct the file, or take it out of `prompts_dir`")
+            }
+            TransformError::Cache(_) | TransformError::SharedCache(_) => Fault::precondition("CACHE_UNUSABLE", message)
+                .mend("make `cache_dir` writable and free space, or set `bypass_cache`"),
+            TransformError::Config(_) => Fault::precondition("BAD_CONFIGURATION", message),
+            TransformError::Model(error) => error.into(),
+            TransformError::Serve(fault) => *fault,
+        }
+    }
+}
+
+impl From<TransformError> for tonic::Status {
+    fn from(error: TransformError) -> Self {
+        Fault::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic::Code;
+
+    use super::*;
+
+    #[test]
+    fn each_error_has_a_code_and_says_how_to_mend_it() {
+        let id = || "openai:m@http://x".to_owned();
+        for (error, code) in [
+            (
+                TransformError::invalid("items", "no texts", "send one"),
+                Code::InvalidArgument,
+            ),
+            (TransformError::NotServed("keywords"), Code::Unimplemented),
+            (
+                TransformError::UnknownGenerator {
+                    id: id(),
+                    configured: vec!["big".into()],
+                },
+                Code::NotFound,
+            ),
+            (
+                TransformError::Unreachable {
+                    id: id(),
+                    message: "connection refused".into(),
+                },
+                Code::Unavailable,
+            ),
+            (
+                TransformError::Refused {
+                    id: id(),
+                    message: "401".into(),
+                    mend: "set the key".into(),
+                },
+                Code::FailedPrecondition,
+            ),
+            (
+                TransformError::Aborted {
+                    index: 3,
+                    id: "x".into(),
+                    why: "empty".into(),
+                },
+                Code::Aborted,
+            ),
+        ] {
+            let text = error.to_string();
+            let fault = Fault::from(error);
+            assert_eq!(fault.code, code, "{text}");
+            assert!(fault.mend.is_some_and(|mend| !mend.is_empty()), "{text}");
+        }
+        let fault = Fault::from(TransformError::UnknownGenerator {
+            id: id(),
+            configured: vec!["big".into()],
+        });
+        assert!(
+            fault
+                .mend
+                .is_some_and(|mend| mend.contains("openai:MODEL@URL") && mend.contains("big"))
+        );
+    }
+}

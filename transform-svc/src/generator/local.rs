@@ -1,0 +1,96 @@
+//! A GGUF model in this process.
+
+use futures::future::BoxFuture;
+use isomer_local_llm::{ChatMessage, GenerateRequest, LoadOptions, LocalModel};
+use isomer_models::{ModelKind, Resolver, progress::LogProgress};
+
+use super::{Completion, Generator, GeneratorError, Identity, Request};
+use crate::error::TransformError;
+
+/// Changes when equal requests start to give other texts: old entries of the cache are then no longer found.
+const ENGINE: u32 = 1;
+
+/// A local generator.
+pub(super) struct Local {
+    identity: Identity,
+    model: LocalModel,
+    batch: usize,
+}
+
+impl Local {
+    /// Finds the model, fetching it if need be, and loads it.
+    pub(super) async fn load(
+        id: String,
+        model: &str,
+        options: LoadOptions,
+        resolver: &Resolver,
+    ) -> Result<Self, TransformError> {
+        let resolved = resolver
+            .resolve(model, ModelKind::Generator, &LogProgress::default())
+            .await?;
+        tracing::info!(model, path = %resolved.path.display(), "loading a local generator");
+        let unusable = |message: String| TransformError::LocalModel {
+            id: id.clone(),
+            message,
+        };
+        let path = resolved.path.clone();
+        let loaded = tokio::task::spawn_blocking(move || LocalModel::load(&path, options))
+            .await
+            .map_err(|error| unusable(format!("loading it was broken off: {error}")))?
+            .map_err(|error| unusable(error.to_string()))?;
+        let digest = resolved.weights_digest;
+        let cache_key = format!("local-{ENGINE}:{digest}:{:?}", options.arithmetic);
+        Ok(Self {
+            identity: Identity { id, digest, cache_key },
+            model: loaded,
+            batch: options.max_batch,
+        })
+    }
+}
+
+impl Generator for Local {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn concurrency(&self) -> usize {
+        self.batch
+    }
+
+    fn greedy_ignores_seed(&self) -> bool {
+        true
+    }
+
+    fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
+        Box::pin(async move {
+            let messages = request
+                .messages
+                .into_iter()
+                .map(|message| ChatMessage {
+                    role: message.role.name().to_owned(),
+                    content: message.content,
+                })
+                .collect();
+            let request = GenerateRequest {
+                messages,
+                temperature: request.temperature,
+                top_p: request.top_p,
+                max_tokens: request.max_tokens as usize,
+                seed: request.seed,
+                stop: Vec::new(),
+            };
+            match self.model.generate(request).await {
+                Ok(generated) => Ok(Completion {
+                    text: generated.text,
+                    prompt_tokens: generated.prompt_tokens as u64,
+                    generated_tokens: generated.generated_tokens as u64,
+                    calls: 1,
+                }),
+                Err(error) => Err(GeneratorError::Failed {
+                    message: error.to_string(),
+                    calls: 1,
+                }),
+            }
+        })
+    }
+}

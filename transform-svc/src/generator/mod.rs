@@ -1,0 +1,165 @@
+//! Generators: what turns a prompt into a text.
+
+mod http;
+mod local;
+mod openai;
+pub mod registry;
+
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+use tokio::sync::Semaphore;
+
+use crate::prompt::Message;
+
+/// Who a generator is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// Its id as results name it, e.g. `local:qwen2.5-coder-0.5b-instruct` or `openai:gemma@http://host/v1`.
+    pub id: String,
+    /// Digest of its weights; empty where unknown.
+    pub digest: String,
+    /// What stands for it in a cache key: equal exactly where equal requests give equal (distributions of) texts.
+    pub cache_key: String,
+}
+
+/// One call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// The conversation; the last message is the user's.
+    pub messages: Vec<Message>,
+    /// 0 is greedy.
+    pub temperature: f64,
+    /// Nucleus sampling, 0 to 1.
+    pub top_p: f64,
+    /// Most tokens to generate.
+    pub max_tokens: u32,
+    /// Seed of the sampling.
+    pub seed: u64,
+}
+
+/// What came back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// The text, as the model gave it.
+    pub text: String,
+    /// Tokens of the prompt; 0 where the generator does not say.
+    pub prompt_tokens: u64,
+    /// Tokens generated; 0 where the generator does not say.
+    pub generated_tokens: u64,
+    /// Calls it took, retries after overload and errors included.
+    pub calls: u32,
+}
+
+/// Why nothing usable came back. The three kinds end differently: the first two end the request, the last one text.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GeneratorError {
+    /// Nothing answers at all.
+    #[error("{message}")]
+    Unreachable {
+        /// What happened.
+        message: String,
+        /// Calls that were tried.
+        calls: u32,
+    },
+    /// It answers and will refuse every request: wrong key, unknown model, no quota.
+    #[error("{message}")]
+    Refused {
+        /// What it said.
+        message: String,
+        /// How to mend it.
+        mend: String,
+        /// Calls that were tried.
+        calls: u32,
+    },
+    /// This call failed: an error that outlasted the retries, a deadline, nonsense.
+    #[error("{message}")]
+    Failed {
+        /// What happened.
+        message: String,
+        /// Calls that were tried.
+        calls: u32,
+    },
+}
+
+impl GeneratorError {
+    /// Calls that were tried.
+    pub fn calls(&self) -> u32 {
+        match self {
+            Self::Unreachable { calls, .. } | Self::Refused { calls, .. } | Self::Failed { calls, .. } => *calls,
+        }
+    }
+}
+
+/// A source of texts. Retries after overload and errors are its own business; retries after a failed check are not.
+pub trait Generator: Send + Sync {
+    /// Who it is.
+    fn identity(&self) -> &Identity;
+
+    /// Most calls that it should be given at once.
+    fn concurrency(&self) -> usize;
+
+    /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
+    fn greedy_ignores_seed(&self) -> bool;
+
+    /// Makes a text. Dropping the future drops the work.
+    fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
+}
+
+/// A generator whose calls in flight are bounded, over all requests of this process.
+pub struct Bounded {
+    generator: Box<dyn Generator>,
+    places: Semaphore,
+}
+
+impl std::fmt::Debug for Bounded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Bounded")
+            .field("generator", self.identity())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Bounded {
+    /// Bounds a generator by its own concurrency.
+    pub fn new(generator: Box<dyn Generator>) -> Self {
+        let places = Semaphore::new(generator.concurrency().max(1));
+        Self { generator, places }
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> &Identity {
+        self.generator.identity()
+    }
+
+    /// Most calls in flight.
+    pub fn concurrency(&self) -> usize {
+        self.generator.concurrency().max(1)
+    }
+
+    /// See [`Generator::greedy_ignores_seed`].
+    pub fn greedy_ignores_seed(&self) -> bool {
+        self.generator.greedy_ignores_seed()
+    }
+
+    /// Makes a text when there is a place; also how long the wait for one was. Places are given in order of arrival.
+    pub async fn generate(&self, request: Request) -> (Result<Completion, GeneratorError>, Duration) {
+        let arrived = Instant::now();
+        let Ok(_place) = self.places.acquire().await else {
+            let error = GeneratorError::Failed {
+                message: "the generator is being shut down".into(),
+                calls: 0,
+            };
+            return (Err(error), arrived.elapsed());
+        };
+        let waited = arrived.elapsed();
+        let began = Instant::now();
+        let result = self.generator.generate(request).await;
+        metrics::histogram!("isomer_transform_generation_seconds").record(began.elapsed().as_secs_f64());
+        let calls = result
+            .as_ref()
+            .map_or_else(GeneratorError::calls, |completion| completion.calls);
+        metrics::counter!("isomer_transform_generator_calls_total").increment(calls.into());
+        (result, waited)
+    }
+}

@@ -1,0 +1,273 @@
+//! Any server with OpenAI's chat completions: vLLM, Ollama, llama.cpp, OpenAI itself.
+//!
+//! async-openai speaks the protocol; the only retry policy is the one here (its own transport, which retries too, is
+//! replaced by [`super::http`]). Tried again, with growing pauses or as long as `Retry-After` says: no connection, a
+//! broken one, no answer in time, 408, 409, 425, 429, 5xx, an answer that is no chat completion. Not tried again: 401, 402,
+//! 403, 404 and a spent quota (they end the request), any other status (it ends the text).
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::{Duration, Instant},
+};
+
+use async_openai::{Client, config::Config, error::OpenAIError};
+use backon::{ExponentialBuilder, Retryable};
+use futures::future::BoxFuture;
+use http::{HeaderMap, HeaderValue, header};
+use isomer_service_kit::config::Secret;
+use secrecy::SecretString;
+use serde_json::json;
+
+use super::{
+    Completion, Generator, GeneratorError, Identity, Request,
+    http::{CallError, ChatReply, Transport},
+};
+use crate::{config::GeneratorConfig, error::TransformError};
+
+/// Longest pause that the backoff grows to.
+const MAX_DELAY: Duration = Duration::from_secs(20);
+/// OpenAI's seeds are signed.
+const SEED_MASK: u64 = i64::MAX as u64;
+
+/// Where and as whom: what async-openai asks of a configuration, without what it reads from the environment by itself.
+#[derive(Clone)]
+struct Endpoint {
+    base: String,
+    key: SecretString,
+    headers: HeaderMap,
+}
+
+impl Config for Endpoint {
+    fn headers(&self) -> HeaderMap {
+        self.headers.clone()
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    fn query(&self) -> Vec<(&str, &str)> {
+        Vec::new()
+    }
+
+    fn api_base(&self) -> &str {
+        &self.base
+    }
+
+    fn api_key(&self) -> &SecretString {
+        &self.key
+    }
+}
+
+/// A remote generator.
+pub(super) struct OpenAi {
+    identity: Identity,
+    model: String,
+    key_variable: String,
+    client: Client<Endpoint>,
+    limits: GeneratorConfig,
+}
+
+impl OpenAi {
+    /// Makes a client; nothing is called yet.
+    pub(super) fn new(id: String, model: &str, url: &str, config: &GeneratorConfig) -> Result<Self, TransformError> {
+        let base = url.trim_end_matches('/').to_owned();
+        let refused = |message: String, mend: &str| TransformError::Refused {
+            id: id.clone(),
+            message,
+            mend: mend.into(),
+        };
+        let key = config.key();
+        let headers = authorisation(&key)
+            .map_err(|message| refused(message, &format!("correct the key in {}", config.api_key_env)))?;
+        install_crypto();
+        let http = reqwest::Client::builder()
+            .connect_timeout(config.connect_timeout())
+            .timeout(config.timeout())
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| {
+                refused(
+                    format!("no HTTP client can be made: {error}"),
+                    "check the TLS certificates of this machine",
+                )
+            })?;
+        let endpoint = Endpoint {
+            base: base.clone(),
+            key: SecretString::from(""),
+            headers,
+        };
+        let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http));
+        Ok(Self {
+            identity: Identity {
+                id,
+                digest: String::new(),
+                cache_key: format!("openai:{model}@{base}"),
+            },
+            model: model.to_owned(),
+            key_variable: config.api_key_env.clone(),
+            client,
+            limits: config.clone(),
+        })
+    }
+
+    async fn call(&self, request: &Request) -> Result<ChatReply, CallError> {
+        let messages: Vec<_> = request
+            .messages
+            .iter()
+            .map(|message| json!({"role": message.role.name(), "content": message.content}))
+            .collect();
+        // `max_tokens` rather than its successor: every compatible server knows it.
+        let body = json!({
+            "model": self.model,
+            "messages": messages,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            "max_tokens": request.max_tokens,
+            "seed": request.seed & SEED_MASK,
+            "stream": false,
+        });
+        self.client.chat().create_byot(body).await.map_err(|error| match error {
+            OpenAIError::Boxed(inner) => match inner.downcast::<CallError>() {
+                Ok(error) => *error,
+                Err(other) => CallError::Broken(other.to_string()),
+            },
+            other => CallError::Broken(other.to_string()),
+        })
+    }
+
+    async fn generate_with_retries(&self, request: Request) -> Result<Completion, GeneratorError> {
+        let calls = AtomicU32::new(0);
+        let began = Instant::now();
+        let longest_wait = Duration::from_secs_f64(self.limits.max_retry_after_seconds);
+        let backoff = ExponentialBuilder::default()
+            .with_min_delay(Duration::from_secs_f64(self.limits.retry_delay_seconds))
+            .with_max_delay(MAX_DELAY)
+            .with_jitter()
+            .with_max_times(self.limits.max_tries - 1);
+        let reply = (|| async {
+            calls.fetch_add(1, Ordering::Relaxed);
+            self.call(&request).await
+        })
+        .retry(backoff)
+        .when(|error| self.may_retry(error, began.elapsed()))
+        .adjust(|error, delay| match error {
+            // What the server asks for counts, unless it is more than we are willing to wait: then the text fails.
+            CallError::Busy {
+                retry_after: Some(asked),
+                ..
+            } => delay.and((*asked <= longest_wait).then_some(*asked)),
+            _ => delay,
+        })
+        .notify(|error, delay| {
+            metrics::counter!("isomer_transform_generator_retries_total").increment(1);
+            tracing::debug!(generator = %self.identity.id, %error, ?delay, "the generator is asked again");
+        })
+        .await;
+        let calls = calls.into_inner();
+        match reply {
+            Ok(reply) => Ok(completion(reply, calls)),
+            Err(error) => Err(self.classify(error, calls)),
+        }
+    }
+
+    fn may_retry(&self, error: &CallError, elapsed: Duration) -> bool {
+        match error {
+            // A server that is not there is reported soon, not after every pause.
+            CallError::Connect(_) => elapsed < self.limits.connect_timeout(),
+            // One that hangs is given one more full wait at most.
+            CallError::Broken(_) => elapsed < self.limits.timeout() * 2,
+            CallError::Busy { .. } | CallError::Malformed(_) => true,
+            CallError::Refused { .. } | CallError::Rejected { .. } => false,
+        }
+    }
+
+    fn classify(&self, error: CallError, calls: u32) -> GeneratorError {
+        let message = error.to_string();
+        match error {
+            CallError::Connect(_) => GeneratorError::Unreachable { message, calls },
+            CallError::Refused { status, .. } => {
+                let mend = match status {
+                    401 | 403 => format!("put a valid key into the environment variable {}", self.key_variable),
+                    404 => format!(
+                        "check the URL (it usually ends in /v1) and that the server has a model `{}`",
+                        self.model
+                    ),
+                    _ => "check the quota and billing of the account".to_owned(),
+                };
+                GeneratorError::Refused { message, mend, calls }
+            }
+            CallError::Broken(_) | CallError::Busy { .. } | CallError::Malformed(_) | CallError::Rejected { .. } => {
+                let tries = if calls == 1 {
+                    "1 try".to_owned()
+                } else {
+                    format!("{calls} tries")
+                };
+                GeneratorError::Failed {
+                    message: format!("{message} ({tries})"),
+                    calls,
+                }
+            }
+        }
+    }
+}
+
+impl Generator for OpenAi {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn concurrency(&self) -> usize {
+        self.limits.concurrency
+    }
+
+    /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is its own.
+    fn greedy_ignores_seed(&self) -> bool {
+        false
+    }
+
+    fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
+        Box::pin(self.generate_with_retries(request))
+    }
+}
+
+fn completion(reply: ChatReply, calls: u32) -> Completion {
+    let text = reply
+        .choices
+        .into_iter()
+        .next()
+        .and_then(|choice| choice.message.content)
+        .unwrap_or_default();
+    let (prompt_tokens, generated_tokens) = reply
+        .usage
+        .map_or((0, 0), |usage| (usage.prompt_tokens, usage.completion_tokens));
+    Completion {
+        text,
+        prompt_tokens,
+        generated_tokens,
+        calls,
+    }
+}
+
+/// The header that carries the key, marked so that no log shows it.
+fn authorisation(key: &Secret) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    if let Some(key) = key.expose() {
+        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim()))
+            .map_err(|_| "its key holds characters that cannot be sent".to_owned())?;
+        value.set_sensitive(true);
+        headers.insert(header::AUTHORIZATION, value);
+    }
+    Ok(headers)
+}
+
+/// rustls has no provider of its own in this build; the first to need one installs ring.
+fn install_crypto() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Losing a race against another crate of this process is fine: it installed one.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+    });
+}

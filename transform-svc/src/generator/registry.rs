@@ -1,0 +1,279 @@
+//! From a generator's id to the generator, made on first use and kept.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use isomer_models::Resolver;
+use tokio::sync::OnceCell;
+
+use super::{Bounded, local::Local, openai::OpenAi};
+use crate::{
+    config::{GeneratorConfig, GeneratorKind, TransformConfig, check_url},
+    error::{GENERATOR_FORMS, TransformError},
+};
+
+/// Remote generators named by spec that are kept; beyond, all of them are forgotten and made anew when asked for.
+const MAX_SPECS: usize = 256;
+
+const FIELD: &str = "spec.generator_id";
+
+/// What a generator's id says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Spec {
+    /// An id of the configuration.
+    Configured(String),
+    /// A catalogue id, a path or a repository.
+    Local(String),
+    Remote {
+        model: String,
+        url: String,
+    },
+    /// No generator.
+    None,
+}
+
+/// The generators of this process.
+#[derive(Debug)]
+pub struct Registry {
+    config: TransformConfig,
+    resolver: Resolver,
+    made: Mutex<HashMap<String, Arc<OnceCell<Arc<Bounded>>>>>,
+}
+
+impl Registry {
+    /// No generator is made yet.
+    pub fn new(config: TransformConfig, resolver: Resolver) -> Self {
+        Self {
+            config,
+            resolver,
+            made: Mutex::default(),
+        }
+    }
+
+    /// The generator of an id; empty: the default one. `None` for `none`.
+    ///
+    /// # Errors
+    /// An id that names nothing or is not permitted; a local model that cannot be fetched or loaded. A remote generator is
+    /// not called here.
+    pub async fn get(&self, id: &str) -> Result<Option<Arc<Bounded>>, TransformError> {
+        let asked = if id.is_empty() {
+            &self.config.default_generator
+        } else {
+            id
+        };
+        let spec = self.parse(asked)?;
+        if !id.is_empty() && id != self.config.default_generator {
+            self.permit(&spec)?;
+        }
+        let cell = match spec {
+            Spec::None => return Ok(None),
+            _ => self.cell(asked),
+        };
+        // A failure is not kept: the next request tries again.
+        cell.get_or_try_init(|| self.make(asked, spec))
+            .await
+            .map(|generator| Some(Arc::clone(generator)))
+    }
+
+    fn cell(&self, id: &str) -> Arc<OnceCell<Arc<Bounded>>> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if !made.contains_key(id) && made.len() >= MAX_SPECS {
+            made.retain(|id, _| !id.starts_with("openai:"));
+        }
+        Arc::clone(made.entry(id.to_owned()).or_default())
+    }
+
+    async fn make(&self, id: &str, spec: Spec) -> Result<Arc<Bounded>, TransformError> {
+        let remote = |model: &str, url: &str, config: &GeneratorConfig| {
+            OpenAi::new(id.to_owned(), model, url, config).map(|generator| Arc::new(Bounded::new(Box::new(generator))))
+        };
+        let local = async |model: &str| {
+            let generator = Local::load(id.to_owned(), model, self.config.local, &self.resolver).await?;
+            Ok(Arc::new(Bounded::new(Box::new(generator))))
+        };
+        match spec {
+            Spec::Local(model) => local(&model).await,
+            Spec::Remote { model, url } => remote(&model, &url, &self.config.spec_defaults),
+            Spec::Configured(name) => match self.config.generators.get(&name) {
+                Some(config) if config.kind == GeneratorKind::Local => local(&config.model).await,
+                Some(config) => remote(&config.model, config.url.as_deref().unwrap_or_default(), config),
+                None => Err(self.unknown(id)),
+            },
+            Spec::None => Err(self.unknown(id)),
+        }
+    }
+
+    fn parse(&self, id: &str) -> Result<Spec, TransformError> {
+        if self.config.generators.contains_key(id) {
+            return Ok(Spec::Configured(id.to_owned()));
+        }
+        if id == "none" {
+            return Ok(Spec::None);
+        }
+        if let Some(model) = id.strip_prefix("local:").filter(|model| !model.is_empty()) {
+            return Ok(Spec::Local(model.to_owned()));
+        }
+        if let Some((model, url)) = id.strip_prefix("openai:").and_then(split_remote) {
+            check_url(url)
+                .map_err(|message| TransformError::invalid(FIELD, message, "write openai:MODEL@http://HOST:PORT/v1"))?;
+            return Ok(Spec::Remote {
+                model: model.to_owned(),
+                url: url.to_owned(),
+            });
+        }
+        Err(self.unknown(id))
+    }
+
+    fn permit(&self, spec: &Spec) -> Result<(), TransformError> {
+        let open = match spec {
+            Spec::Configured(_) | Spec::None => true,
+            Spec::Local(model) => self.resolver.entry(model).is_some(),
+            Spec::Remote { .. } => false,
+        };
+        if open || self.config.allow_specs {
+            return Ok(());
+        }
+        let configured: Vec<_> = self.config.generators.keys().map(String::as_str).collect();
+        Err(TransformError::invalid(
+            FIELD,
+            "this server takes no generators of a request's own",
+            format!(
+                "name one of its configuration ({}) or of the models' catalogue, or set transform.allow_specs",
+                configured.join(", ")
+            ),
+        ))
+    }
+
+    fn unknown(&self, id: &str) -> TransformError {
+        // A URL in it may hold a password: what cannot be read is not repeated whole.
+        let shown = id.split('@').next().unwrap_or_default().chars().take(100).collect();
+        TransformError::UnknownGenerator {
+            id: shown,
+            configured: self.config.generators.keys().cloned().collect(),
+        }
+    }
+}
+
+/// `MODEL@URL`: the URL is what follows the last `@` before a scheme, since model names may hold one.
+fn split_remote(spec: &str) -> Option<(&str, &str)> {
+    let at = ["@http://", "@https://"]
+        .iter()
+        .filter_map(|mark| spec.find(mark))
+        .min()?;
+    let (model, url) = (&spec[..at], &spec[at + 1..]);
+    (!model.is_empty()).then_some((model, url))
+}
+
+/// The forms of an id, for help texts.
+pub fn forms() -> &'static str {
+    GENERATOR_FORMS
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+    use isomer_models::ModelsConfig;
+    use isomer_service_kit::Fault;
+
+    use super::*;
+
+    fn registry(allow_specs: bool) -> (tempfile::TempDir, Registry) {
+        let home = tempfile::tempdir().unwrap();
+        let models = ModelsConfig {
+            home: home.path().to_owned(),
+            offline: true,
+            ..ModelsConfig::default()
+        };
+        let big = GeneratorConfig {
+            model: "m".into(),
+            url: Some("http://127.0.0.1:9/v1".into()),
+            ..Default::default()
+        };
+        let config = TransformConfig {
+            allow_specs,
+            generators: [("big".into(), big)].into(),
+            ..Default::default()
+        };
+        (home, Registry::new(config, Resolver::new(models).unwrap()))
+    }
+
+    #[test]
+    fn ids_are_read_in_every_form() {
+        let (_home, registry) = registry(true);
+        assert_eq!(registry.parse("big").unwrap(), Spec::Configured("big".into()));
+        assert_eq!(registry.parse("none").unwrap(), Spec::None);
+        assert_eq!(registry.parse("local:x").unwrap(), Spec::Local("x".into()));
+        assert_eq!(
+            registry.parse("local:./dir/x.gguf").unwrap(),
+            Spec::Local("./dir/x.gguf".into())
+        );
+        let remote = |model: &str, url: &str| Spec::Remote {
+            model: model.into(),
+            url: url.into(),
+        };
+        assert_eq!(
+            registry.parse("openai:gemma3:27b@http://h:11434/v1").unwrap(),
+            remote("gemma3:27b", "http://h:11434/v1")
+        );
+        assert_eq!(
+            registry.parse("openai:a@b/c@https://h/v1").unwrap(),
+            remote("a@b/c", "https://h/v1")
+        );
+    }
+
+    #[test]
+    fn an_id_that_is_none_of_them_is_told_the_forms() {
+        let (_home, registry) = registry(true);
+        for id in [
+            "gemma",
+            "local:",
+            "openai:",
+            "openai:m",
+            "openai:@http://h/v1",
+            "ollama:x@http://h",
+        ] {
+            let fault = Fault::from(registry.parse(id).unwrap_err());
+            assert_eq!(fault.code, tonic::Code::NotFound, "{id}");
+            let mend = fault.mend.unwrap();
+            assert!(
+                mend.contains("local:ID") && mend.contains("openai:MODEL@URL") && mend.contains("big"),
+                "{mend}"
+            );
+        }
+        let error = registry
+            .parse("openai:m@http://me:hunter2@h/v1")
+            .unwrap_err()
+            .to_string();
+        assert!(!error.contains("hunter2"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_request_may_bring_its_own_generator_only_where_that_is_allowed() {
+        let (_home, closed) = registry(false);
+        for id in ["openai:m@http://127.0.0.1:9/v1", "local:/etc/passwd", "local:some/repo"] {
+            let fault = Fault::from(closed.get(id).await.unwrap_err());
+            assert_eq!(fault.code, tonic::Code::InvalidArgument, "{id}");
+            assert!(fault.mend.unwrap().contains("allow_specs"));
+        }
+        assert!(closed.get("big").await.unwrap().is_some());
+        assert!(closed.get("none").await.unwrap().is_none());
+        let (_home, open) = registry(true);
+        let id = "openai:m@http://127.0.0.1:9/v1";
+        let first = open.get(id).await.unwrap().unwrap();
+        assert!(Arc::ptr_eq(&first, &open.get(id).await.unwrap().unwrap()), "made once");
+        assert_eq!(first.identity().id, id);
+    }
+
+    #[tokio::test]
+    async fn a_local_model_that_cannot_be_fetched_offline_is_an_error_each_time() {
+        let (_home, registry) = registry(true);
+        for _ in 0..2 {
+            let fault = Fault::from(registry.get("local:smollm2-135m-instruct").await.unwrap_err());
+            assert!(fault.message.contains("offline"), "{fault}");
+        }
+        let fault = Fault::from(registry.get("local:./nowhere/x.gguf").await.unwrap_err());
+        assert!(fault.message.contains("nowhere"), "{fault}");
+    }
+}

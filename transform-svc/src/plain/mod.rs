@@ -1,0 +1,4 @@
+//! Transformations that need no generator: pure functions of the text, its parameters and, where they draw, a seed.
+
+pub mod random_keywords;
+pub mod stopwords;

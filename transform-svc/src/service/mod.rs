@@ -1,0 +1,232 @@
+//! The gRPC face: reads requests, shapes answers, counts.
+
+mod convert;
+mod totals;
+
+use std::{pin::Pin, sync::Arc, time::Instant};
+
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use isomer_models::Resolver;
+use isomer_proto::transform::v1::{
+    InspectRequest, InspectResponse, ListTransformationsRequest, ListTransformationsResponse, TextItem,
+    TransformRequest, TransformResponse, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
+    TransformStreamResponse,
+    augmentation_service_server::{AugmentationService, AugmentationServiceServer},
+    inspect_response::Finding,
+    transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
+    transform_stream_response::Event,
+};
+use isomer_service_kit::{Services, config::Validate};
+use tonic::{Request, Response, Status, codec::CompressionEncoding};
+
+use crate::{
+    catalogue::ENTRIES,
+    checks,
+    config::TransformConfig,
+    engine::{Engine, Plan, kind_of, read_language, target_of},
+    error::TransformError,
+    language, measures,
+};
+use totals::Totals;
+
+const PAGE_SIZE: usize = 50;
+
+/// Transforms texts. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct TransformService {
+    engine: Arc<Engine>,
+    max_message_bytes: usize,
+}
+
+/// The results of one request, as they come.
+struct Running {
+    began: Instant,
+    plan: Arc<Plan>,
+    results: Pin<Box<dyn Stream<Item = Result<(Vec<TransformResult>, Totals), TransformError>> + Send>>,
+}
+
+impl TransformService {
+    /// Validates the configuration, reads the prompts and opens the cache. Generators are made when first asked for.
+    ///
+    /// # Errors
+    /// A configuration, prompt file or cache directory that cannot be used.
+    pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
+        config.validate()?;
+        let max_message_bytes = config.max_message_bytes;
+        Ok(Self {
+            engine: Arc::new(Engine::new(config, resolver)?),
+            max_message_bytes,
+        })
+    }
+
+    /// What the cache holds.
+    pub fn cache_stats(&self) -> crate::cache::CacheStats {
+        self.engine.cache().stats()
+    }
+
+    async fn start(&self, spec: Option<TransformSpec>, items: Vec<TextItem>) -> Result<Running, TransformError> {
+        let began = Instant::now();
+        let (plan, jobs) = self.engine.plan(spec, items).await?;
+        tracing::debug!(transformation = plan.kind.name(), texts = jobs.len(), "transforming");
+        let plan = Arc::new(plan);
+        let shape = Arc::clone(&plan);
+        let results = Arc::clone(&self.engine)
+            .run(Arc::clone(&plan), jobs)
+            .map_ok(move |(job, finished)| {
+                let results = convert::results(&shape, &job, &finished);
+                let mut totals = Totals::default();
+                totals.add(&shape, &finished, &results);
+                (results, totals)
+            });
+        Ok(Running {
+            began,
+            plan,
+            results: results.boxed(),
+        })
+    }
+}
+
+/// The gRPC services of this crate, to be served alone or beside others.
+pub fn services(service: TransformService) -> Services {
+    let limit = service.max_message_bytes;
+    let transform = TransformServiceServer::new(service.clone())
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit)
+        .accept_compressed(CompressionEncoding::Gzip)
+        .accept_compressed(CompressionEncoding::Zstd)
+        .send_compressed(CompressionEncoding::Zstd)
+        .send_compressed(CompressionEncoding::Gzip);
+    let augmentation = AugmentationServiceServer::new(service)
+        .max_decoding_message_size(limit)
+        .max_encoding_message_size(limit);
+    Services::new().add(transform).add(augmentation)
+}
+
+type ResponseStream = Pin<Box<dyn Stream<Item = Result<TransformStreamResponse, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl TransformRpc for TransformService {
+    async fn list_transformations(
+        &self,
+        request: Request<ListTransformationsRequest>,
+    ) -> Result<Response<ListTransformationsResponse>, Status> {
+        let request = request.into_inner();
+        let start = match request.page_token.as_str() {
+            "" => 0,
+            token => token
+                .parse()
+                .ok()
+                .filter(|start| (1..ENTRIES.len()).contains(start))
+                .ok_or_else(|| {
+                    TransformError::invalid(
+                        "page_token",
+                        "this is no token of ours",
+                        "give back `next_page_token` unchanged, or leave it empty",
+                    )
+                })?,
+        };
+        let size = if request.page_size == 0 {
+            PAGE_SIZE
+        } else {
+            request.page_size as usize
+        };
+        let end = start.saturating_add(size).min(ENTRIES.len());
+        let page = ENTRIES.get(start..end).unwrap_or_default();
+        Ok(Response::new(ListTransformationsResponse {
+            transformations: page
+                .iter()
+                .map(|entry| convert::info(entry, self.engine.prompts()))
+                .collect(),
+            next_page_token: if end < ENTRIES.len() {
+                end.to_string()
+            } else {
+                String::new()
+            },
+        }))
+    }
+
+    async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
+        let request = request.into_inner();
+        let mut running = self.start(request.spec, request.items).await?;
+        let (mut results, mut totals) = (Vec::new(), Totals::default());
+        while let Some((made, counted)) = running.results.try_next().await? {
+            results.extend(made);
+            totals.merge(counted);
+        }
+        results.sort_unstable_by_key(|result| result.index);
+        Ok(Response::new(TransformResponse {
+            results,
+            usage: Some(totals.usage()),
+            timing: Some(totals.timing(running.began.elapsed())),
+            summary: Some(totals.summary),
+        }))
+    }
+
+    async fn transform_stream(
+        &self,
+        request: Request<TransformStreamRequest>,
+    ) -> Result<Response<ResponseStream>, Status> {
+        let request = request.into_inner();
+        let running = self.start(request.spec, request.items).await?;
+        tracing::trace!(transformation = running.plan.kind.name(), "streaming");
+        // Totals ride along with the stream; the end message is made from them once nothing more comes.
+        let state = Some((running.results, Totals::default(), running.began));
+        let events = stream::try_unfold(state, async |state| {
+            let Some((mut results, mut totals, began)) = state else {
+                return Ok::<_, Status>(None);
+            };
+            match results.try_next().await? {
+                Some((made, counted)) => {
+                    totals.merge(counted);
+                    let events: Vec<_> = made.into_iter().map(Event::Result).collect();
+                    Ok(Some((events, Some((results, totals, began)))))
+                }
+                None => {
+                    let end = TransformStreamEnd {
+                        usage: Some(totals.usage()),
+                        timing: Some(totals.timing(began.elapsed())),
+                        summary: Some(totals.summary),
+                    };
+                    Ok(Some((vec![Event::End(end)], None)))
+                }
+            }
+        });
+        let responses = events
+            .map_ok(|events| {
+                stream::iter(
+                    events
+                        .into_iter()
+                        .map(|event| Ok(TransformStreamResponse { event: Some(event) })),
+                )
+            })
+            .try_flatten();
+        Ok(Response::new(responses.boxed()))
+    }
+
+    async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
+        let request = request.into_inner();
+        let kind = kind_of(request.transformation.as_ref(), "transformation")?;
+        let target = target_of(request.transformation.as_ref(), "transformation")?;
+        let mut findings = Vec::with_capacity(request.pairs.len());
+        for (index, pair) in request.pairs.into_iter().enumerate() {
+            let expected = match pair.expected_language.as_deref().filter(|tag| !tag.is_empty()) {
+                Some(tag) => Some(read_language(tag, || format!("pairs[{index}].expected_language"))?),
+                None if kind.changes_language() => target,
+                None => language::detect(&pair.original),
+            };
+            let failed = checks::run(kind, &pair.original, &pair.transformed, expected);
+            findings.push(Finding {
+                failed_checks: failed.into_iter().map(|check| convert::check(check).into()).collect(),
+                measures: Some(convert::measures(measures::measure(&pair.original, &pair.transformed))),
+                detected_language: language::detect(&pair.transformed)
+                    .map(|found| found.code().to_owned())
+                    .unwrap_or_default(),
+            });
+        }
+        Ok(Response::new(InspectResponse { findings }))
+    }
+}
+
+/// Not served yet: every call answers UNIMPLEMENTED.
+#[tonic::async_trait]
+impl AugmentationService for TransformService {}

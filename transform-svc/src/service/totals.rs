@@ -1,0 +1,94 @@
+//! Counts over a request.
+
+use std::time::Duration;
+
+use isomer_proto::{
+    common::v1::{Timing, Usage},
+    transform::v1::{Outcome, TransformResult, TransformSummary},
+};
+
+use crate::engine::{Finished, Plan};
+
+/// What a request has come to so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    pub(super) summary: TransformSummary,
+    texts: u64,
+    prompt_tokens: u64,
+    generated_tokens: u64,
+    calls: u64,
+    waited: Duration,
+}
+
+impl Totals {
+    /// Counts a finished job and the results it was turned into.
+    pub(super) fn add(&mut self, plan: &Plan, finished: &Finished, results: &[TransformResult]) {
+        for result in results {
+            let (count, name) = match result.outcome() {
+                Outcome::Ok => (&mut self.summary.ok, "ok"),
+                Outcome::Recovered => (&mut self.summary.recovered, "recovered"),
+                Outcome::KeptOriginal => (&mut self.summary.kept_original, "kept_original"),
+                Outcome::Failed | Outcome::Unspecified => (&mut self.summary.failed, "failed"),
+            };
+            *count += 1;
+            metrics::counter!("isomer_transform_texts_total", "transformation" => plan.kind.name(), "outcome" => name)
+                .increment(1);
+            self.texts += 1;
+            self.summary.cache_hits += u64::from(
+                result
+                    .provenance
+                    .as_ref()
+                    .is_some_and(|provenance| provenance.cache_hit),
+            );
+        }
+        for check in &finished.fresh_checks {
+            *self.summary.check_counts.entry(check.name().to_owned()).or_default() += 1;
+            metrics::counter!("isomer_transform_checks_total", "check" => check.name()).increment(1);
+        }
+        self.summary.generator_calls += u64::from(finished.fresh_attempts);
+        self.prompt_tokens += finished.prompt_tokens;
+        self.generated_tokens += finished.generated_tokens;
+        self.calls += finished.calls;
+        self.waited = self.waited.max(finished.waited);
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        let (into, from) = (&mut self.summary, other.summary);
+        into.ok += from.ok;
+        into.recovered += from.recovered;
+        into.kept_original += from.kept_original;
+        into.failed += from.failed;
+        into.cache_hits += from.cache_hits;
+        into.generator_calls += from.generator_calls;
+        for (check, count) in from.check_counts {
+            *into.check_counts.entry(check).or_default() += count;
+        }
+        self.texts += other.texts;
+        self.prompt_tokens += other.prompt_tokens;
+        self.generated_tokens += other.generated_tokens;
+        self.calls += other.calls;
+        self.waited = self.waited.max(other.waited);
+    }
+
+    /// Tokens as the generator counts them; retries after overload are calls too.
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            texts: self.texts,
+            tokens: self.prompt_tokens,
+            cached_texts: self.summary.cache_hits,
+            generated_tokens: self.generated_tokens,
+            generator_calls: self.calls,
+        }
+    }
+
+    /// The whole time, and the longest that one text waited for a place at the generator.
+    pub(super) fn timing(&self, total: Duration) -> Timing {
+        let message = |duration: Duration| prost_types::Duration::try_from(duration).ok();
+        Timing {
+            queue: message(self.waited),
+            tokenise: None,
+            compute: message(total.saturating_sub(self.waited)),
+            total: message(total),
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! What a remote generator does wrong, and how each text ends.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use isomer_proto::transform::v1::{
+    Check, OnFailure, Outcome, Sampling, Summarisation, TransformResponse, TransformSpec, transformation::Kind,
+};
+use support::{
+    client, config, paraphrase, spec,
+    stub::{Answer, Stub},
+    transform, try_transform,
+};
+use tonic::Code;
+
+const TEXT: &str = "A man is playing the guitar on a busy street in town.";
+
+fn status(code: u16) -> Answer {
+    Answer::Status(code, None)
+}
+
+/// Sends one text to a stub that answers by the script, then well.
+async fn one(script: impl IntoIterator<Item = Answer>, spec: TransformSpec) -> (TransformResponse, Stub) {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.script(script);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    (transform(&mut client, spec, &[TEXT]).await, stub)
+}
+
+fn counts(response: &TransformResponse) -> Vec<(String, u64)> {
+    let mut counts: Vec<_> = response.summary.clone().unwrap().check_counts.into_iter().collect();
+    counts.sort();
+    counts
+}
+
+#[tokio::test]
+async fn a_good_answer_is_ok_with_measures_and_provenance() {
+    let (response, stub) = one([], paraphrase()).await;
+    let result = &response.results[0];
+    assert_eq!(result.outcome(), Outcome::Ok);
+    assert!(result.text.starts_with("Indeed town."));
+    assert_eq!(
+        (result.id.as_str(), result.index, result.language.as_str()),
+        ("t0", 0, "en")
+    );
+    let measures = result.measures.unwrap();
+    assert!(measures.edit_distance > 0.5 && measures.jaccard > 0.8, "{measures:?}");
+    let provenance = result.provenance.clone().unwrap();
+    assert_eq!(provenance.generator_id, "stub");
+    assert_eq!(
+        (provenance.seed, provenance.attempts, provenance.cache_hit),
+        (1337, 1, false)
+    );
+    assert!(provenance.prompt_version.starts_with("paraphrase@"));
+    assert_eq!((provenance.prompt_digest.len(), provenance.content_key.len()), (64, 64));
+    let usage = response.usage.unwrap();
+    assert_eq!(
+        (usage.texts, usage.tokens, usage.generated_tokens, usage.generator_calls),
+        (1, 11, 7, 1)
+    );
+    assert_eq!(response.summary.unwrap().ok, 1);
+    let seen = &stub.seen()[0];
+    assert_eq!(
+        (seen.temperature(), seen.body["top_p"].as_f64(), seen.seed()),
+        (0.0, Some(1.0), 1337)
+    );
+    assert_eq!(seen.body["model"], "stub-model");
+    assert!(
+        seen.user().ends_with(&format!("<text>\n{TEXT}\n</text>")),
+        "the text comes last and delimited"
+    );
+}
+
+#[tokio::test]
+async fn a_slow_answer_is_waited_for() {
+    let (response, _) = one(
+        [Answer::Slow(Duration::from_millis(300), Box::new(Answer::Good))],
+        paraphrase(),
+    )
+    .await;
+    assert_eq!(response.results[0].outcome(), Outcome::Ok);
+}
+
+#[tokio::test]
+async fn overload_is_retried_after_as_long_as_the_server_asks() {
+    for code in [429, 503] {
+        let (response, stub) = one([Answer::Status(code, Some("1".into()))], paraphrase()).await;
+        assert_eq!(response.results[0].outcome(), Outcome::Ok);
+        let seen = stub.seen();
+        assert_eq!(seen.len(), 2);
+        let waited = seen[1].at - seen[0].at;
+        assert!(
+            (Duration::from_millis(1000)..Duration::from_millis(1900)).contains(&waited),
+            "{waited:?}"
+        );
+        // One attempt at the text, two calls to the server.
+        assert_eq!(response.summary.as_ref().unwrap().generator_calls, 1);
+        assert_eq!(response.usage.unwrap().generator_calls, 2);
+        assert_eq!(counts(&response), []);
+    }
+}
+
+#[tokio::test]
+async fn a_longer_wait_than_we_are_willing_to_make_fails_the_text() {
+    let (response, stub) = one([Answer::Status(429, Some("3600".into()))], paraphrase()).await;
+    assert_eq!(stub.calls(), 1);
+    assert_eq!(response.results[0].outcome(), Outcome::KeptOriginal);
+    assert!(response.results[0].failed_checks().eq([Check::GeneratorError]));
+}
+
+#[tokio::test]
+async fn a_passing_server_error_is_retried_without_a_new_attempt() {
+    let (response, stub) = one([status(500), status(502)], paraphrase()).await;
+    assert_eq!(response.results[0].outcome(), Outcome::Ok);
+    assert_eq!((stub.calls(), response.usage.unwrap().generator_calls), (3, 3));
+    let seeds: Vec<_> = stub.seen().iter().map(support::stub::Seen::seed).collect();
+    assert_eq!(seeds, [1337, 1337, 1337]);
+}
+
+#[tokio::test]
+async fn a_lasting_server_error_is_a_generator_error_of_that_text() {
+    let (response, stub) = one(vec![status(500); 50], paraphrase()).await;
+    let result = &response.results[0];
+    assert_eq!(stub.calls(), 4, "one retry policy: four tries, not four times three");
+    assert_eq!(result.outcome(), Outcome::KeptOriginal);
+    assert_eq!(result.text, TEXT);
+    assert!(
+        result.error.contains("500") && result.error.contains("4 tries"),
+        "{}",
+        result.error
+    );
+    assert_eq!(counts(&response), [("generator_error".to_owned(), 1)]);
+    assert_eq!(response.summary.unwrap().kept_original, 1);
+}
+
+#[tokio::test]
+async fn truncated_json_is_retried_and_then_a_generator_error() {
+    let (response, stub) = one([Answer::TruncatedJson], paraphrase()).await;
+    assert_eq!((response.results[0].outcome(), stub.calls()), (Outcome::Ok, 2));
+    for bad in [
+        Answer::TruncatedJson,
+        Answer::Raw("[]".into()),
+        Answer::Raw(r#"{"choices": []}"#.into()),
+        Answer::Raw(String::new()),
+    ] {
+        let (response, stub) = one(vec![bad; 10], paraphrase()).await;
+        assert_eq!(stub.calls(), 4);
+        assert!(response.results[0].failed_checks().eq([Check::GeneratorError]));
+        assert!(
+            response.results[0].error.contains("no chat completion"),
+            "{}",
+            response.results[0].error
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_rejected_text_fails_alone_and_at_once() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.mark("poison", [status(400)]);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let response = transform(
+        &mut client,
+        paraphrase(),
+        &[
+            "A good text of five words.",
+            "This one holds poison for it.",
+            "Another good text of words.",
+        ],
+    )
+    .await;
+    let outcomes: Vec<_> = response.results.iter().map(|result| result.outcome()).collect();
+    assert_eq!(outcomes, [Outcome::Ok, Outcome::KeptOriginal, Outcome::Ok]);
+    assert_eq!(stub.calls(), 3);
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_given_up_on() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Hang).await;
+    let mut config = config(&stub, home.path());
+    config.generators.get_mut("stub").unwrap().timeout_seconds = 0.3;
+    let mut client = client(config, home.path()).await;
+    let began = Instant::now();
+    let response = transform(&mut client, paraphrase(), &[TEXT]).await;
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(response.results[0].failed_checks().eq([Check::GeneratorError]));
+    assert!(
+        response.results[0].error.contains("in time"),
+        "{}",
+        response.results[0].error
+    );
+    assert!((2..=3).contains(&stub.calls()), "{}", stub.calls());
+}
+
+/// Answers that a check catches, and the check.
+fn bad_texts() -> Vec<(&'static str, Check)> {
+    vec![
+        ("", Check::Empty),
+        ("   \n", Check::Empty),
+        ("...", Check::Ellipsis),
+        (
+            "{\"paraphrase\": \"Someone plays guitar in a street of the town.\"}",
+            Check::Structured,
+        ),
+        (
+            "<think>The user wants a paraphrase.</think>Someone plays guitar in the street.",
+            Check::ReasoningLeak,
+        ),
+        (TEXT, Check::Identical),
+        (
+            "Here is the paraphrased text: someone plays guitar in the street.",
+            Check::InstructionPrefix,
+        ),
+        (
+            "Ein Mann spielt auf einer belebten Straße in der Stadt Gitarre.",
+            Check::WrongLanguage,
+        ),
+        ("Music.", Check::Truncated),
+    ]
+}
+
+#[tokio::test]
+async fn a_text_that_a_check_catches_is_made_again_with_a_new_seed_and_warmer() {
+    for (bad, check) in bad_texts() {
+        let (response, stub) = one([Answer::Text(bad.into())], paraphrase()).await;
+        let result = &response.results[0];
+        assert_eq!(result.outcome(), Outcome::Recovered, "{bad}");
+        assert!(
+            result.retried_checks().any(|fired| fired == check),
+            "{bad}: {:?}",
+            result.retried_checks
+        );
+        assert_eq!(result.failed_checks().count(), 0);
+        assert!(counts(&response).contains(&(check.name_in_summary(), 1)), "{bad}");
+        assert_eq!(response.summary.unwrap().recovered, 1);
+        let seen = stub.seen();
+        assert_eq!(seen.len(), 2);
+        assert_ne!(seen[1].seed(), 1337);
+        assert!(seen[1].temperature() >= 0.7);
+        assert_eq!(result.provenance.as_ref().unwrap().seed, seen[1].seed());
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_never_passes_ends_as_the_policy_says() {
+    for (bad, check) in bad_texts() {
+        let (response, stub) = one(vec![Answer::Text(bad.into()); 10], paraphrase()).await;
+        let result = &response.results[0];
+        assert_eq!((result.outcome(), stub.calls()), (Outcome::KeptOriginal, 3), "{bad}");
+        assert_eq!(result.text, TEXT);
+        assert!(result.failed_checks().any(|fired| fired == check));
+        assert!(counts(&response).contains(&(check.name_in_summary(), 3)));
+    }
+    let dropped = TransformSpec {
+        on_failure: OnFailure::Drop.into(),
+        max_attempts: Some(2),
+        ..paraphrase()
+    };
+    let (response, stub) = one(vec![Answer::Text(String::new()); 10], dropped).await;
+    let result = &response.results[0];
+    assert_eq!(
+        (result.outcome(), result.text.as_str(), stub.calls()),
+        (Outcome::Failed, "", 2)
+    );
+    assert_eq!(result.measures, None);
+    assert_eq!(response.summary.unwrap().failed, 1);
+}
+
+#[tokio::test]
+async fn a_request_that_should_fail_names_the_text() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.mark("poison", [Answer::Text(String::new())]);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let failing = TransformSpec {
+        on_failure: OnFailure::Fail.into(),
+        ..paraphrase()
+    };
+    let fault = try_transform(
+        &mut client,
+        failing,
+        &["A good text of five words.", "This text holds poison for it."],
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(fault.code, Code::Aborted);
+    assert!(
+        fault.message.contains("t1") && fault.message.contains("empty"),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
+async fn a_summary_that_grows_is_caught() {
+    let longer = format!("Indeed, {TEXT} And it is a lovely sound.");
+    let (response, _) = one(
+        vec![Answer::Text(longer); 3],
+        spec(Kind::Summarisation(Summarisation {})),
+    )
+    .await;
+    assert!(
+        response.results[0]
+            .failed_checks()
+            .any(|check| check == Check::SummaryLonger)
+    );
+}
+
+#[tokio::test]
+async fn an_unreachable_generator_is_said_to_be_so_soon() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let mut config = config(&stub, home.path());
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    config.generators.get_mut("stub").unwrap().url = Some(format!("http://127.0.0.1:{port}/v1"));
+    let mut client = client(config, home.path()).await;
+    let began = Instant::now();
+    let texts: Vec<String> = (0..200).map(|n| format!("This is the text of number {n}.")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let fault = try_transform(&mut client, paraphrase(), &texts).await.unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::Unavailable, "GENERATOR_UNREACHABLE")
+    );
+    assert!(fault.message.contains("stub") && fault.mend.is_some(), "{fault}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_refused_ends_the_request_and_is_never_shown() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(status(401)).await;
+    let mut config = config(&stub, home.path());
+    config.generators.get_mut("stub").unwrap().api_key = isomer_service_kit::config::Secret::new("sk-hunter2");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let mut client = client(config, home.path()).await;
+    let fault = try_transform(&mut client, paraphrase(), &[TEXT]).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "GENERATOR_REFUSED")
+    );
+    assert!(fault.mend.as_ref().unwrap().contains("OPENAI_API_KEY"));
+    assert!(!format!("{fault:?}").contains("hunter2"));
+    let seen = stub.seen();
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].authorization.as_deref(), Some("Bearer sk-hunter2"));
+    for file in std::fs::read_dir(home.path().join("cache")).unwrap() {
+        assert!(
+            !std::fs::read_to_string(file.unwrap().path())
+                .unwrap()
+                .contains("hunter2")
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_model_or_path_ends_the_request() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(status(404)).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let fault = try_transform(&mut client, paraphrase(), &[TEXT]).await.unwrap_err();
+    assert_eq!(fault.reason, "GENERATOR_REFUSED");
+    assert!(fault.mend.unwrap().contains("stub-model"));
+}
+
+#[tokio::test]
+async fn sampling_is_passed_on() {
+    let sampling = Sampling {
+        temperature: Some(0.9),
+        top_p: Some(0.5),
+        max_tokens: Some(77),
+    };
+    let (_, stub) = one(
+        [],
+        TransformSpec {
+            sampling: Some(sampling),
+            seed: Some(u64::MAX),
+            ..paraphrase()
+        },
+    )
+    .await;
+    let seen = &stub.seen()[0];
+    assert_eq!(
+        (
+            seen.temperature(),
+            seen.body["top_p"].as_f64(),
+            seen.body["max_tokens"].as_u64()
+        ),
+        (0.9, Some(0.5), Some(77))
+    );
+    assert_eq!(seen.seed(), i64::MAX as u64, "a seed that servers can read");
+}
+
+/// The name under which a summary counts a check.
+trait Named {
+    fn name_in_summary(&self) -> String;
+}
+
+impl Named for Check {
+    fn name_in_summary(&self) -> String {
+        self.as_str_name().trim_start_matches("CHECK_").to_lowercase()
+    }
+}

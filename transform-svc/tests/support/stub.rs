@@ -1,0 +1,247 @@
+//! A stub of an OpenAI-compatible server: says what it is told to, as badly as it is told to, and counts.
+//!
+//! It needs axum, serde_json and tokio only, so that any crate's tests can include it:
+//! `#[path = "…/transform-svc/tests/support/stub.rs"] mod stub;`
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    collections::VecDeque,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// How one request is answered.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// With a made-up paraphrase: the text's words in reverse order after a new word. It passes the checks.
+    Good,
+    /// With this text.
+    Text(String),
+    /// As the inner answer says, after a pause.
+    Slow(Duration, Box<Answer>),
+    /// With this status and, perhaps, `Retry-After` (its literal value).
+    Status(u16, Option<String>),
+    /// With JSON that ends in the middle, under status 200.
+    TruncatedJson,
+    /// With this body under status 200.
+    Raw(String),
+    /// Never.
+    Hang,
+}
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub at: Instant,
+    pub body: Value,
+    pub authorization: Option<String>,
+}
+
+impl Seen {
+    /// The content of the last message.
+    pub fn user(&self) -> &str {
+        self.body["messages"]
+            .as_array()
+            .and_then(|messages| messages.last())
+            .and_then(|message| message["content"].as_str())
+            .unwrap_or_default()
+    }
+
+    pub fn seed(&self) -> u64 {
+        self.body["seed"].as_u64().unwrap_or_default()
+    }
+
+    pub fn temperature(&self) -> f64 {
+        self.body["temperature"].as_f64().unwrap_or(f64::NAN)
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Answers for the next requests, then `always`.
+    script: VecDeque<Answer>,
+    always: Answer,
+    /// Answers for texts that contain a mark, before anything else.
+    marked: Vec<(String, VecDeque<Answer>)>,
+    seen: Vec<Seen>,
+    in_flight: usize,
+    most_in_flight: usize,
+}
+
+/// A running stub; it stops when dropped.
+#[derive(Debug)]
+pub struct Stub {
+    address: SocketAddr,
+    inner: Arc<Mutex<Inner>>,
+    server: JoinHandle<()>,
+}
+
+impl Drop for Stub {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Counts a request out again, also when its client goes away.
+struct InFlight(Arc<Mutex<Inner>>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().in_flight -= 1;
+    }
+}
+
+impl Stub {
+    /// Starts one that always answers so.
+    pub async fn start(always: Answer) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let inner = Arc::new(Mutex::new(Inner {
+            script: VecDeque::new(),
+            always,
+            marked: Vec::new(),
+            seen: Vec::new(),
+            in_flight: 0,
+            most_in_flight: 0,
+        }));
+        let router = Router::new()
+            .route("/v1/chat/completions", post(answer))
+            .with_state(Arc::clone(&inner));
+        let server = tokio::spawn(async move {
+            axum::serve(listener, router).await.unwrap();
+        });
+        Self { address, inner, server }
+    }
+
+    /// Base URL, e.g. `http://127.0.0.1:1234/v1`.
+    pub fn url(&self) -> String {
+        format!("http://{}/v1", self.address)
+    }
+
+    /// Answers the next requests so, one each, before falling back on what it always does.
+    pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
+        self.inner.lock().unwrap().script.extend(answers);
+    }
+
+    /// Answers requests whose last message contains `mark` so, one each; the last one again and again.
+    pub fn mark(&self, mark: &str, answers: impl IntoIterator<Item = Answer>) {
+        self.inner
+            .lock()
+            .unwrap()
+            .marked
+            .push((mark.to_owned(), answers.into_iter().collect()));
+    }
+
+    /// How many requests have come.
+    pub fn calls(&self) -> usize {
+        self.inner.lock().unwrap().seen.len()
+    }
+
+    /// What has come.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.inner.lock().unwrap().seen.clone()
+    }
+
+    /// Requests being answered now.
+    pub fn in_flight(&self) -> usize {
+        self.inner.lock().unwrap().in_flight
+    }
+
+    /// Most requests that were being answered at once.
+    pub fn most_in_flight(&self) -> usize {
+        self.inner.lock().unwrap().most_in_flight
+    }
+}
+
+async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
+    let (answer, text) = {
+        let mut inner = inner.lock().unwrap();
+        let authorization = headers
+            .get("authorization")
+            .map(|value| value.to_str().unwrap().to_owned());
+        let seen = Seen {
+            at: Instant::now(),
+            body,
+            authorization,
+        };
+        let text = seen.user().to_owned();
+        inner.seen.push(seen);
+        inner.in_flight += 1;
+        inner.most_in_flight = inner.most_in_flight.max(inner.in_flight);
+        let marked = inner.marked.iter_mut().find(|(mark, _)| text.contains(mark.as_str()));
+        let answer = match marked {
+            Some((_, answers)) if answers.len() > 1 => answers.pop_front().unwrap(),
+            Some((_, answers)) => answers.front().unwrap().clone(),
+            None => inner.script.pop_front().unwrap_or_else(|| inner.always.clone()),
+        };
+        (answer, text)
+    };
+    let _counted = InFlight(inner);
+    give(answer, &text).await
+}
+
+async fn give(mut answer: Answer, prompt: &str) -> Response {
+    while let Answer::Slow(pause, next) = answer {
+        tokio::time::sleep(pause).await;
+        answer = *next;
+    }
+    match answer {
+        Answer::Good => completion(&reversed(prompt)),
+        Answer::Text(text) => completion(&text),
+        Answer::Status(status, retry_after) => {
+            let body = Json(json!({"error": {"message": format!("stub says {status}"), "type": "stub", "code": null}}));
+            let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
+            if let Some(value) = retry_after {
+                response.headers_mut().insert("retry-after", value.parse().unwrap());
+            }
+            response
+        }
+        Answer::TruncatedJson => raw(r#"{"id": "x", "choices": [{"index": 0, "message": {"role": "assi"#.to_owned()),
+        Answer::Raw(body) => raw(body),
+        Answer::Hang | Answer::Slow(..) => std::future::pending().await,
+    }
+}
+
+fn completion(text: &str) -> Response {
+    Json(json!({
+        "id": "chatcmpl-stub",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "stub-model",
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
+    }))
+    .into_response()
+}
+
+fn raw(body: String) -> Response {
+    Response::builder()
+        .header("content-type", "application/json")
+        .body(Body::from(body))
+        .unwrap()
+}
+
+/// The words between the prompt's delimiters, reversed, after one that is not among them.
+fn reversed(prompt: &str) -> String {
+    let text = prompt
+        .rsplit("<text>")
+        .next()
+        .unwrap_or_default()
+        .split("</text>")
+        .next()
+        .unwrap_or_default();
+    let words: Vec<&str> = text.split_whitespace().rev().collect();
+    format!("Indeed {}", words.join(" "))
+}
