@@ -40,7 +40,7 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
 
 fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
     table
 }
 

@@ -62,7 +62,7 @@ fn list(global: &Global, resolver: &Resolver) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new();
-    table.load_preset(UTF8_HORIZONTAL_ONLY).set_header(["id", "kind", "size", "licence", "state", "source"]);
+    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["id", "kind", "size", "licence", "state", "source"]);
     for model in &models {
         table.add_row([
             Cell::new(&model.id),

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use isomer_gateway::Caller;
 use isomer_models::ModelKind;
 use isomer_service_kit::{Fault, server, shutdown};
 
