@@ -22,13 +22,13 @@ const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.RunService`.
 #[derive(Debug, Clone)]
-pub struct RunFace {
+pub(crate) struct RunFace {
     runs: RunManager,
 }
 
 impl RunFace {
     /// A face of these runs.
-    pub fn new(runs: RunManager) -> Self {
+    pub(crate) fn new(runs: RunManager) -> Self {
         Self { runs }
     }
 

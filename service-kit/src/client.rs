@@ -1,5 +1,7 @@
 //! The channel every generated client runs over.
 
+mod cancel;
+
 use std::{
     path::PathBuf,
     task::{Context, Poll},
@@ -18,7 +20,7 @@ use tracing::Instrument;
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
-    trace_context,
+    trace_context, wire,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -70,13 +72,21 @@ impl Validate for ClientConfig {
         if self.address.is_empty() {
             return Err(bad("is empty".to_owned()));
         }
-        Endpoint::from_shared(self.url()).map_err(|e| bad(format!("`{}`: {e}", self.address)))?;
+        let uri: http::Uri = self.url().parse().map_err(|error| bad(format!("`{}`: {error}", self.address)))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
+            return Err(bad(format!("`{}` names no server to call", self.address)));
+        }
+        // Never in plain text where TLS was asked for.
+        if self.tls.is_some() && uri.scheme_str() == Some("http") {
+            let mend = "write https:// in the address, or remove the tls section";
+            return Err(ConfigError::new("tls", format!("`{}` is a plain-text address", self.address), mend));
+        }
         Ok(())
     }
 }
 
 /// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries the W3C trace context
-/// of the current span in each call. Use it with any generated client: `EncoderServiceClient::new(channel)`.
+/// of the current span in each call, and a call ends on the server too when its answer is dropped. Use it with any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     inner: Channel,
@@ -89,7 +99,10 @@ impl GrpcChannel {
     }
 }
 
-/// Connects, and says at once when nobody answers.
+/// Connects, and says at once when nobody answers. Afterwards a lost connection is made again at the next call.
+///
+/// # Errors
+/// When the address or the TLS files are unusable, or nobody answers.
 pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     let channel = endpoint(config)?.connect().await.map_err(|e| {
         Fault::unavailable("SERVER_UNAVAILABLE", format!("no Isomer server at {}: {}", config.address, root(&e)))
@@ -100,18 +113,23 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
 }
 
 /// Connects at the first call, and again whenever the connection was lost.
+///
+/// # Errors
+/// When the address or the TLS files are unusable.
 pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     Ok(GrpcChannel::new(endpoint(config)?.connect_lazy()))
 }
 
 fn endpoint(config: &ClientConfig) -> Result<Endpoint, Fault> {
+    config.validate()?;
     let url = config.url();
     let bad = |e: tonic::transport::Error| Fault::invalid("address", format!("`{}`: {}", config.address, root(&e)));
     let mut endpoint = Endpoint::from_shared(url.clone())
         .map_err(bad)?
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
-        .http2_adaptive_window(true)
+        .initial_stream_window_size(wire::STREAM_WINDOW)
+        .initial_connection_window_size(wire::CONNECTION_WINDOW)
         .http2_keep_alive_interval(Duration::from_secs(30));
     if url.starts_with("https://") {
         crate::tls::install_crypto();
@@ -162,6 +180,10 @@ impl Service<http::Request<Body>> for GrpcChannel {
         let path = request.uri().path().trim_start_matches('/');
         let span = tracing::info_span!("call", otel.kind = "client", otel.name = path, rpc.system = "grpc");
         trace_context::carry(&span, request.headers_mut());
-        Box::pin(Service::call(&mut self.inner, request).instrument(span))
+        let (parts, body) = request.into_parts();
+        let (body, tie) = cancel::tie(body);
+        let answer = Service::call(&mut self.inner, http::Request::from_parts(parts, body));
+        let answer = async move { Ok(answer.await?.map(|body| tie.hold(body))) };
+        Box::pin(answer.instrument(span))
     }
 }

@@ -21,6 +21,7 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
 mod trace_context;
+mod wire;
 
 pub use client::GrpcChannel;
 pub use error::Fault;

@@ -8,7 +8,7 @@ use hyper_util::{
 use tonic::transport::{Endpoint, Uri};
 use tower::service_fn;
 
-use crate::{Services, client::GrpcChannel, error::Fault, layers::Via, limits::LimitsConfig};
+use crate::{Services, client::GrpcChannel, error::Fault, layers::Via, limits::LimitsConfig, wire};
 
 /// Bytes in flight in each direction before the writer waits.
 const PIPE_BYTES: usize = 1 << 20;
@@ -31,7 +31,8 @@ pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcCh
                 builder
                     .http2()
                     .max_concurrent_streams(None)
-                    .adaptive_window(true)
+                    .initial_stream_window_size(wire::STREAM_WINDOW)
+                    .initial_connection_window_size(wire::MEMORY_CONNECTION_WINDOW)
                     .max_frame_size(FRAME_BYTES)
                     // HTTP/2 takes many cancelled calls for an attack and ends the connection with all others on it.
                     // In our own process they are only callers that went away.
@@ -47,7 +48,8 @@ pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcCh
         }
     });
     let endpoint = Endpoint::from_static("http://in-process")
-        .http2_adaptive_window(true)
+        .initial_stream_window_size(wire::STREAM_WINDOW)
+        .initial_connection_window_size(wire::MEMORY_CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
         .http2_max_local_error_reset_streams(None);
     Ok(GrpcChannel::new(endpoint.connect_with_connector_lazy(connector)))

@@ -22,6 +22,7 @@ use crate::{
     layers::Via,
     limits::LimitsConfig,
     tls::{self, TlsConfig},
+    wire,
 };
 
 /// How long a client may take to send its request's headers over HTTP/1.1.
@@ -149,8 +150,8 @@ fn tune(builder: &mut Builder<TokioExecutor>) {
         // A client that vanished without a word must not keep its places.
         .keep_alive_interval(KEEP_ALIVE)
         .keep_alive_timeout(KEEP_ALIVE)
-        // Matrices are megabytes: let the flow-control window grow with the connection.
-        .adaptive_window(true)
+        .initial_stream_window_size(wire::STREAM_WINDOW)
+        .initial_connection_window_size(wire::CONNECTION_WINDOW)
         // More streams than the limit on requests, so that overload is answered and not queued out of sight.
         .max_concurrent_streams(4096)
         // An honest client may drop hundreds of calls at once; the default of 20 takes that for an attack.

@@ -159,7 +159,7 @@ mod tests {
             ("zh", "一个男人正在街上弹吉他。"),
             ("sw", "Mwanamume anapiga gitaa barabarani na watu wanamsikiliza."),
             ("ha", "Gwamnatin Najeriya ta sanar da sabon tsari na aikin gona."),
-            ("ru", "Мужчина играет на гитаре на улице."),
+            ("ru", "Мужчина играет на гитаре, а рядом с ним поёт женщина."),
         ] {
             assert_eq!(detect(text).map(Language::code), Some(code), "{text}");
         }

@@ -14,7 +14,7 @@ const STYLE: &str = include_str!("page/style.css");
 ///
 /// # Errors
 /// When the template refuses: a fault of ours.
-pub fn render(report: &Report) -> Result<String, String> {
+pub(super) fn render(report: &Report) -> Result<String, String> {
     page(report).map_err(|error| format!("report.html: {error:#}"))
 }
 

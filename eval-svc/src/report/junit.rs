@@ -13,7 +13,7 @@ use super::{
 ///
 /// # Errors
 /// When the XML writer refuses.
-pub fn render(report: &Report) -> Result<Vec<u8>, String> {
+pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
     let mut document = quick_junit::Report::new(format!("isomer check: {}", report.suite.name));
     document.set_time(Duration::from_secs_f64(report.run.seconds.max(0.0)));
     for encoder in &report.profile.encoders {

@@ -9,7 +9,7 @@ use super::{
 use crate::profile::{Moved, Shift};
 
 /// Renders the report.
-pub fn render(report: &Report) -> String {
+pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
     head(&mut page, report);
     profile(&mut page, report);

@@ -37,7 +37,7 @@ pub enum EventKind {
 
 /// Events of one run. Writers never wait: watchers come and read what is new.
 #[derive(Debug)]
-pub struct EventLog {
+pub(super) struct EventLog {
     events: Mutex<VecDeque<Event>>,
     latest: watch::Sender<u64>,
 }
@@ -50,7 +50,7 @@ impl Default for EventLog {
 
 impl EventLog {
     /// Appends an event and wakes the watchers.
-    pub fn push(&self, time: Timestamp, kind: EventKind) {
+    pub(super) fn push(&self, time: Timestamp, kind: EventKind) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let sequence = events.back().map_or(0, |last| last.sequence) + 1;
         if events.len() == KEPT {
@@ -62,20 +62,20 @@ impl EventLog {
     }
 
     /// Events after a sequence number, in order.
-    pub fn after(&self, sequence: u64) -> Vec<Event> {
+    pub(super) fn after(&self, sequence: u64) -> Vec<Event> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         let start = events.partition_point(|event| event.sequence <= sequence);
         events.iter().skip(start).cloned().collect()
     }
 
     /// The last event of a run that has ended.
-    pub fn end(&self) -> Option<Event> {
+    pub(super) fn end(&self) -> Option<Event> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         events.back().filter(|event| matches!(event.kind, EventKind::Ended(_))).cloned()
     }
 
     /// Wakes when there is something new.
-    pub fn subscribe(&self) -> watch::Receiver<u64> {
+    pub(super) fn subscribe(&self) -> watch::Receiver<u64> {
         self.latest.subscribe()
     }
 }

@@ -22,7 +22,7 @@ use crate::metric::Similarity;
 
 /// A score and what it belongs to.
 #[derive(Debug, Clone)]
-pub struct Scored {
+pub(super) struct Scored {
     /// Position of the encoder.
     pub encoder: usize,
     /// Position of the dataset.

@@ -15,14 +15,14 @@ use crate::{
 
 /// Distinct texts of a run, each with a number.
 #[derive(Debug, Default)]
-pub struct Corpus {
+pub(super) struct Corpus {
     texts: Vec<Arc<str>>,
     numbers: HashMap<Arc<str>, u32>,
 }
 
 impl Corpus {
     /// The text's number; equal texts have equal numbers.
-    pub fn intern(&mut self, text: &str) -> u32 {
+    pub(super) fn intern(&mut self, text: &str) -> u32 {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
@@ -35,14 +35,14 @@ impl Corpus {
     }
 
     /// The text of a number.
-    pub fn get(&self, number: u32) -> &str {
+    pub(super) fn get(&self, number: u32) -> &str {
         self.texts.get(number as usize).map_or("", |text| text)
     }
 }
 
 /// A dataset of the run.
 #[derive(Debug)]
-pub struct Table {
+pub(super) struct Table {
     /// The data.
     pub dataset: Arc<Dataset>,
     /// Where it came from.
@@ -55,7 +55,7 @@ pub struct Table {
 
 /// A text to transform, once per transformation and seed whatever datasets it occurs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TextRequest {
+pub(super) struct TextRequest {
     /// The text.
     pub text: u32,
     /// Its language, where the dataset names one.
@@ -64,7 +64,7 @@ pub struct TextRequest {
 
 /// A transformation, with what the service's catalogue says about it.
 #[derive(Debug, Clone)]
-pub struct PlannedTransformation {
+pub(super) struct PlannedTransformation {
     /// With its parameters.
     pub transformation: Transformation,
     /// Name with parameters.
@@ -81,7 +81,7 @@ pub struct PlannedTransformation {
 
 /// What a run will do.
 #[derive(Debug)]
-pub struct Plan {
+pub(super) struct Plan {
     /// The suite, with the request's overrides in it.
     pub suite: Suite,
     /// Digest of the suite's text.
@@ -104,7 +104,7 @@ pub struct Plan {
 
 /// Which texts of a dataset are scored: the originals, or what a transformation made of them under a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Variant {
+pub(super) enum Variant {
     /// As they are.
     Original,
     /// Transformed.
@@ -118,7 +118,7 @@ pub enum Variant {
 
 /// Lays out the datasets' texts: every distinct text gets a number, every distinct (text, language) that is transformed a
 /// place in the requests.
-pub fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Vec<TextRequest>) {
+pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Vec<TextRequest>) {
     let mut corpus = Corpus::default();
     let mut requests = Vec::new();
     let mut positions: HashMap<(u32, Option<String>), usize> = HashMap::new();
@@ -146,12 +146,12 @@ pub fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table
 
 impl Plan {
     /// Texts to ask for: distinct texts x transformations x seeds.
-    pub fn texts_planned(&self) -> usize {
+    pub(super) fn texts_planned(&self) -> usize {
         self.requests.len() * self.transformations.len() * self.suite.seeds.len()
     }
 
     /// Every variant of a dataset, originals first.
-    pub fn variants(&self) -> Vec<Variant> {
+    pub(super) fn variants(&self) -> Vec<Variant> {
         let transformed = (0..self.transformations.len()).flat_map(|transformation| {
             (0..self.suite.seeds.len()).map(move |seed| Variant::Transformed { transformation, seed })
         });
@@ -159,7 +159,7 @@ impl Plan {
     }
 
     /// A variant in words, e.g. `paraphrase, seed 1337`.
-    pub fn describe(&self, variant: Variant) -> String {
+    pub(super) fn describe(&self, variant: Variant) -> String {
         match variant {
             Variant::Original => "original".to_owned(),
             Variant::Transformed { transformation, seed } => {

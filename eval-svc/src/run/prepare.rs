@@ -14,7 +14,7 @@ use super::{
     RunContext, RunError,
     plan::{self, Plan, PlannedTransformation},
     record::{RunRequest, SuiteChoice},
-    wire,
+    transform, wire,
 };
 use crate::{
     dataset::{self, Dataset, DatasetError, LoadOptions, Source},
@@ -38,7 +38,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
     }
     let (corpus, tables, requests) = plan::lay_out(datasets);
     let generator = request.generator.clone().or_else(|| suite.generator.clone()).unwrap_or_default();
-    Ok(Plan {
+    let plan = Plan {
         generator,
         suite_digest,
         baseline: request.baseline.as_ref().and_then(|baseline| ids.iter().position(|id| id == baseline)),
@@ -48,7 +48,9 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         corpus,
         tables,
         requests,
-    })
+    };
+    transform::probe(context, &plan).await?;
+    Ok(plan)
 }
 
 fn suite(choice: &SuiteChoice) -> Result<(Suite, String), RunError> {

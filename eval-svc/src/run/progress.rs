@@ -16,7 +16,7 @@ const TELL_EVERY: Duration = Duration::from_millis(200);
 
 /// Counts one stage's units. The clock is an argument.
 #[derive(Debug)]
-pub struct Meter {
+pub(super) struct Meter {
     stage: Stage,
     done: u64,
     total: u64,
@@ -29,18 +29,18 @@ pub struct Meter {
 
 impl Meter {
     /// A stage with so many units, none done.
-    pub fn new(stage: Stage, total: u64, now: Instant) -> Self {
+    pub(super) fn new(stage: Stage, total: u64, now: Instant) -> Self {
         let marks = VecDeque::from([(now, 0)]);
         Self { stage, done: 0, total, cached: 0, detail: String::new(), marks, told: None }
     }
 
     /// Says what is being done.
-    pub fn detail(&mut self, detail: impl Into<String>) {
+    pub(super) fn detail(&mut self, detail: impl Into<String>) {
         self.detail = detail.into();
     }
 
     /// Some units are done, of which some came from a store.
-    pub fn add(&mut self, done: u64, cached: u64, now: Instant) {
+    pub(super) fn add(&mut self, done: u64, cached: u64, now: Instant) {
         self.done += done;
         self.cached += cached;
         self.marks.push_back((now, self.done.saturating_sub(self.cached)));
@@ -49,13 +49,8 @@ impl Meter {
         }
     }
 
-    /// Units done.
-    pub fn done(&self) -> u64 {
-        self.done
-    }
-
     /// Time left at the rate of the window; none while nothing but stored units has been seen.
-    pub fn remaining(&self) -> Option<Duration> {
+    pub(super) fn remaining(&self) -> Option<Duration> {
         let left = self.total.saturating_sub(self.done);
         if left == 0 {
             return Some(Duration::ZERO);
@@ -69,7 +64,7 @@ impl Meter {
     }
 
     /// Progress, if it is time to tell it: at the start, at the end, and a few times a second between.
-    pub fn due(&mut self, now: Instant) -> Option<StageProgress> {
+    pub(super) fn due(&mut self, now: Instant) -> Option<StageProgress> {
         let waited = self.told.is_none_or(|told| now.duration_since(told) >= TELL_EVERY);
         if !waited && self.done < self.total {
             return None;
@@ -79,7 +74,7 @@ impl Meter {
     }
 
     /// Progress as it stands.
-    pub fn snapshot(&self) -> StageProgress {
+    pub(super) fn snapshot(&self) -> StageProgress {
         StageProgress {
             stage: self.stage,
             done: self.done,

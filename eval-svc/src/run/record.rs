@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Version of the `run.json` format.
-pub const SCHEMA: &str = "isomer.run/1";
+pub(super) const SCHEMA: &str = "isomer.run/1";
 
 /// What was asked for; the domain's form of the proto's `RunSpec`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

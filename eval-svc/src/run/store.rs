@@ -34,13 +34,13 @@ pub struct StoreError {
 
 /// The folder of all runs.
 #[derive(Debug, Clone)]
-pub struct RunStore {
+pub(super) struct RunStore {
     root: PathBuf,
 }
 
 /// Held while a run is worked on; dropping it (or dying) frees the run.
 #[derive(Debug)]
-pub struct RunLock {
+pub(super) struct RunLock {
     _file: File,
 }
 
@@ -49,7 +49,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the folder cannot be made.
-    pub fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
+    pub(super) fn open(root: impl Into<PathBuf>) -> Result<Self, StoreError> {
         let root = root.into();
         let requests = root.join(REQUESTS);
         fs::create_dir_all(&requests).map_err(at(&requests))?;
@@ -57,7 +57,7 @@ impl RunStore {
     }
 
     /// A run's folder.
-    pub fn folder(&self, id: &str) -> PathBuf {
+    pub(super) fn folder(&self, id: &str) -> PathBuf {
         self.root.join(id)
     }
 
@@ -65,7 +65,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn create(&self, record: &RunRecord) -> Result<RunLock, StoreError> {
+    pub(super) fn create(&self, record: &RunRecord) -> Result<RunLock, StoreError> {
         let folder = self.folder(&record.id);
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let path = folder.join(LOCK);
@@ -83,7 +83,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
+    pub(super) fn save(&self, record: &RunRecord) -> Result<(), StoreError> {
         let path = self.folder(&record.id).join(RECORD);
         let json = serde_json::to_vec_pretty(record).map_err(|error| at(&path)(error.into()))?;
         write_atomically(&path, &json).map_err(at(&path))
@@ -93,7 +93,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the record is unreadable; a missing run is `None`.
-    pub fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
+    pub(super) fn load(&self, id: &str) -> Result<Option<RunRecord>, StoreError> {
         if !is_id(id) {
             return Ok(None);
         }
@@ -139,7 +139,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn ids(&self) -> Result<Vec<String>, StoreError> {
+    pub(super) fn ids(&self) -> Result<Vec<String>, StoreError> {
         let mut ids = Vec::new();
         for entry in fs::read_dir(&self.root).map_err(at(&self.root))? {
             let name = entry.map_err(at(&self.root))?.file_name();
@@ -153,7 +153,7 @@ impl RunStore {
     }
 
     /// The run that a request id has led to.
-    pub fn by_request(&self, request: &str) -> Option<String> {
+    pub(super) fn by_request(&self, request: &str) -> Option<String> {
         let id = fs::read_to_string(self.request_path(request)).ok()?;
         is_id(&id).then_some(id)
     }
@@ -162,7 +162,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn delete(&self, record: &RunRecord) -> Result<(), StoreError> {
+    pub(super) fn delete(&self, record: &RunRecord) -> Result<(), StoreError> {
         if let Some(request) = &record.request_id {
             let path = self.request_path(request);
             match fs::remove_file(&path) {
@@ -178,7 +178,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When the disk refuses.
-    pub fn write_file(&self, id: &str, name: &str, content: &[u8]) -> Result<(), StoreError> {
+    pub(super) fn write_file(&self, id: &str, name: &str, content: &[u8]) -> Result<(), StoreError> {
         let path = self.folder(id).join(name);
         write_atomically(&path, content).map_err(at(&path))
     }
@@ -187,7 +187,7 @@ impl RunStore {
     ///
     /// # Errors
     /// When it is missing or unreadable.
-    pub fn read_file(&self, id: &str, name: &str) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn read_file(&self, id: &str, name: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.folder(id).join(name);
         fs::read(&path).map_err(at(&path))
     }

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, time::Instant};
 
 use futures::{StreamExt, TryStreamExt, stream::{self, BoxStream}};
 use isomer_proto::transform::v1::{
-    Outcome as ProtoOutcome, Sampling, TextItem, TransformResult, TransformSpec, TransformStreamEnd,
-    TransformStreamRequest, transform_service_client::TransformServiceClient, transform_stream_response::Event,
+    OnFailure, Outcome as ProtoOutcome, Sampling, TextItem, TransformRequest, TransformResult, TransformSpec,
+    TransformStreamEnd, TransformStreamRequest, transform_service_client::TransformServiceClient, transform_stream_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel};
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub enum Outcome {
 
 /// What became of one text.
 #[derive(Debug, Clone)]
-pub struct Made {
+pub(super) struct Made {
     /// The text, by its number in the corpus.
     pub text: u32,
     /// How it ended.
@@ -55,7 +55,7 @@ pub struct Made {
 
 /// What became of all texts.
 #[derive(Debug, Default)]
-pub struct Transformed {
+pub(super) struct Transformed {
     /// `[transformation][seed][request]`.
     pub made: Vec<Vec<Vec<Made>>>,
     /// Generators that took part: id, and digest of the weights where known.
@@ -64,7 +64,7 @@ pub struct Transformed {
 
 impl Transformed {
     /// What became of a request.
-    pub fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
+    pub(super) fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
         self.made.get(transformation)?.get(seed)?.get(request)
     }
 }
@@ -82,6 +82,21 @@ pub(super) async fn transform(context: &RunContext, plan: &mut Plan, live: &Live
         transformed.made.push(per_seed);
     }
     Ok(transformed)
+}
+
+/// Asks for each transformation of an empty text: the service then reads the whole order and finds (and loads) the
+/// generator, but has nothing to generate. Whether a remote generator answers shows only with the first real text.
+pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunError> {
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        let spec = TransformSpec { on_failure: OnFailure::KeepOriginal.into(), ..spec(plan, t, 0) };
+        let request = TransformRequest { spec: Some(spec), items: vec![TextItem::default()] };
+        let mut client = TransformServiceClient::new(context.clients.transform.clone());
+        client.transform(request).await.map_err(|status| RunError::Transform {
+            what: planned.label.clone(),
+            fault: Box::new(Fault::from_status(&status)),
+        })?;
+    }
+    Ok(())
 }
 
 /// All texts under one transformation and seed.

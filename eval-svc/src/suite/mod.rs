@@ -25,6 +25,8 @@ mod error;
 mod nearest;
 mod parse;
 mod reader;
+#[cfg(test)]
+mod tests;
 mod transformation;
 
 use std::path::{Path, PathBuf};

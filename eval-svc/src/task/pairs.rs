@@ -17,7 +17,7 @@ pub fn score_sts(
     own: Similarity,
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
-    let (main_key, pairs) = checked(TaskType::Sts, profile, first, second, gold.len())?;
+    let main_key = checked(TaskType::Sts, profile, first, second, gold.len())?;
     if gold.windows(2).all(|w| w[0] == w[1]) {
         let reason = format!("all {} gold scores are equal", gold.len());
         return Err(ScoreError::Undefined {
@@ -25,7 +25,7 @@ pub fn score_sts(
             reason,
         });
     }
-    let all = sts::score(pairs, gold, own).map_err(|e| ScoreError::undefined(main_key, &e))?;
+    let all = sts::score(pairs(first, second), gold, own).map_err(|e| ScoreError::undefined(main_key, &e))?;
     Scores::new(main_key, all, gold.len())
 }
 
@@ -40,7 +40,7 @@ pub fn score_pair_classification(
     own: Similarity,
     profile: Profile,
 ) -> Result<Scores, ScoreError> {
-    let (main_key, pairs) = checked(TaskType::PairClassification, profile, first, second, labels.len())?;
+    let main_key = checked(TaskType::PairClassification, profile, first, second, labels.len())?;
     if labels.windows(2).all(|w| w[0] == w[1]) {
         let reason = format!("all {} labels are of one class", labels.len());
         return Err(ScoreError::Undefined {
@@ -48,22 +48,21 @@ pub fn score_pair_classification(
             reason,
         });
     }
-    Scores::new(main_key, pair_classification::score(pairs, labels, own), labels.len())
+    Scores::new(
+        main_key,
+        pair_classification::score(pairs(first, second), labels, own),
+        labels.len(),
+    )
 }
 
-fn checked<'a>(
+/// The key of the main score, where vectors and labels match.
+fn checked(
     task: TaskType,
     profile: Profile,
-    first: VectorView<'a>,
-    second: VectorView<'a>,
+    first: VectorView<'_>,
+    second: VectorView<'_>,
     labels: usize,
-) -> Result<
-    (
-        &'static str,
-        impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone,
-    ),
-    ScoreError,
-> {
+) -> Result<&'static str, ScoreError> {
     let main_key = task
         .main_score(profile)
         .ok_or(ScoreError::NotServed { task, profile })?;
@@ -86,12 +85,16 @@ fn checked<'a>(
             source,
         });
     }
+    Ok(main_key)
+}
+
+fn pairs<'a>(
+    first: VectorView<'a>,
+    second: VectorView<'a>,
+) -> impl IndexedParallelIterator<Item = (&'a [f32], &'a [f32])> + Clone {
     let width = first.cols();
-    Ok((
-        main_key,
-        first
-            .data()
-            .par_chunks_exact(width)
-            .zip(second.data().par_chunks_exact(width)),
-    ))
+    first
+        .data()
+        .par_chunks_exact(width)
+        .zip(second.data().par_chunks_exact(width))
 }

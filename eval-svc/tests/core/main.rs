@@ -14,5 +14,6 @@ mod house;
 mod mteb;
 mod services;
 mod statistics;
+mod sts_benchmark;
 mod support;
 mod tasks;

@@ -69,8 +69,8 @@ fn a_document_holds_what_mteb_asks_for() {
 
 #[test]
 fn mteb_reads_every_document() {
-    let Some(python) = std::env::var_os("ISOMER_PYTHON") else {
-        println!("skipped: ISOMER_PYTHON names no Python that has mteb");
+    let Some(python) = std::env::var_os("ISOMER_MTEB_PYTHON") else {
+        println!("skipped: ISOMER_MTEB_PYTHON names no Python that has mteb");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

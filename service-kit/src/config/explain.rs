@@ -30,7 +30,10 @@ pub(super) fn misfit(error: &figment::Error, layers: &Figment) -> ConfigError {
         Kind::InvalidLength(length, expected) => (format!("{length} items do not fit"), format!("give {expected}")),
         Kind::UnknownVariant(found, names) => (format!("unknown value `{found}`"), suggest(found, names)),
         Kind::UnknownField(found, names) => {
-            path.push(found.clone());
+            // Some of figment's errors carry the key in their path already.
+            if path.last() != Some(found) {
+                path.push(found.clone());
+            }
             ("unknown key".to_owned(), suggest(found, names))
         }
         Kind::MissingField(name) => {

@@ -92,14 +92,17 @@ fn a_variable_without_a_section_belongs_to_the_command_line() {
 #[test]
 fn a_typo_names_the_key_its_file_and_the_nearest_name() {
     let error = refusal("[nested]\nmax_itmes = 9", &[]);
-    assert!(error.contains("nested.max_itmes: unknown key, in file "), "{error}");
+    assert!(error.starts_with("configuration: nested.max_itmes: unknown key, in file "), "{error}");
     assert!(error.contains(".toml; did you mean `max_items`?"), "{error}");
 }
 
 #[test]
 fn a_typo_in_the_environment_names_the_variable_even_when_the_file_has_the_section() {
     let error = refusal("[nested]\nmax_items = 9", &[("ISOMER_NESTED__MAX_ITMES", "3")]);
-    assert!(error.contains("environment variable ISOMER_NESTED__MAX_ITMES"), "{error}");
+    assert!(
+        error.starts_with("configuration: nested.max_itmes: unknown key, in environment variable ISOMER_NESTED__MAX_ITMES"),
+        "{error}"
+    );
     assert!(error.contains("did you mean `max_items`?"), "{error}");
 }
 
@@ -114,7 +117,7 @@ fn a_struct_that_would_ignore_unknown_keys_does_not() {
 #[test]
 fn an_unknown_section_lists_the_sections() {
     let error = refusal("[bananas]\nx = 1", &[]);
-    assert!(error.contains("bananas: unknown key") && error.contains("port, nested, lenient, sources"), "{error}");
+    assert!(error.starts_with("configuration: bananas: unknown key") && error.contains("port, nested, lenient, sources"), "{error}");
 }
 
 #[test]

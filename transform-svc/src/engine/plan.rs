@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Default seed (HTEB's first).
-pub const DEFAULT_SEED: u64 = 1337;
+const DEFAULT_SEED: u64 = 1337;
 const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
 /// Most tokens of one answer.

@@ -1,0 +1,106 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use super::*;
+
+const GOOD: &str = r#"name = "nightly"
+seeds = [1, 2]
+transformations = ["paraphrase", { name = "translation", target_language = "pt-BR" }]
+temperature = 0.7
+
+[[dataset]]
+task = "sts"
+path = "data/sts"
+limit = 200
+"#;
+
+fn parse(text: &str) -> Result<Suite, SuiteError> {
+    Suite::parse(text, "nightly.toml", Some(Path::new("/suites")))
+}
+
+/// The message that a change of the good suite leads to.
+fn complaint(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from));
+    parse(&GOOD.replace(from, to)).unwrap_err().to_string()
+}
+
+#[test]
+fn a_good_suite_is_read_with_its_defaults_and_paths_relative_to_the_file() {
+    let suite = parse(GOOD).unwrap();
+    assert_eq!(suite.seeds, [1, 2]);
+    assert_eq!(suite.transformations[1].label(), "translation(pt-BR)");
+    assert_eq!((suite.attempts, suite.on_failure, suite.top_p), (3, OnFailure::KeepOriginal, 1.0));
+    assert_eq!(suite.datasets[0].source, DatasetSource::Path("/suites/data/sts".into()));
+    assert_eq!((suite.datasets[0].limit, suite.datasets[0].split.as_str()), (Some(200), "test"));
+    assert_eq!(suite.datasets[0].origin, "nightly.toml:6");
+}
+
+#[test]
+fn the_suites_that_ship_are_valid() {
+    for (name, _) in BUILTIN {
+        assert_eq!(Suite::builtin(name).unwrap().name, name);
+    }
+}
+
+#[test]
+fn an_unknown_suite_is_refused_with_the_nearest() {
+    assert_eq!(Suite::builtin("quik").unwrap_err().to_string(), "no suite named `quik` ships with Isomer; did you mean `quick`?");
+}
+
+#[test]
+fn a_typo_in_a_field_names_its_line_and_the_nearest_field() {
+    assert_eq!(complaint("seeds", "sedes"), "nightly.toml:2: unknown field `sedes`; did you mean `seeds`?");
+    assert_eq!(complaint("limit", "limt"), "nightly.toml:9: unknown field `dataset[0].limt`; did you mean `limit`?");
+    let message = complaint("target_language", "target");
+    assert!(message.starts_with("nightly.toml:3: unknown field `transformations[1].target`"), "{message}");
+}
+
+#[test]
+fn a_typo_in_a_name_names_its_line_and_the_nearest_name() {
+    assert_eq!(
+        complaint("\"paraphrase\"", "\"paraphase\""),
+        "nightly.toml:3: `transformations[0]`: unknown transformation `paraphase`; did you mean `paraphrase`?"
+    );
+    assert_eq!(complaint("\"sts\"", "\"stss\""), "nightly.toml:7: `dataset[0].task`: unknown task type `stss`; did you mean `sts`?");
+    let message = complaint("temperature = 0.7", "profile = \"mteb-v3\"");
+    assert_eq!(message, "nightly.toml:4: `profile`: unknown metric profile `mteb-v3`; did you mean `mteb-v2`?");
+}
+
+#[test]
+fn values_out_of_bounds_say_what_is_allowed() {
+    assert!(complaint("0.7", "3").contains(":4: `temperature`: is 3, should be 0 to 2"));
+    assert!(complaint("0.7", "\"warm\"").contains("should be a number, is the text `warm`"));
+    assert!(complaint("[1, 2]", "[1, 1]").contains(":2: `seeds[1]`: 1 is named twice"));
+    assert!(complaint("[1, 2]", "[1, -2]").contains("`seeds[1]`: should be a whole number of 0 or more"));
+    assert!(complaint("[1, 2]", "[]").contains("names 0 seeds"));
+    assert!(complaint("limit = 200", "limit = 0").contains("`dataset[0].limit`: is 0"));
+    assert!(complaint("pt-BR", "Portuguese!").contains("not a BCP-47 language tag"));
+    assert!(complaint("temperature = 0.7", "attempts = 11").contains("is 11, should be 1 to 10"));
+    assert!(complaint("temperature = 0.7", "on_failure = \"drop\"").contains("cannot be scored against its labels"));
+    assert!(complaint("limit = 200", "ignore_identical_ids = true").contains("only retrieval"));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    assert!(complaint("name = \"nightly\"", "").contains("`name`: missing"));
+    assert!(complaint("task = \"sts\"", "").contains("`dataset[0].task`: missing"));
+    assert!(complaint("path = \"data/sts\"", "").contains("`dataset[0].path`: missing"));
+    assert!(parse("name = \"x\"\ntransformations = [\"paraphrase\"]").unwrap_err().to_string().contains("`dataset`: missing"));
+    assert!(complaint("path = \"data/sts\"", "path = \"a\"\nbuiltin = \"quick/sts\"").contains("second source"));
+}
+
+#[test]
+fn transformations_that_change_the_meaning_or_repeat_are_refused() {
+    assert!(complaint("\"paraphrase\"", "\"multi_swap\"").contains("labels do not hold"));
+    assert!(complaint("\"paraphrase\"", "\"paraphrase\", \"paraphrase\"").contains("`paraphrase` is named twice"));
+}
+
+#[test]
+fn broken_toml_names_the_line() {
+    let message = complaint("seeds = [1, 2]", "seeds = [1, 2");
+    assert!(message.starts_with("nightly.toml:3: not valid TOML") || message.starts_with("nightly.toml:2: not valid TOML"), "{message}");
+}
+
+#[test]
+fn a_relative_path_without_a_folder_is_refused() {
+    let error = Suite::parse(GOOD, "sent.toml", None).unwrap_err().to_string();
+    assert!(error.contains("sent.toml:8") && error.contains("absolute path"), "{error}");
+}

@@ -1,0 +1,314 @@
+//! A run from suite to report, over stub services and the in-memory channel.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod run_stubs;
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use isomer_proto::eval::v1::{
+    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest, ReportFormat,
+    RunState, Stage, WatchRunRequest, watch_run_response::Event,
+};
+use isomer_service_kit::Fault;
+use run_stubs::{DISTINCT, House, create, ended, report, report_json, repeats, run_to_end, spec, watch};
+use tonic::Code;
+
+const TWO: &str = "seeds = [1337]\ntransformations = [\"paraphrase\", \"summarisation\"]";
+
+#[tokio::test]
+async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a", "stub-b"])).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let counters = run.counters.unwrap();
+    assert_eq!(counters.texts_planned, DISTINCT * 2);
+    assert_eq!(counters.texts_generated, DISTINCT * 2);
+    assert_eq!(counters.generator_calls, DISTINCT * 2);
+    assert_eq!(house.transform.generated.load(Ordering::SeqCst), DISTINCT * 2);
+    assert_eq!(repeats(&house.encoder), Default::default());
+    // 2 encoders x 2 datasets x (original + 2 transformations)
+    assert_eq!((counters.scores_computed, counters.scores_cached), (12, 0));
+    // "Hello" cannot be paraphrased by the stub.
+    assert_eq!(counters.kept_original, 1);
+}
+
+#[tokio::test]
+async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let first = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    let encoded = house.encoder.texts.load(Ordering::SeqCst);
+    let second = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    let counters = second.counters.unwrap();
+    assert_eq!((counters.texts_generated, counters.texts_cached), (0, DISTINCT * 2));
+    assert_eq!((counters.texts_encoded, counters.scores_computed, counters.scores_cached), (0, 0, 6));
+    assert_eq!(house.encoder.texts.load(Ordering::SeqCst), encoded);
+    let (one, two) = (report_json(&mut client, &first.id).await, report_json(&mut client, &second.id).await);
+    assert_eq!(one["profile"], two["profile"]);
+}
+
+#[tokio::test]
+async fn greedy_seeds_share_scores_and_the_report_says_why_the_deviation_is_zero() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let suite = house.suite("seeds = [1337, 1338, 1339]\ntransformations = [\"paraphrase\"]");
+    let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
+    let counters = run.counters.unwrap();
+    // 2 datasets: originals and one set of texts are scored, two seeds find theirs.
+    assert_eq!((counters.scores_computed, counters.scores_cached), (4, 4));
+    let json = report_json(&mut client, &run.id).await;
+    let total = &json["profile"]["encoders"][0]["total"];
+    assert_eq!(total["sd"], 0.0);
+    assert!(total["sd_note"].as_str().unwrap().contains("same texts"));
+}
+
+#[tokio::test]
+async fn sampled_seeds_have_the_deviation_of_their_scores() {
+    let house = House::new();
+    *house.transform.sampled.lock().unwrap() = true;
+    let (_service, mut client) = house.open().await;
+    let suite = house.suite("seeds = [1, 2, 3]\ntransformations = [\"summarisation\"]\ntemperature = 0.7");
+    let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
+    let json = report_json(&mut client, &run.id).await;
+    let scores: Vec<f64> = json["scores"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|row| row["transformation"] == "summarisation" && row["dataset"] == "sts")
+        .map(|row| row["main_score"].as_f64().unwrap() * 100.0)
+        .collect();
+    assert_eq!(scores.len(), 3);
+    let mean = scores.iter().sum::<f64>() / 3.0;
+    let sd = (scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
+    let told = &json["profile"]["encoders"][0]["datasets"][0]["transformations"][0];
+    assert!((told["mean"].as_f64().unwrap() - mean).abs() < 1e-9);
+    assert!((told["sd"].as_f64().unwrap() - sd).abs() < 1e-9);
+}
+
+#[test]
+fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_nothing_it_has() {
+    let house = House::new();
+    *house.transform.pause.lock().unwrap() = Duration::from_millis(20);
+    let first = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let id = first.block_on(async {
+        let (_service, mut client) = house.open().await;
+        let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
+        while house.transform.generated.load(Ordering::SeqCst) < DISTINCT {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        run.id
+    });
+    // As SIGKILL does: nothing gets to say goodbye.
+    first.shutdown_timeout(Duration::from_millis(50));
+    let made = house.transform.generated.load(Ordering::SeqCst);
+    assert!((DISTINCT..DISTINCT * 2).contains(&made), "killed half way, {made} made");
+
+    let second = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    second.block_on(async {
+        let (_service, mut client) = house.open().await;
+        let found = client.get_run(GetRunRequest { id: id.clone() }).await.unwrap().into_inner().run.unwrap();
+        assert_eq!(found.state(), RunState::Failed);
+        assert!(found.error.contains("interrupted"), "{}", found.error);
+        assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
+        let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+        assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+        assert_eq!(house.transform.generated.load(Ordering::SeqCst), DISTINCT * 2, "no text was made twice");
+        assert_eq!(run.counters.unwrap().texts_generated, DISTINCT * 2 - made);
+    });
+}
+
+#[tokio::test]
+async fn after_a_restart_runs_and_reports_are_still_there() {
+    let house = House::new();
+    let id = {
+        let (_service, mut client) = house.open().await;
+        run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await.id
+    };
+    let (_service, mut client) = house.open().await;
+    let list = client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner();
+    assert_eq!(list.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
+    assert_eq!(list.runs[0].state(), RunState::Succeeded);
+    assert!(!report(&mut client, &id, ReportFormat::Html).await.is_empty());
+    client.delete_run(DeleteRunRequest { id: id.clone() }).await.unwrap();
+    let gone = client.get_run(GetRunRequest { id }).await.unwrap_err();
+    assert_eq!(gone.code(), Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
+    let house = House::new();
+    *house.transform.pause.lock().unwrap() = Duration::from_millis(50);
+    let (_service, mut client) = house.open().await;
+    let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
+    while house.transform.generated.load(Ordering::SeqCst) < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let refused = client.delete_run(DeleteRunRequest { id: run.id.clone() }).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    let clock = std::time::Instant::now();
+    let cancelled = client.cancel_run(CancelRunRequest { id: run.id.clone() }).await.unwrap().into_inner().run.unwrap();
+    assert!(clock.elapsed() < Duration::from_secs(1), "took {:?}", clock.elapsed());
+    assert_eq!(cancelled.state(), RunState::Cancelled);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let made = house.transform.generated.load(Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(house.transform.generated.load(Ordering::SeqCst), made, "the generator is left alone");
+    assert!(made < DISTINCT * 2);
+    let no_report = client.get_report(GetReportRequest { id: run.id, format: 0 }).await.unwrap_err();
+    assert_eq!(no_report.code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn progress_is_streamed_replayed_and_ends_with_the_run() {
+    let house = House::new();
+    *house.transform.pause.lock().unwrap() = Duration::from_millis(40);
+    let (_service, mut client) = house.open().await;
+    let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
+    // A watcher that never reads holds nobody up.
+    let _idle = client.watch_run(WatchRunRequest { id: run.id.clone(), after_sequence: 0 }).await.unwrap();
+    let events = watch(&mut client, &run.id, 0).await;
+    let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
+    assert!(sequences.is_sorted_by(|a, b| a < b) && sequences[0] == 1, "{sequences:?}");
+    let transform: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.event {
+            Some(Event::Progress(progress)) if progress.stage() == Stage::Transform => Some(progress),
+            _ => None,
+        })
+        .collect();
+    assert!(transform.iter().any(|p| p.remaining.is_some() && p.done < p.total), "time left is told on the way");
+    assert!(transform.iter().any(|p| p.detail == "paraphrase, seed 1337"), "{transform:?}");
+    assert_eq!((transform.last().unwrap().done, transform.last().unwrap().total), (DISTINCT * 2, DISTINCT * 2));
+    for stage in [Stage::Plan, Stage::Encode, Stage::Score, Stage::Report] {
+        let complete = |event: &Option<Event>| matches!(event, Some(Event::Progress(p)) if p.stage() == stage && p.done == p.total);
+        assert!(events.iter().any(|event| complete(&event.event)), "{stage:?} completes");
+    }
+    let later = watch(&mut client, &run.id, sequences[2]).await;
+    assert_eq!(later.first().unwrap().sequence, sequences[3]);
+    assert_eq!(ended(&later).state(), RunState::Succeeded);
+}
+
+#[tokio::test]
+async fn a_request_id_makes_one_run_however_often_it_is_sent() {
+    let house = House::new();
+    let (_service, client) = house.open().await;
+    let request = CreateRunRequest { spec: Some(spec(house.suite(TWO), &["stub-a"])), request_id: "nightly/42".into() };
+    let both = futures::future::join_all((0..4).map(|_| {
+        let (mut client, request) = (client.clone(), request.clone());
+        async move { client.create_run(request).await.unwrap().into_inner().run.unwrap().id }
+    }));
+    let ids = both.await;
+    assert!(ids.iter().all(|id| *id == ids[0]), "{ids:?}");
+}
+
+#[tokio::test]
+async fn an_unreachable_generator_fails_the_run_with_reason_and_mend() {
+    let house = House::new();
+    let down = Fault::unavailable("GENERATOR_UNREACHABLE", "cannot connect to http://localhost:1/v1").mend("start the server");
+    *house.transform.down.lock().unwrap() = Some(down);
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    assert_eq!((run.state(), Code::from_i32(run.error_code)), (RunState::Failed, Code::Unavailable));
+    for part in ["paraphrase", "localhost:1", "start the server"] {
+        assert!(run.error.contains(part), "{}", run.error);
+    }
+}
+
+#[tokio::test]
+async fn a_generator_that_answers_no_text_at_all_is_no_result() {
+    let house = House::new();
+    *house.transform.silent.lock().unwrap() = true;
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    assert_eq!(run.state(), RunState::Failed);
+    assert!(run.error.contains("none of 17 texts") && run.error.contains("connection refused"), "{}", run.error);
+}
+
+#[tokio::test]
+async fn a_failing_encoder_is_named() {
+    let house = House::new();
+    *house.encoder.broken.lock().unwrap() = Some("stub-b".to_owned());
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a", "stub-b"])).await;
+    assert_eq!(run.state(), RunState::Failed);
+    assert!(run.error.contains("encoder `stub-b`") && run.error.contains("truncated"), "{}", run.error);
+}
+
+#[tokio::test]
+async fn everything_is_checked_before_anything_is_generated() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let unknown = create(&mut client, spec(house.suite(TWO), &["mystery"])).await.unwrap_err();
+    assert_eq!(unknown.code, Code::NotFound);
+    assert!(unknown.message.contains("mystery"), "{}", unknown.message);
+
+    let mut ghost = spec(house.suite(TWO), &["stub-a"]);
+    ghost.generator_id = "missing".into();
+    let ghost = create(&mut client, ghost).await.unwrap_err();
+    assert_eq!(ghost.code, Code::NotFound);
+    assert!(ghost.message.contains("no generator `missing`") && ghost.message.contains("name one"), "{}", ghost.message);
+
+    let unserved = house.suite("transformations = [\"style_change\"]");
+    let unserved = create(&mut client, spec(unserved, &["stub-a"])).await.unwrap_err();
+    assert_eq!(unserved.code, Code::Unimplemented);
+    assert!(unserved.message.contains("style_change") && unserved.message.contains("paraphrase"), "{}", unserved.message);
+
+    let typo = house.suite("transformations = [\"paraprase\"]");
+    let typo = create(&mut client, spec(typo, &["stub-a"])).await.unwrap_err();
+    assert_eq!(typo.code, Code::InvalidArgument);
+    assert!(typo.message.contains("small.toml:2") && typo.message.contains("paraphrase"), "{}", typo.message);
+
+    let suite = house.suite(TWO);
+    std::fs::write(house.home.path().join("data/sts.jsonl"), "{\"sentence1\": \"a\", \"score\": 1}\n").unwrap();
+    let broken = create(&mut client, spec(suite, &["stub-a"])).await.unwrap_err();
+    assert_eq!(broken.code, Code::InvalidArgument);
+    for part in ["small.toml:5", "sts.jsonl", "line 1", "sentence2"] {
+        assert!(broken.message.contains(part), "{part}: {}", broken.message);
+    }
+    assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);
+    assert!(client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs.is_empty());
+}
+
+#[tokio::test]
+async fn overrides_and_baseline_are_followed() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut asked = spec(house.suite(TWO), &["stub-a"]);
+    asked.baseline_encoder_id = "stub-base".into();
+    asked.seeds = vec![5];
+    asked.limit = Some(4);
+    asked.transformations = vec!["expansion".into()];
+    let run = run_to_end(&mut client, asked.clone()).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let json = report_json(&mut client, &run.id).await;
+    assert_eq!(json["suite"]["seeds"], serde_json::json!([5]));
+    assert_eq!(json["datasets"][0]["items"], 4);
+    assert_eq!(json["profile"]["axes"], serde_json::json!(["length"]));
+    assert_eq!(json["profile"]["baseline"]["encoder"], "stub-base");
+    assert_eq!(json["profile"]["baseline"]["comparisons"][0]["encoder"], "stub-a");
+
+    asked.transformations = vec!["expansoin".into()];
+    let typo = create(&mut client, asked).await.unwrap_err();
+    assert_eq!(typo.field.as_deref(), Some("spec.transformations[0]"));
+    assert!(typo.message.contains("did you mean `expansion`"), "{}", typo.message);
+}
+
+#[tokio::test]
+async fn pages_of_runs_go_from_new_to_old() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut ids = Vec::new();
+    for _ in 0..3 {
+        ids.insert(0, run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await.id);
+    }
+    let first = client.list_runs(ListRunsRequest { page_size: 2, page_token: String::new() }).await.unwrap().into_inner();
+    let rest = client
+        .list_runs(ListRunsRequest { page_size: 2, page_token: first.next_page_token.clone() })
+        .await
+        .unwrap()
+        .into_inner();
+    let listed: Vec<&str> = first.runs.iter().chain(&rest.runs).map(|run| run.id.as_str()).collect();
+    assert_eq!(listed, ids);
+    assert!(rest.next_page_token.is_empty());
+}

@@ -1,0 +1,370 @@
+//! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the text, and a transform
+//! service that remembers what it made, counts, and can be slow or broken. Both are reached over the in-memory channel,
+//! through the same generated clients as the real ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, Provenance, Usage, VectorSpace},
+    encoder::v1::{
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, input,
+        encoder_service_server::{EncoderService, EncoderServiceServer},
+    },
+    eval::v1::{
+        CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, SuiteRef, WatchRunRequest, WatchRunResponse,
+        run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+    },
+    transform::v1::{
+        Axis, Check, ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TransformRequest, TransformResponse,
+        TransformResult, TransformStreamEnd, TransformStreamRequest, TransformStreamResponse, TransformSummary, TransformationInfo,
+        transform_service_server::{TransformService, TransformServiceServer},
+        transform_stream_response,
+        transformation::Kind,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
+use tokio_stream::StreamExt;
+use tonic::{Request, Response, Status, codegen::BoxStream};
+
+/// Dimensions of the stub's vectors.
+const DIMENSIONS: usize = 16;
+
+/// Encodes a text as counts of its letters, hashed into sixteen places with a salt per encoder.
+#[derive(Debug, Clone, Default)]
+pub struct StubEncoder {
+    pub texts: Arc<AtomicU64>,
+    pub requests: Arc<AtomicU64>,
+    pub seen: Arc<Mutex<Vec<String>>>,
+    pub broken: Arc<Mutex<Option<String>>>,
+}
+
+fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
+    let salt: u32 = encoder.bytes().map(u32::from).sum();
+    let mut vector = [0.01f32; DIMENSIONS];
+    for (i, byte) in text.to_lowercase().bytes().enumerate() {
+        let place = (u32::from(byte).wrapping_mul(31).wrapping_add(salt)) as usize % DIMENSIONS;
+        vector[place] += 1.0 + (i % 3) as f32 * 0.1;
+    }
+    vector
+}
+
+fn space(encoder: &str) -> VectorSpace {
+    VectorSpace { digest: format!("space-of-{encoder}"), model_id: encoder.to_owned(), dimensions: DIMENSIONS as u32, ..VectorSpace::default() }
+}
+
+#[tonic::async_trait]
+impl EncoderService for StubEncoder {
+    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
+        let id = request.into_inner().id;
+        if !id.starts_with("stub") && id != "all-MiniLM-L6-v2" {
+            return Err(Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`")).into());
+        }
+        let encoder = Encoder {
+            vector_space: Some(space(&id)),
+            weights_digest: format!("weights-of-{id}"),
+            dimensions: DIMENSIONS as u32,
+            max_batch_items: 16,
+            id,
+            ..Encoder::default()
+        };
+        Ok(Response::new(GetEncoderResponse { encoder: Some(encoder) }))
+    }
+
+    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        let request = request.into_inner();
+        if self.broken.lock().unwrap().as_deref() == Some(&request.encoder_id) {
+            return Err(Fault::precondition("BROKEN_MODEL", "the weights are truncated").into());
+        }
+        assert!(request.inputs.len() <= 16, "more inputs than the encoder permits");
+        self.requests.fetch_add(1, Ordering::SeqCst);
+        let mut data = Vec::new();
+        for one in &request.inputs {
+            let Some(input::Input::Text(text)) = &one.input else { panic!("a text was expected") };
+            self.seen.lock().unwrap().push(format!("{}|{text}", request.encoder_id));
+            data.extend(vector(&request.encoder_id, text).iter().flat_map(|value| value.to_le_bytes()));
+        }
+        let rows = request.inputs.len() as u32;
+        self.texts.fetch_add(u64::from(rows), Ordering::SeqCst);
+        Ok(Response::new(EncodeResponse {
+            embeddings: Some(Matrix { rows, cols: DIMENSIONS as u32, dtype: Dtype::F32.into(), data: data.into() }),
+            vector_space: Some(space(&request.encoder_id)),
+            usage: Some(Usage { texts: u64::from(rows), tokens: 3 * u64::from(rows), ..Usage::default() }),
+            ..EncodeResponse::default()
+        }))
+    }
+}
+
+/// Makes texts by rule and remembers them as a cache on disk would.
+#[derive(Debug, Clone, Default)]
+pub struct StubTransform {
+    /// Texts made, not found.
+    pub generated: Arc<AtomicU64>,
+    /// Texts asked for.
+    pub asked: Arc<AtomicU64>,
+    pub made: Arc<Mutex<HashSet<String>>>,
+    /// Each text that is made takes so long.
+    pub pause: Arc<Mutex<Duration>>,
+    /// Answers nothing but this error.
+    pub down: Arc<Mutex<Option<Fault>>>,
+    /// Every text ends in a generator error.
+    pub silent: Arc<Mutex<bool>>,
+    /// Texts depend on the seed.
+    pub sampled: Arc<Mutex<bool>>,
+}
+
+fn catalogue() -> Vec<TransformationInfo> {
+    let info = |name: &str, axis: Axis, needs_generator, served| TransformationInfo {
+        name: name.to_owned(),
+        axis: axis.into(),
+        needs_generator,
+        served,
+        prompt_version: if needs_generator { format!("{name}@1") } else { String::new() },
+        prompt_digest: if needs_generator { format!("digest-of-{name}") } else { String::new() },
+        ..TransformationInfo::default()
+    };
+    vec![
+        info("paraphrase", Axis::Lexical, true, true),
+        info("summarisation", Axis::Length, true, true),
+        info("expansion", Axis::Length, true, true),
+        info("style_change", Axis::Lexical, true, false),
+        info("random_keywords", Axis::Augmentation, false, true),
+    ]
+}
+
+impl StubTransform {
+    fn make(&self, name: &str, seed: u64, text: &str) -> TransformResult {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let turn = if *self.sampled.lock().unwrap() { seed as usize % 3 } else { 0 };
+        let (transformed, outcome, failed) = match name {
+            // A text of one word comes back as it was, as small models do.
+            "paraphrase" if words.len() < 2 => (text.to_owned(), Outcome::KeptOriginal, vec![Check::Identical.into()]),
+            "paraphrase" => {
+                let mut words: Vec<&str> = words.iter().rev().copied().collect();
+                words.rotate_left(turn);
+                (format!("rather {}", words.join(" ")), Outcome::Ok, vec![])
+            }
+            "summarisation" => (words.iter().take(2 + turn).copied().collect::<Vec<_>>().join(" "), Outcome::Recovered, vec![]),
+            _ => (format!("{text} and so on"), Outcome::Ok, vec![]),
+        };
+        TransformResult {
+            text: transformed,
+            outcome: outcome.into(),
+            failed_checks: failed,
+            retried_checks: if outcome == Outcome::Recovered { vec![Check::SummaryLonger.into()] } else { vec![] },
+            measures: Some(Measures { edit_distance: 0.5, jaccard: 0.25, length_ratio: 0.75 }),
+            ..TransformResult::default()
+        }
+    }
+}
+
+fn name_of(kind: &Kind) -> &'static str {
+    match kind {
+        Kind::Paraphrase(_) => "paraphrase",
+        Kind::Summarisation(_) => "summarisation",
+        Kind::Expansion(_) => "expansion",
+        Kind::RandomKeywords(_) => "random_keywords",
+        _ => "other",
+    }
+}
+
+#[tonic::async_trait]
+impl TransformService for StubTransform {
+    async fn list_transformations(
+        &self,
+        _: Request<ListTransformationsRequest>,
+    ) -> Result<Response<ListTransformationsResponse>, Status> {
+        Ok(Response::new(ListTransformationsResponse { transformations: catalogue(), next_page_token: String::new() }))
+    }
+
+    async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
+        let request = request.into_inner();
+        assert!(request.items.iter().all(|item| item.text.is_empty()), "only a probe comes this way");
+        if request.spec.unwrap().generator_id == "missing" {
+            return Err(Fault::not_found("UNKNOWN_GENERATOR", "no generator `missing`").mend("name one").into());
+        }
+        Ok(Response::new(TransformResponse::default()))
+    }
+
+    async fn transform_stream(
+        &self,
+        request: Request<TransformStreamRequest>,
+    ) -> Result<Response<BoxStream<TransformStreamResponse>>, Status> {
+        if let Some(fault) = self.down.lock().unwrap().clone() {
+            return Err(fault.into());
+        }
+        let request = request.into_inner();
+        let spec = request.spec.unwrap();
+        let name = name_of(spec.transformation.unwrap().kind.as_ref().unwrap());
+        let needs_generator = name != "random_keywords";
+        let seed = spec.seed.unwrap();
+        let (sender, receiver) = tokio::sync::mpsc::channel(4);
+        let stub = self.clone();
+        tokio::spawn(async move {
+            let mut calls = 0;
+            // Backwards: the order of a stream promises nothing.
+            for (index, item) in request.items.into_iter().enumerate().rev() {
+                stub.asked.fetch_add(1, Ordering::SeqCst);
+                let key = format!("{name}|{seed}|{}", item.text);
+                let cache_hit = stub.made.lock().unwrap().contains(&key);
+                let pause = *stub.pause.lock().unwrap();
+                if !cache_hit && !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                let mut result = stub.make(name, seed, &item.text);
+                if *stub.silent.lock().unwrap() {
+                    result.outcome = Outcome::KeptOriginal.into();
+                    result.failed_checks = vec![Check::GeneratorError.into()];
+                    result.error = "connection refused".to_owned();
+                }
+                result.index = index as u32;
+                result.provenance = Some(Provenance {
+                    generator_id: if needs_generator { "stub:generator".to_owned() } else { String::new() },
+                    generator_digest: "weights-of-generator".to_owned(),
+                    cache_hit,
+                    ..Provenance::default()
+                });
+                let message = TransformStreamResponse { event: Some(transform_stream_response::Event::Result(result)) };
+                if sender.send(Ok(message)).await.is_err() {
+                    return;
+                }
+                if !cache_hit {
+                    stub.generated.fetch_add(1, Ordering::SeqCst);
+                    stub.made.lock().unwrap().insert(key);
+                    calls += u64::from(needs_generator);
+                }
+            }
+            let end = TransformStreamEnd {
+                usage: Some(Usage { generator_calls: calls, ..Usage::default() }),
+                summary: Some(TransformSummary { generator_calls: calls, ..TransformSummary::default() }),
+                ..TransformStreamEnd::default()
+            };
+            let message = TransformStreamResponse { event: Some(transform_stream_response::Event::End(end)) };
+            drop(sender.send(Ok(message)).await);
+        });
+        Ok(Response::new(Box::pin(tokio_stream::wrappers::ReceiverStream::new(receiver))))
+    }
+}
+
+/// The house of a test: stubs, and a folder that outlives services and runtimes.
+#[derive(Debug, Clone)]
+pub struct House {
+    pub encoder: StubEncoder,
+    pub transform: StubTransform,
+    pub home: Arc<tempfile::TempDir>,
+}
+
+impl House {
+    pub fn new() -> Self {
+        let home = Arc::new(tempfile::tempdir().unwrap());
+        Self { encoder: StubEncoder::default(), transform: StubTransform::default(), home }
+    }
+
+    /// A service over the stubs; call it again for a restart.
+    pub async fn open(&self) -> (EvalService, RunServiceClient<GrpcChannel>) {
+        let limits = LimitsConfig::default();
+        let stubs = Services::new()
+            .add(EncoderServiceServer::new(self.encoder.clone()))
+            .add(TransformServiceServer::new(self.transform.clone()));
+        let channel = memory::channel(stubs, &limits).await.unwrap();
+        let config = EvalConfig {
+            home: self.home.path().to_owned(),
+            data_roots: vec!["/".into()],
+            transform_batch_items: 4,
+            ..EvalConfig::default()
+        };
+        let service = EvalService::new(config, EvalClients { encoder: channel.clone(), transform: channel }).unwrap();
+        let client = memory::channel(isomer_eval::services(service.clone()), &limits).await.unwrap();
+        (service, RunServiceClient::new(client).max_decoding_message_size(64 << 20))
+    }
+
+    /// Writes two small datasets and gives a suite over them.
+    pub fn suite(&self, head: &str) -> SuiteRef {
+        let folder = self.home.path().join("data");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("sts.jsonl"), STS).unwrap();
+        std::fs::write(folder.join("pairs.jsonl"), PAIRS).unwrap();
+        let text = format!(
+            "name = \"small\"\n{head}\n[[dataset]]\ntask = \"sts\"\npath = \"sts.jsonl\"\n\n[[dataset]]\ntask = \"pair-classification\"\npath = \"pairs.jsonl\"\n"
+        );
+        SuiteRef {
+            source: Some(suite_ref::Source::Toml(text)),
+            base_dir: folder.display().to_string(),
+            file_name: "small.toml".to_owned(),
+        }
+    }
+}
+
+pub const STS: &str = r#"{"sentence1": "A man plays a guitar on stage.", "sentence2": "A guitarist performs for a crowd.", "score": 4.2}
+{"sentence1": "The bridge was closed for repairs.", "sentence2": "Repairs kept the bridge shut.", "score": 4.8}
+{"sentence1": "She planted tomatoes in spring.", "sentence2": "The court adjourned until Monday.", "score": 0.1}
+{"sentence1": "Rain is expected tomorrow.", "sentence2": "Tomorrow will be wet in the north.", "score": 3.6}
+{"sentence1": "Hello", "sentence2": "The committee rejected the proposal.", "score": 0.0}
+"#;
+
+pub const PAIRS: &str = r#"{"sentence1": "Rain is expected tomorrow.", "sentence2": "Forecasters expect rain tomorrow.", "label": 1}
+{"sentence1": "The shop opens at nine.", "sentence2": "The shop closes at nine.", "label": 0}
+{"sentence1": "He fixed the old bicycle.", "sentence2": "The old bicycle was repaired by him.", "label": 1}
+{"sentence1": "The train was late again.", "sentence2": "Her soup needed more salt.", "label": 0}
+"#;
+
+/// Distinct texts of the two datasets: ten and eight, one of them in both.
+pub const DISTINCT: u64 = 17;
+
+pub fn spec(suite: SuiteRef, encoders: &[&str]) -> RunSpec {
+    RunSpec { suite: Some(suite), encoder_ids: encoders.iter().map(|id| (*id).to_owned()).collect(), ..RunSpec::default() }
+}
+
+pub async fn create(client: &mut RunServiceClient<GrpcChannel>, spec: RunSpec) -> Result<Run, Fault> {
+    let request = CreateRunRequest { spec: Some(spec), request_id: String::new() };
+    match client.create_run(request).await {
+        Ok(answer) => Ok(answer.into_inner().run.unwrap()),
+        Err(status) => Err(Fault::from_status(&status)),
+    }
+}
+
+/// All events of a run until it ends.
+pub async fn watch(client: &mut RunServiceClient<GrpcChannel>, id: &str, after: u64) -> Vec<WatchRunResponse> {
+    let request = WatchRunRequest { id: id.to_owned(), after_sequence: after };
+    let stream = client.watch_run(request).await.unwrap().into_inner();
+    tokio::time::timeout(Duration::from_secs(60), stream.map(Result::unwrap).collect()).await.expect("the run ends")
+}
+
+pub fn ended(events: &[WatchRunResponse]) -> Run {
+    match events.last().and_then(|event| event.event.clone()) {
+        Some(Event::Ended(run)) => run,
+        other => panic!("the last event is {other:?}"),
+    }
+}
+
+pub async fn run_to_end(client: &mut RunServiceClient<GrpcChannel>, spec: RunSpec) -> Run {
+    let run = create(client, spec).await.unwrap();
+    ended(&watch(client, &run.id, 0).await)
+}
+
+pub async fn report(client: &mut RunServiceClient<GrpcChannel>, id: &str, format: ReportFormat) -> Vec<u8> {
+    let request = GetReportRequest { id: id.to_owned(), format: format.into() };
+    client.get_report(request).await.unwrap().into_inner().content
+}
+
+pub async fn report_json(client: &mut RunServiceClient<GrpcChannel>, id: &str) -> serde_json::Value {
+    serde_json::from_slice(&report(client, id, ReportFormat::Json).await).unwrap()
+}
+
+/// How often each text was sent to an encoder.
+pub fn repeats(encoder: &StubEncoder) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for text in encoder.seen.lock().unwrap().iter() {
+        *counts.entry(text.clone()).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > 1);
+    counts
+}

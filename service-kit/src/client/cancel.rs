@@ -1,0 +1,79 @@
+//! A caller that drops the answer is done with the call.
+//!
+//! HTTP/2 closes the two halves of a stream one by one: while the request half stays open, dropping the answer alone
+//! tells the server nothing, and its work goes on. Here the two are tied: the request ends with the answer.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use tokio_util::sync::{CancellationToken, DropGuard, WaitForCancellationFutureOwned};
+use tonic::{Status, body::Body};
+
+/// Ties a request to the answer that is still to come.
+pub(super) fn tie(request: Body) -> (Body, Tie) {
+    let token = CancellationToken::new();
+    let ended = Box::pin(token.clone().cancelled_owned());
+    (Body::new(Request { body: request, ended }), Tie(token.drop_guard()))
+}
+
+/// Ends the request when dropped, or when the answer it was given to is dropped.
+pub(super) struct Tie(DropGuard);
+
+impl Tie {
+    /// The answer has begun: from now on the request lives as long as it does.
+    pub(super) fn hold(self, body: Body) -> Body {
+        Body::new(Answer { body, _tie: self.0 })
+    }
+}
+
+struct Request {
+    body: Body,
+    ended: Pin<Box<WaitForCancellationFutureOwned>>,
+}
+
+impl http_body::Body for Request {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        if let frame @ Poll::Ready(_) = Pin::new(&mut self.body).poll_frame(cx) {
+            return frame;
+        }
+        // An error, not an end: the server must see a cancelled call, not a complete request.
+        self.ended.as_mut().poll(cx).map(|()| Some(Err(Status::cancelled("the caller dropped the answer"))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+struct Answer {
+    body: Body,
+    _tie: DropGuard,
+}
+
+impl http_body::Body for Answer {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,13 @@
+//! What a server promises whatever it serves: over sockets and in memory, with the layers that production has.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+
+mod faults;
+mod health;
+mod http_routes;
+mod memory;
+mod overload;
+mod reflection;
+mod shutdown;
+mod support;
+mod time_and_panics;
+mod tls;

@@ -1,0 +1,150 @@
+use std::{fs, path::PathBuf};
+
+use isomer_service_kit::{
+    Fault, GrpcChannel,
+    client::{self, ClientConfig, ClientTls},
+    config::Validate,
+    server::ServerConfig,
+    tls::TlsConfig,
+};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use tempfile::TempDir;
+
+use crate::support::{Obedient, Running, get, services};
+
+/// An authority and the certificates it gave out, as files.
+struct Authority {
+    folder: TempDir,
+}
+
+impl Authority {
+    fn new() -> Self {
+        let folder = TempDir::new().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
+        for (name, usage) in
+            [("server", ExtendedKeyUsagePurpose::ServerAuth), ("client", ExtendedKeyUsagePurpose::ClientAuth)]
+        {
+            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            params.extended_key_usages = vec![usage];
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.signed_by(&key, &issuer).unwrap();
+            fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
+            fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn server(&self, client_ca: bool) -> ServerConfig {
+        let tls = TlsConfig {
+            certificate_file: self.file("server.pem"),
+            key_file: self.file("server.key"),
+            client_ca_file: client_ca.then(|| self.file("ca.pem")),
+        };
+        ServerConfig { tls: Some(tls), ..ServerConfig::default() }
+    }
+
+    fn client(&self, with_certificate: bool) -> ClientTls {
+        ClientTls {
+            ca_file: Some(self.file("ca.pem")),
+            certificate_file: with_certificate.then(|| self.file("client.pem")),
+            key_file: with_certificate.then(|| self.file("client.key")),
+            server_name: None,
+        }
+    }
+}
+
+async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault> {
+    let address = format!("https://localhost:{}", running.address.port());
+    client::connect(&ClientConfig { address, tls: Some(tls) }).await
+}
+
+/// Connects and calls: TLS 1.3 tells a client that was not let in only at its first read.
+async fn call(running: &Running, tls: ClientTls) -> Result<String, Fault> {
+    get(&connect(running, tls).await?, "x").await.map_err(Fault::from)
+}
+
+fn browser(authority: &Authority, with_certificate: bool) -> reqwest::ClientBuilder {
+    isomer_service_kit::tls::install_crypto();
+    let ca = reqwest::Certificate::from_pem(&fs::read(authority.file("ca.pem")).unwrap()).unwrap();
+    let builder = reqwest::Client::builder().tls_certs_only([ca]);
+    if !with_certificate {
+        return builder;
+    }
+    let mut pem = fs::read(authority.file("client.key")).unwrap();
+    pem.extend(fs::read(authority.file("client.pem")).unwrap());
+    builder.identity(reqwest::Identity::from_pem(&pem).unwrap())
+}
+
+fn health(running: &Running) -> String {
+    format!("https://localhost:{}/healthz", running.address.port())
+}
+
+#[tokio::test]
+async fn grpc_http_1_and_http_2_share_a_port_under_tls() {
+    let authority = Authority::new();
+    let running = Running::start(services(&Obedient::default()), authority.server(false)).await;
+    assert_eq!(call(&running, authority.client(false)).await.unwrap(), "x");
+    for (client, version) in [
+        (browser(&authority, false).http1_only().build().unwrap(), reqwest::Version::HTTP_11),
+        (browser(&authority, false).build().unwrap(), reqwest::Version::HTTP_2),
+    ] {
+        let answer = client.get(health(&running)).send().await.unwrap();
+        assert_eq!(answer.version(), version);
+        assert_eq!(answer.text().await.unwrap(), "ok\n");
+    }
+}
+
+#[tokio::test]
+async fn mutual_tls_lets_in_only_clients_of_the_authority() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let running = Running::start(services(&Obedient::default()), authority.server(true)).await;
+    assert_eq!(call(&running, authority.client(true)).await.unwrap(), "x");
+    let browser_in = browser(&authority, true).http1_only().build().unwrap();
+    assert_eq!(browser_in.get(health(&running)).send().await.unwrap().status(), 200);
+
+    call(&running, authority.client(false)).await.unwrap_err();
+    let forged = ClientTls { ca_file: Some(authority.file("ca.pem")), ..stranger.client(true) };
+    call(&running, forged).await.unwrap_err();
+    browser(&authority, false).http1_only().build().unwrap().get(health(&running)).send().await.unwrap_err();
+}
+
+#[tokio::test]
+async fn a_client_trusts_only_its_authority() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let running = Running::start(services(&Obedient::default()), authority.server(false)).await;
+    let fault = call(&running, stranger.client(false)).await.unwrap_err();
+    assert!(fault.message.contains("certificate"), "{fault}");
+    let elsewhere = ClientTls { server_name: Some("elsewhere.example".to_owned()), ..authority.client(false) };
+    let fault = call(&running, elsewhere).await.unwrap_err();
+    assert!(fault.message.contains("certificate"), "{fault}");
+}
+
+#[test]
+fn unusable_files_are_named_before_a_port_is_bound() {
+    let authority = Authority::new();
+    authority.server(true).validate().unwrap();
+    let broken = authority.file("broken.pem");
+    fs::write(&broken, "not PEM").unwrap();
+    let with = |change: &dyn Fn(&mut TlsConfig)| {
+        let mut config = authority.server(true);
+        change(config.tls.as_mut().unwrap());
+        config.validate().unwrap_err()
+    };
+    let error = with(&|tls| tls.certificate_file = broken.clone());
+    assert_eq!(error.field(), "server.tls.certificate_file");
+    let error = with(&|tls| tls.key_file = authority.file("absent.key"));
+    assert_eq!(error.field(), "server.tls.key_file");
+    assert!(error.to_string().contains("absent.key"), "{error}");
+    let error = with(&|tls| tls.client_ca_file = Some(broken.clone()));
+    assert_eq!(error.field(), "server.tls.client_ca_file");
+    // A key that is sound but not this certificate's.
+    let error = with(&|tls| tls.key_file = authority.file("client.key"));
+    assert!(error.field().starts_with("server.tls."), "{error}");
+}
