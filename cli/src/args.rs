@@ -44,7 +44,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, env = "ISOMER_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) offline: bool,
     /// What to log on stderr, e.g. `info` or `isomer_transform=debug`.
-    #[arg(long, global = true, env = "ISOMER_LOG", default_value = "warn", value_name = "FILTER")]
+    #[arg(
+        long,
+        global = true,
+        env = "ISOMER_LOG",
+        default_value = "warn",
+        value_name = "FILTER"
+    )]
     pub(crate) log: String,
     /// No progress on stderr.
     #[arg(long, short, global = true, env = "ISOMER_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
@@ -105,7 +111,9 @@ pub(crate) enum ModelsCommand {
 
 /// `isomer embed`
 #[derive(Args, Debug)]
-#[command(after_help = "Input: JSONL with a `text` field, or plain lines. Example:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy")]
+#[command(
+    after_help = "Input: JSONL with a `text` field, or plain lines. Example:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy"
+)]
 pub(crate) struct EmbedArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder.
     #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
@@ -149,7 +157,9 @@ pub(crate) enum TruncationArg {
 
 /// `isomer transform`
 #[derive(Args, Debug)]
-#[command(after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl")]
+#[command(
+    after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl"
+)]
 pub(crate) struct TransformArgs {
     /// Name, e.g. `paraphrase`; `list` prints the catalogue.
     #[arg(long, env = "ISOMER_TRANSFORMATION", value_name = "NAME")]
@@ -199,7 +209,9 @@ pub(crate) enum OnFailureArg {
 
 /// `isomer eval`
 #[derive(Args, Debug)]
-#[command(after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\nWith --format json the document is mteb's task result.")]
+#[command(
+    after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\nWith --format json the document is mteb's task result."
+)]
 pub(crate) struct EvalArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder.
     #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
@@ -226,10 +238,17 @@ pub(crate) struct EvalArgs {
 
 /// `isomer check`
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  isomer check\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report")]
+#[command(
+    after_help = "Examples:\n  isomer check\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+)]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.
-    #[arg(long = "model", env = "ISOMER_MODEL", value_name = "ID_OR_DIR", value_delimiter = ',')]
+    #[arg(
+        long = "model",
+        env = "ISOMER_MODEL",
+        value_name = "ID_OR_DIR",
+        value_delimiter = ','
+    )]
     pub(crate) models: Vec<String>,
     /// A built-in suite's name or a suite file (TOML).
     #[arg(long, env = "ISOMER_SUITE", default_value = "quick", value_name = "NAME_OR_FILE")]
@@ -250,7 +269,12 @@ pub(crate) struct CheckArgs {
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
     /// Transformations [default: the suite's].
-    #[arg(long = "transformation", env = "ISOMER_TRANSFORMATIONS", value_delimiter = ',', value_name = "NAME")]
+    #[arg(
+        long = "transformation",
+        env = "ISOMER_TRANSFORMATIONS",
+        value_delimiter = ',',
+        value_name = "NAME"
+    )]
     pub(crate) transformations: Vec<String>,
 }
 
@@ -262,6 +286,11 @@ pub(crate) struct ServeArgs {
     #[arg(long, env = "ISOMER_LISTEN", value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
     /// Encoders to load before the first request; repeat for several.
-    #[arg(long = "model", env = "ISOMER_MODEL", value_name = "ID_OR_DIR", value_delimiter = ',')]
+    #[arg(
+        long = "model",
+        env = "ISOMER_MODEL",
+        value_name = "ID_OR_DIR",
+        value_delimiter = ','
+    )]
     pub(crate) models: Vec<String>,
 }

@@ -34,7 +34,10 @@ impl Connection {
     /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it is the server's affair.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
         if let Some(resolver) = &self.resolver {
-            resolver.resolve(id, kind, display).await.map_err(isomer_service_kit::Fault::from)?;
+            resolver
+                .resolve(id, kind, display)
+                .await
+                .map_err(isomer_service_kit::Fault::from)?;
         }
         Ok(())
     }
@@ -58,12 +61,26 @@ pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
     let config = configuration(global)?;
     match &global.server {
         Some(address) => {
-            let channel = client::connect(&ClientConfig { address: address.clone(), ..ClientConfig::default() }).await?;
-            Ok(Connection { channel, resolver: None, config, _house: None })
+            let channel = client::connect(&ClientConfig {
+                address: address.clone(),
+                ..ClientConfig::default()
+            })
+            .await?;
+            Ok(Connection {
+                channel,
+                resolver: None,
+                config,
+                _house: None,
+            })
         }
         None => {
             let house = isomer_gateway::compose(config.clone(), Caller::Owner).await?;
-            Ok(Connection { channel: house.channel(), resolver: Some(house.resolver()), config, _house: Some(house) })
+            Ok(Connection {
+                channel: house.channel(),
+                resolver: Some(house.resolver()),
+                config,
+                _house: Some(house),
+            })
         }
     }
 }

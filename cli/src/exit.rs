@@ -20,12 +20,18 @@ pub(crate) struct Failure {
 impl Failure {
     /// The command line or the configuration is wrong.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: USAGE }
+        Self {
+            message: message.into(),
+            code: USAGE,
+        }
     }
 
     /// A model, provider, generator or file failed.
     pub(crate) fn dependency(message: impl Into<String>) -> Self {
-        Self { message: message.into(), code: DEPENDENCY }
+        Self {
+            message: message.into(),
+            code: DEPENDENCY,
+        }
     }
 }
 
@@ -37,7 +43,10 @@ impl From<Fault> for Failure {
             Code::InvalidArgument | Code::Unimplemented | Code::OutOfRange | Code::AlreadyExists => USAGE,
             _ => DEPENDENCY,
         };
-        Self { message: fault.to_string(), code }
+        Self {
+            message: fault.to_string(),
+            code,
+        }
     }
 }
 
@@ -53,6 +62,10 @@ fn names_a_file(reason: &str) -> bool {
 
 /// Tells the failure on stderr and gives the exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
-    eprintln!("{} {}", console::style("error:").red().bold().for_stderr(), failure.message);
+    eprintln!(
+        "{} {}",
+        console::style("error:").red().bold().for_stderr(),
+        failure.message
+    );
     ExitCode::from(failure.code)
 }

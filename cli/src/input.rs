@@ -47,18 +47,27 @@ fn parse(name: &str, source: impl Read) -> Result<Vec<Record>, Failure> {
             break;
         }
         let line = std::str::from_utf8(&bytes).map_err(|e| {
-            Failure::dependency(format!("{name}: line {number}: not UTF-8 at byte {} of the line; convert the file to UTF-8", e.valid_up_to() + 1))
+            Failure::dependency(format!(
+                "{name}: line {number}: not UTF-8 at byte {} of the line; convert the file to UTF-8",
+                e.valid_up_to() + 1
+            ))
         })?;
         let line = line.trim_end_matches(['\n', '\r']);
         let is_jsonl = *jsonl.get_or_insert_with(|| line.trim_start().starts_with('{'));
         if !is_jsonl {
-            records.push(Record { text: line.to_owned(), id: None, language: None });
+            records.push(Record {
+                text: line.to_owned(),
+                id: None,
+                language: None,
+            });
         } else if !line.trim().is_empty() {
             records.push(row(line).map_err(|why| Failure::dependency(format!("{name}: line {number}: {why}")))?);
         }
     }
     if records.is_empty() {
-        return Err(Failure::dependency(format!("{name} is empty; give JSONL with a `text` field, or plain lines")));
+        return Err(Failure::dependency(format!(
+            "{name} is empty; give JSONL with a `text` field, or plain lines"
+        )));
     }
     Ok(records)
 }
@@ -76,7 +85,11 @@ fn row(line: &str) -> Result<Record, String> {
         Some(Value::Number(n)) => Ok(Some(n.to_string())),
         Some(other) => Err(format!("field `{field}` should be a string, found {other}")),
     };
-    Ok(Record { text, id: optional("id")?, language: optional("language")? })
+    Ok(Record {
+        text,
+        id: optional("id")?,
+        language: optional("language")?,
+    })
 }
 
 #[cfg(test)]
@@ -90,13 +103,23 @@ mod tests {
     #[test]
     fn plain_lines_are_texts_and_empty_lines_are_empty_texts() {
         let records = parse("in", "one\n\nthree".as_bytes()).unwrap();
-        assert_eq!(records.iter().map(|r| r.text.as_str()).collect::<Vec<_>>(), ["one", "", "three"]);
+        assert_eq!(
+            records.iter().map(|r| r.text.as_str()).collect::<Vec<_>>(),
+            ["one", "", "three"]
+        );
     }
 
     #[test]
     fn jsonl_rows_carry_id_and_language() {
         let records = parse("in", br#"{"text": "a", "id": 7, "language": "de"}"#.as_slice()).unwrap();
-        assert_eq!(records[0], Record { text: "a".into(), id: Some("7".into()), language: Some("de".into()) });
+        assert_eq!(
+            records[0],
+            Record {
+                text: "a".into(),
+                id: Some("7".into()),
+                language: Some("de".into())
+            }
+        );
     }
 
     #[test]

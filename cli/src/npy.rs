@@ -25,13 +25,22 @@ impl Writer {
         let partial = PathBuf::from(partial);
         let mut file = BufWriter::new(File::create(&partial)?);
         file.write_all(&header(0, cols))?;
-        Ok(Self { file, partial, target: path.to_owned(), rows: 0, cols })
+        Ok(Self {
+            file,
+            partial,
+            target: path.to_owned(),
+            rows: 0,
+            cols,
+        })
     }
 
     /// Appends whole rows, given as little-endian f32 bytes.
     pub(crate) fn append(&mut self, rows: usize, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() != rows * self.cols * 4 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "row length differs from the matrix's"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "row length differs from the matrix's",
+            ));
         }
         self.rows += rows;
         self.file.write_all(bytes)

@@ -53,7 +53,10 @@ impl Display {
             (false, true) => Form::Bars(MultiProgress::new()),
             (false, false) => Form::Lines,
         };
-        Self { form, work: Mutex::default() }
+        Self {
+            form,
+            work: Mutex::default(),
+        }
     }
 
     /// Tells a sentence.
@@ -73,7 +76,9 @@ impl Display {
         match &self.form {
             Form::Silent => {}
             Form::Bars(bars) => {
-                let entry = work.entry(name.to_owned()).or_insert_with(|| Work::Bar(bar(bars, name, step.bytes)));
+                let entry = work
+                    .entry(name.to_owned())
+                    .or_insert_with(|| Work::Bar(bar(bars, name, step.bytes)));
                 if let Work::Bar(bar) = entry {
                     if let Some(total) = step.total {
                         bar.set_length(total);
@@ -87,7 +92,10 @@ impl Display {
             }
             Form::Lines => {
                 let now = Instant::now();
-                let entry = work.entry(name.to_owned()).or_insert_with(|| Work::Line { last: now - LINE_INTERVAL, finished: false });
+                let entry = work.entry(name.to_owned()).or_insert_with(|| Work::Line {
+                    last: now - LINE_INTERVAL,
+                    finished: false,
+                });
                 if let Work::Line { last, finished: said } = entry
                     && !*said
                     && (finished || now.duration_since(*last) >= LINE_INTERVAL)
@@ -108,11 +116,19 @@ fn bar(bars: &MultiProgress, name: &str, bytes: bool) -> ProgressBar {
         "{prefix:<12} [{bar:30}] {pos}/{len} {msg}"
     };
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-    bars.add(ProgressBar::new(0)).with_style(style.progress_chars("=> ")).with_prefix(name.to_owned())
+    bars.add(ProgressBar::new(0))
+        .with_style(style.progress_chars("=> "))
+        .with_prefix(name.to_owned())
 }
 
 fn count(step: &Step<'_>) -> String {
-    let show = |n: u64| if step.bytes { HumanBytes(n).to_string() } else { n.to_string() };
+    let show = |n: u64| {
+        if step.bytes {
+            HumanBytes(n).to_string()
+        } else {
+            n.to_string()
+        }
+    };
     match step.total {
         Some(total) => format!("{}/{}", show(step.done), show(total)),
         None => show(step.done),
@@ -135,6 +151,14 @@ fn tail(step: &Step<'_>) -> String {
 
 impl isomer_models::Progress for Display {
     fn update(&self, what: &str, done: u64, total: Option<u64>) {
-        self.step(what, &Step { done, total, bytes: true, ..Step::default() });
+        self.step(
+            what,
+            &Step {
+                done,
+                total,
+                bytes: true,
+                ..Step::default()
+            },
+        );
     }
 }

@@ -154,7 +154,10 @@ async fn prompts_are_put_before_each_text_by_name_literally_or_by_default() {
     assert_ne!(rows(&named), rows(&plain));
     assert_eq!(named.token_counts, [6]);
     assert_eq!(named.vector_space, literal.vector_space);
-    assert_ne!(named.vector_space.unwrap().digest, plain.vector_space.unwrap().digest);
+    assert_ne!(
+        named.vector_space.as_ref().unwrap().digest,
+        plain.vector_space.as_ref().unwrap().digest
+    );
     let fault = house
         .refuse(with(Some(encode_request::Prompt::PromptName("nonsense".into()))))
         .await;
@@ -502,7 +505,7 @@ async fn encoders_are_listed_in_pages_and_described_once_loaded() {
         .unwrap()
         .into_inner()
         .encoders;
-    assert!(all.iter().any(|listed| *listed == encoder));
+    assert!(all.contains(&encoder));
     let unknown = GetEncoderRequest { id: "nonsense".into() };
     assert_eq!(
         house.client.get_encoder(unknown).await.unwrap_err().code(),

@@ -71,7 +71,9 @@ impl EvalConfig {
 
     /// Folder of the finished units.
     pub fn units_dir(&self) -> PathBuf {
-        self.cache_dir.clone().unwrap_or_else(|| self.home.join("cache").join("eval"))
+        self.cache_dir
+            .clone()
+            .unwrap_or_else(|| self.home.join("cache").join("eval"))
     }
 
     /// The path of a request's dataset, if requests may read it.
@@ -79,7 +81,11 @@ impl EvalConfig {
     /// # Errors
     /// A path outside [`EvalConfig::data_roots`].
     pub fn data_path(&self, path: &Path) -> Result<PathBuf, DatasetError> {
-        if self.data_roots.iter().any(|root| root.has_root() && root.parent().is_none()) {
+        if self
+            .data_roots
+            .iter()
+            .any(|root| root.has_root() && root.parent().is_none())
+        {
             return Ok(path.to_owned());
         }
         below_roots(path, &self.data_roots)
@@ -96,21 +102,41 @@ impl Validate for EvalConfig {
         ];
         for (field, value) in at_least_one {
             if value == 0 {
-                return Err(ConfigError::new(field, "is 0: nothing would ever be done", "give at least 1"));
+                return Err(ConfigError::new(
+                    field,
+                    "is 0: nothing would ever be done",
+                    "give at least 1",
+                ));
             }
         }
         if self.max_message_bytes < 4096 {
-            return Err(ConfigError::new("max_message_bytes", "is under 4096", "give a size in bytes, e.g. 268435456"));
+            return Err(ConfigError::new(
+                "max_message_bytes",
+                "is under 4096",
+                "give a size in bytes, e.g. 268435456",
+            ));
         }
         if self.default_encoder.trim().is_empty() {
-            return Err(ConfigError::new("default_encoder", "is empty", "name an encoder, e.g. all-MiniLM-L6-v2"));
+            return Err(ConfigError::new(
+                "default_encoder",
+                "is empty",
+                "name an encoder, e.g. all-MiniLM-L6-v2",
+            ));
         }
         if self.home.as_os_str().is_empty() {
-            return Err(ConfigError::new("home", "is empty", "give a folder, or leave it out for the user's cache folder"));
+            return Err(ConfigError::new(
+                "home",
+                "is empty",
+                "give a folder, or leave it out for the user's cache folder",
+            ));
         }
         if let Some(root) = self.data_roots.iter().find(|root| !root.is_dir()) {
             let message = format!("{} is not a folder", root.display());
-            return Err(ConfigError::new("data_roots", message, "name folders that exist, or leave the entry out"));
+            return Err(ConfigError::new(
+                "data_roots",
+                message,
+                "name folders that exist, or leave the entry out",
+            ));
         }
         Ok(())
     }
@@ -149,7 +175,11 @@ impl Validate for ServeConfig {
         for (section, client) in [("encoder", &self.encoder), ("transform", &self.transform)] {
             if client.address.is_empty() {
                 let field = format!("{section}.address");
-                return Err(ConfigError::new(field, "is empty", "give the address of the service, e.g. http://127.0.0.1:50051"));
+                return Err(ConfigError::new(
+                    field,
+                    "is empty",
+                    "give the address of the service, e.g. http://127.0.0.1:50051",
+                ));
             }
         }
         self.eval.validate().map_err(|error| error.within("eval"))
@@ -164,7 +194,10 @@ mod tests {
     #[test]
     fn the_defaults_are_valid_and_a_zero_is_named() {
         EvalConfig::default().validate().unwrap();
-        let broken = EvalConfig { encode_in_flight: 0, ..EvalConfig::default() };
+        let broken = EvalConfig {
+            encode_in_flight: 0,
+            ..EvalConfig::default()
+        };
         assert_eq!(broken.validate().unwrap_err().field(), "encode_in_flight");
     }
 
@@ -172,7 +205,10 @@ mod tests {
     fn without_roots_no_path_is_read_and_with_the_root_every_path_is() {
         let closed = EvalConfig::default();
         assert!(closed.data_path(Path::new("/etc")).is_err());
-        let open = EvalConfig { data_roots: vec![PathBuf::from("/")], ..EvalConfig::default() };
+        let open = EvalConfig {
+            data_roots: vec![PathBuf::from("/")],
+            ..EvalConfig::default()
+        };
         assert_eq!(open.data_path(Path::new("/no/such")).unwrap(), Path::new("/no/such"));
     }
 }

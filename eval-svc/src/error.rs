@@ -51,9 +51,9 @@ impl From<RunError> for Fault {
 
 fn suite(error: &SuiteError) -> Fault {
     match error {
-        SuiteError::NoSuchSuite { .. } => {
-            Fault::not_found("UNKNOWN_SUITE", error.to_string()).field("spec.suite.builtin").mend("name a suite, or give a suite file")
-        }
+        SuiteError::NoSuchSuite { .. } => Fault::not_found("UNKNOWN_SUITE", error.to_string())
+            .field("spec.suite.builtin")
+            .mend("name a suite, or give a suite file"),
         _ => Fault::new(Code::InvalidArgument, "BROKEN_SUITE", error.to_string()).field("spec.suite"),
     }
 }
@@ -62,7 +62,9 @@ fn dataset(error: &DatasetError) -> Fault {
     let message = error.to_string();
     match error {
         DatasetError::NotServed { .. } => Fault::unimplemented(message),
-        DatasetError::UnknownBuiltin { .. } | DatasetError::NotFound { .. } => Fault::not_found("UNKNOWN_DATASET", message).field("dataset"),
+        DatasetError::UnknownBuiltin { .. } | DatasetError::NotFound { .. } => {
+            Fault::not_found("UNKNOWN_DATASET", message).field("dataset")
+        }
         DatasetError::OutsideRoots { .. } => Fault::new(Code::PermissionDenied, "OUTSIDE_DATA_ROOTS", message)
             .field("dataset.path")
             .mend("send the files inline, or let the server's operator add the folder to eval.data_roots"),
@@ -94,24 +96,42 @@ fn run(error: RunError) -> Fault {
     match error {
         RunError::Suite(error) => suite(&error),
         RunError::Invalid { field, .. } => Fault::invalid(field, message),
-        RunError::Dataset { source, .. } => Fault { message, ..dataset(&source) }.field("spec.suite"),
+        RunError::Dataset { source, .. } => Fault {
+            message,
+            ..dataset(&source)
+        }
+        .field("spec.suite"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
             // The message holds the inner field and mend already; code, reason and hint stay.
-            let reason = if fault.reason.is_empty() { "UPSTREAM_FAILED".to_owned() } else { fault.reason.clone() };
-            Fault { message, field: None, mend: None, reason, ..*fault }
+            let reason = if fault.reason.is_empty() {
+                "UPSTREAM_FAILED".to_owned()
+            } else {
+                fault.reason.clone()
+            };
+            Fault {
+                message,
+                field: None,
+                mend: None,
+                reason,
+                ..*fault
+            }
         }
         RunError::BadVectors { .. } => Fault::precondition("BAD_VECTORS", message),
         RunError::GeneratorSilent { .. } => Fault::unavailable("GENERATOR_FAILED", message)
             .mend("check the generator's address, model and key, and start the run again; finished units are kept"),
-        RunError::Score { source, .. } => Fault { message, ..score(&source) },
+        RunError::Score { source, .. } => Fault {
+            message,
+            ..score(&source)
+        },
         RunError::Unknown(_) => Fault::not_found("UNKNOWN_RUN", message).field("id"),
         RunError::Active(_) => Fault::precondition("RUN_ACTIVE", message).mend("cancel it, or wait until it ends"),
         RunError::Elsewhere(_) => Fault::precondition("RUN_ELSEWHERE", message),
-        RunError::NoReport { .. } => Fault::precondition("NO_REPORT", message).mend("reports belong to runs that succeeded"),
-        RunError::Store(_) | RunError::Units(_) => {
-            Fault::precondition("STATE_UNWRITABLE", message).mend("check space and permissions of eval.state_dir and eval.cache_dir")
+        RunError::NoReport { .. } => {
+            Fault::precondition("NO_REPORT", message).mend("reports belong to runs that succeeded")
         }
+        RunError::Store(_) | RunError::Units(_) => Fault::precondition("STATE_UNWRITABLE", message)
+            .mend("check space and permissions of eval.state_dir and eval.cache_dir"),
         RunError::Report(_) | RunError::Internal(_) => Fault::internal(message),
     }
 }

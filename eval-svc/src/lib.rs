@@ -53,7 +53,11 @@ impl EvalService {
     pub fn new(config: EvalConfig, clients: EvalClients) -> Result<Self, EvalError> {
         let tasks = TaskFace::new(Arc::new(config.clone()), clients.encoder.clone());
         let max_message_bytes = config.max_message_bytes;
-        Ok(Self { tasks, max_message_bytes, runs: RunManager::open(config, clients)? })
+        Ok(Self {
+            tasks,
+            max_message_bytes,
+            runs: RunManager::open(config, clients)?,
+        })
     }
 
     /// The runs, for a process that goes down and interrupts them first.
@@ -66,8 +70,16 @@ impl EvalService {
 pub fn services(service: EvalService) -> Services {
     let most = service.max_message_bytes;
     Services::new()
-        .add(TaskServiceServer::new(service.tasks).max_decoding_message_size(most).max_encoding_message_size(most))
-        .add(StatisticsServiceServer::new(StatisticsFace).max_decoding_message_size(most).max_encoding_message_size(most))
+        .add(
+            TaskServiceServer::new(service.tasks)
+                .max_decoding_message_size(most)
+                .max_encoding_message_size(most),
+        )
+        .add(
+            StatisticsServiceServer::new(StatisticsFace)
+                .max_decoding_message_size(most)
+                .max_encoding_message_size(most),
+        )
         .add(
             RunServiceServer::new(RunFace::new(service.runs))
                 .max_decoding_message_size(most)

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures::StreamExt;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, ReportFormat,
-    WatchRunRequest, WatchRunResponse, run_service_server::RunService,
+    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse,
+    ReportFormat, WatchRunRequest, WatchRunResponse, run_service_server::RunService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status, codegen::BoxStream};
@@ -45,7 +45,11 @@ impl RunFace {
 }
 
 fn id(id: String) -> Result<String, Fault> {
-    if id.is_empty() { Err(Fault::invalid("id", "is empty; give a run's id")) } else { Ok(id) }
+    if id.is_empty() {
+        Err(Fault::invalid("id", "is empty; give a run's id"))
+    } else {
+        Ok(id)
+    }
 }
 
 #[tonic::async_trait]
@@ -55,18 +59,26 @@ impl RunService for RunFace {
         let asked = convert::request(request.spec)?;
         let request_id = Some(request.request_id).filter(|id| !id.is_empty());
         let record = self.runs.create(asked, request_id).await.map_err(Fault::from)?;
-        Ok(Response::new(CreateRunResponse { run: Some(convert::run(record)) }))
+        Ok(Response::new(CreateRunResponse {
+            run: Some(convert::run(record)),
+        }))
     }
 
     async fn get_run(&self, request: Request<GetRunRequest>) -> Result<Response<GetRunResponse>, Status> {
         let id = id(request.into_inner().id)?;
         let record = self.blocking(move |runs| runs.get(&id)).await?;
-        Ok(Response::new(GetRunResponse { run: Some(convert::run(record)) }))
+        Ok(Response::new(GetRunResponse {
+            run: Some(convert::run(record)),
+        }))
     }
 
     async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
         let request = request.into_inner();
-        let size = if request.page_size == 0 { PAGE } else { request.page_size.min(MOST_PER_PAGE) } as usize;
+        let size = if request.page_size == 0 {
+            PAGE
+        } else {
+            request.page_size.min(MOST_PER_PAGE)
+        } as usize;
         let before = Some(request.page_token).filter(|token| !token.is_empty());
         if let Some(token) = &before
             && uuid::Uuid::try_parse(token).is_err()
@@ -74,11 +86,21 @@ impl RunService for RunFace {
             return Err(Fault::invalid("page_token", "is not a token of ListRuns").into());
         }
         let (records, more) = self.blocking(move |runs| runs.list(size, before.as_deref())).await?;
-        let next_page_token = records.last().filter(|_| more).map(|last| last.id.clone()).unwrap_or_default();
-        Ok(Response::new(ListRunsResponse { runs: records.into_iter().map(convert::run).collect(), next_page_token }))
+        let next_page_token = records
+            .last()
+            .filter(|_| more)
+            .map(|last| last.id.clone())
+            .unwrap_or_default();
+        Ok(Response::new(ListRunsResponse {
+            runs: records.into_iter().map(convert::run).collect(),
+            next_page_token,
+        }))
     }
 
-    async fn watch_run(&self, request: Request<WatchRunRequest>) -> Result<Response<BoxStream<WatchRunResponse>>, Status> {
+    async fn watch_run(
+        &self,
+        request: Request<WatchRunRequest>,
+    ) -> Result<Response<BoxStream<WatchRunResponse>>, Status> {
         let request = request.into_inner();
         let id = id(request.id)?;
         let events = self.runs.watch(&id, request.after_sequence).map_err(Fault::from)?;
@@ -88,7 +110,9 @@ impl RunService for RunFace {
     async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
         let id = id(request.into_inner().id)?;
         let record = self.runs.cancel(&id).await.map_err(Fault::from)?;
-        Ok(Response::new(CancelRunResponse { run: Some(convert::run(record)) }))
+        Ok(Response::new(CancelRunResponse {
+            run: Some(convert::run(record)),
+        }))
     }
 
     async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {

@@ -6,11 +6,11 @@ mod run_stubs;
 use std::{sync::atomic::Ordering, time::Duration};
 
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest, ReportFormat,
-    RunState, Stage, WatchRunRequest, watch_run_response::Event,
+    CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
+    ReportFormat, RunState, Stage, WatchRunRequest, watch_run_response::Event,
 };
 use isomer_service_kit::Fault;
-use run_stubs::{DISTINCT, House, create, ended, report, report_json, repeats, run_to_end, spec, watch};
+use run_stubs::{DISTINCT, House, create, ended, repeats, report, report_json, run_to_end, spec, watch};
 use tonic::Code;
 
 const TWO: &str = "seeds = [1337]\ntransformations = [\"paraphrase\", \"summarisation\"]";
@@ -42,9 +42,15 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
     let second = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
     let counters = second.counters.unwrap();
     assert_eq!((counters.texts_generated, counters.texts_cached), (0, DISTINCT * 2));
-    assert_eq!((counters.texts_encoded, counters.scores_computed, counters.scores_cached), (0, 0, 6));
+    assert_eq!(
+        (counters.texts_encoded, counters.scores_computed, counters.scores_cached),
+        (0, 0, 6)
+    );
     assert_eq!(house.encoder.texts.load(Ordering::SeqCst), encoded);
-    let (one, two) = (report_json(&mut client, &first.id).await, report_json(&mut client, &second.id).await);
+    let (one, two) = (
+        report_json(&mut client, &first.id).await,
+        report_json(&mut client, &second.id).await,
+    );
     assert_eq!(one["profile"], two["profile"]);
 }
 
@@ -90,7 +96,10 @@ async fn sampled_seeds_have_the_deviation_of_their_scores() {
 fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_nothing_it_has() {
     let house = House::new();
     *house.transform.pause.lock().unwrap() = Duration::from_millis(20);
-    let first = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let first = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let id = first.block_on(async {
         let (_service, mut client) = house.open().await;
         let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
@@ -104,16 +113,29 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
     let made = house.transform.generated.load(Ordering::SeqCst);
     assert!((DISTINCT..DISTINCT * 2).contains(&made), "killed half way, {made} made");
 
-    let second = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let second = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     second.block_on(async {
         let (_service, mut client) = house.open().await;
-        let found = client.get_run(GetRunRequest { id: id.clone() }).await.unwrap().into_inner().run.unwrap();
+        let found = client
+            .get_run(GetRunRequest { id: id.clone() })
+            .await
+            .unwrap()
+            .into_inner()
+            .run
+            .unwrap();
         assert_eq!(found.state(), RunState::Failed);
         assert!(found.error.contains("interrupted"), "{}", found.error);
         assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
         let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
-        assert_eq!(house.transform.generated.load(Ordering::SeqCst), DISTINCT * 2, "no text was made twice");
+        assert_eq!(
+            house.transform.generated.load(Ordering::SeqCst),
+            DISTINCT * 2,
+            "no text was made twice"
+        );
         assert_eq!(run.counters.unwrap().texts_generated, DISTINCT * 2 - made);
     });
 }
@@ -127,7 +149,10 @@ async fn after_a_restart_runs_and_reports_are_still_there() {
     };
     let (_service, mut client) = house.open().await;
     let list = client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner();
-    assert_eq!(list.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(), [id.as_str()]);
+    assert_eq!(
+        list.runs.iter().map(|run| run.id.as_str()).collect::<Vec<_>>(),
+        [id.as_str()]
+    );
     assert_eq!(list.runs[0].state(), RunState::Succeeded);
     assert!(!report(&mut client, &id, ReportFormat::Html).await.is_empty());
     client.delete_run(DeleteRunRequest { id: id.clone() }).await.unwrap();
@@ -144,18 +169,34 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     while house.transform.generated.load(Ordering::SeqCst) < 3 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let refused = client.delete_run(DeleteRunRequest { id: run.id.clone() }).await.unwrap_err();
+    let refused = client
+        .delete_run(DeleteRunRequest { id: run.id.clone() })
+        .await
+        .unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
     let clock = std::time::Instant::now();
-    let cancelled = client.cancel_run(CancelRunRequest { id: run.id.clone() }).await.unwrap().into_inner().run.unwrap();
+    let cancelled = client
+        .cancel_run(CancelRunRequest { id: run.id.clone() })
+        .await
+        .unwrap()
+        .into_inner()
+        .run
+        .unwrap();
     assert!(clock.elapsed() < Duration::from_secs(1), "took {:?}", clock.elapsed());
     assert_eq!(cancelled.state(), RunState::Cancelled);
     tokio::time::sleep(Duration::from_millis(200)).await;
     let made = house.transform.generated.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(300)).await;
-    assert_eq!(house.transform.generated.load(Ordering::SeqCst), made, "the generator is left alone");
+    assert_eq!(
+        house.transform.generated.load(Ordering::SeqCst),
+        made,
+        "the generator is left alone"
+    );
     assert!(made < DISTINCT * 2);
-    let no_report = client.get_report(GetReportRequest { id: run.id, format: 0 }).await.unwrap_err();
+    let no_report = client
+        .get_report(GetReportRequest { id: run.id, format: 0 })
+        .await
+        .unwrap_err();
     assert_eq!(no_report.code(), Code::FailedPrecondition);
 }
 
@@ -166,10 +207,19 @@ async fn progress_is_streamed_replayed_and_ends_with_the_run() {
     let (_service, mut client) = house.open().await;
     let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
     // A watcher that never reads holds nobody up.
-    let _idle = client.watch_run(WatchRunRequest { id: run.id.clone(), after_sequence: 0 }).await.unwrap();
+    let _idle = client
+        .watch_run(WatchRunRequest {
+            id: run.id.clone(),
+            after_sequence: 0,
+        })
+        .await
+        .unwrap();
     let events = watch(&mut client, &run.id, 0).await;
     let sequences: Vec<u64> = events.iter().map(|event| event.sequence).collect();
-    assert!(sequences.is_sorted_by(|a, b| a < b) && sequences[0] == 1, "{sequences:?}");
+    assert!(
+        sequences.is_sorted_by(|a, b| a < b) && sequences[0] == 1,
+        "{sequences:?}"
+    );
     let transform: Vec<_> = events
         .iter()
         .filter_map(|event| match &event.event {
@@ -177,9 +227,18 @@ async fn progress_is_streamed_replayed_and_ends_with_the_run() {
             _ => None,
         })
         .collect();
-    assert!(transform.iter().any(|p| p.remaining.is_some() && p.done < p.total), "time left is told on the way");
-    assert!(transform.iter().any(|p| p.detail == "paraphrase, seed 1337"), "{transform:?}");
-    assert_eq!((transform.last().unwrap().done, transform.last().unwrap().total), (DISTINCT * 2, DISTINCT * 2));
+    assert!(
+        transform.iter().any(|p| p.remaining.is_some() && p.done < p.total),
+        "time left is told on the way"
+    );
+    assert!(
+        transform.iter().any(|p| p.detail == "paraphrase, seed 1337"),
+        "{transform:?}"
+    );
+    assert_eq!(
+        (transform.last().unwrap().done, transform.last().unwrap().total),
+        (DISTINCT * 2, DISTINCT * 2)
+    );
     for stage in [Stage::Plan, Stage::Encode, Stage::Score, Stage::Report] {
         let complete = |event: &Option<Event>| matches!(event, Some(Event::Progress(p)) if p.stage() == stage && p.done == p.total);
         assert!(events.iter().any(|event| complete(&event.event)), "{stage:?} completes");
@@ -193,7 +252,10 @@ async fn progress_is_streamed_replayed_and_ends_with_the_run() {
 async fn a_request_id_makes_one_run_however_often_it_is_sent() {
     let house = House::new();
     let (_service, client) = house.open().await;
-    let request = CreateRunRequest { spec: Some(spec(house.suite(TWO), &["stub-a"])), request_id: "nightly/42".into() };
+    let request = CreateRunRequest {
+        spec: Some(spec(house.suite(TWO), &["stub-a"])),
+        request_id: "nightly/42".into(),
+    };
     let both = futures::future::join_all((0..4).map(|_| {
         let (mut client, request) = (client.clone(), request.clone());
         async move { client.create_run(request).await.unwrap().into_inner().run.unwrap().id }
@@ -205,11 +267,15 @@ async fn a_request_id_makes_one_run_however_often_it_is_sent() {
 #[tokio::test]
 async fn an_unreachable_generator_fails_the_run_with_reason_and_mend() {
     let house = House::new();
-    let down = Fault::unavailable("GENERATOR_UNREACHABLE", "cannot connect to http://localhost:1/v1").mend("start the server");
+    let down =
+        Fault::unavailable("GENERATOR_UNREACHABLE", "cannot connect to http://localhost:1/v1").mend("start the server");
     *house.transform.down.lock().unwrap() = Some(down);
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
-    assert_eq!((run.state(), Code::from_i32(run.error_code)), (RunState::Failed, Code::Unavailable));
+    assert_eq!(
+        (run.state(), Code::from_i32(run.error_code)),
+        (RunState::Failed, Code::Unavailable)
+    );
     for part in ["paraphrase", "localhost:1", "start the server"] {
         assert!(run.error.contains(part), "{}", run.error);
     }
@@ -222,7 +288,11 @@ async fn a_generator_that_answers_no_text_at_all_is_no_result() {
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Failed);
-    assert!(run.error.contains("none of 17 texts") && run.error.contains("connection refused"), "{}", run.error);
+    assert!(
+        run.error.contains("none of 17 texts") && run.error.contains("connection refused"),
+        "{}",
+        run.error
+    );
 }
 
 #[tokio::test]
@@ -232,14 +302,20 @@ async fn a_failing_encoder_is_named() {
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a", "stub-b"])).await;
     assert_eq!(run.state(), RunState::Failed);
-    assert!(run.error.contains("encoder `stub-b`") && run.error.contains("truncated"), "{}", run.error);
+    assert!(
+        run.error.contains("encoder `stub-b`") && run.error.contains("truncated"),
+        "{}",
+        run.error
+    );
 }
 
 #[tokio::test]
 async fn everything_is_checked_before_anything_is_generated() {
     let house = House::new();
     let (_service, mut client) = house.open().await;
-    let unknown = create(&mut client, spec(house.suite(TWO), &["mystery"])).await.unwrap_err();
+    let unknown = create(&mut client, spec(house.suite(TWO), &["mystery"]))
+        .await
+        .unwrap_err();
     assert_eq!(unknown.code, Code::NotFound);
     assert!(unknown.message.contains("mystery"), "{}", unknown.message);
 
@@ -247,27 +323,51 @@ async fn everything_is_checked_before_anything_is_generated() {
     ghost.generator_id = "missing".into();
     let ghost = create(&mut client, ghost).await.unwrap_err();
     assert_eq!(ghost.code, Code::NotFound);
-    assert!(ghost.message.contains("no generator `missing`") && ghost.message.contains("name one"), "{}", ghost.message);
+    assert!(
+        ghost.message.contains("no generator `missing`") && ghost.message.contains("name one"),
+        "{}",
+        ghost.message
+    );
 
     let unserved = house.suite("transformations = [\"style_change\"]");
     let unserved = create(&mut client, spec(unserved, &["stub-a"])).await.unwrap_err();
     assert_eq!(unserved.code, Code::Unimplemented);
-    assert!(unserved.message.contains("style_change") && unserved.message.contains("paraphrase"), "{}", unserved.message);
+    assert!(
+        unserved.message.contains("style_change") && unserved.message.contains("paraphrase"),
+        "{}",
+        unserved.message
+    );
 
     let typo = house.suite("transformations = [\"paraprase\"]");
     let typo = create(&mut client, spec(typo, &["stub-a"])).await.unwrap_err();
     assert_eq!(typo.code, Code::InvalidArgument);
-    assert!(typo.message.contains("small.toml:2") && typo.message.contains("paraphrase"), "{}", typo.message);
+    assert!(
+        typo.message.contains("small.toml:2") && typo.message.contains("paraphrase"),
+        "{}",
+        typo.message
+    );
 
     let suite = house.suite(TWO);
-    std::fs::write(house.home.path().join("data/sts.jsonl"), "{\"sentence1\": \"a\", \"score\": 1}\n").unwrap();
+    std::fs::write(
+        house.home.path().join("data/sts.jsonl"),
+        "{\"sentence1\": \"a\", \"score\": 1}\n",
+    )
+    .unwrap();
     let broken = create(&mut client, spec(suite, &["stub-a"])).await.unwrap_err();
     assert_eq!(broken.code, Code::InvalidArgument);
     for part in ["small.toml:5", "sts.jsonl", "line 1", "sentence2"] {
         assert!(broken.message.contains(part), "{part}: {}", broken.message);
     }
     assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);
-    assert!(client.list_runs(ListRunsRequest::default()).await.unwrap().into_inner().runs.is_empty());
+    assert!(
+        client
+            .list_runs(ListRunsRequest::default())
+            .await
+            .unwrap()
+            .into_inner()
+            .runs
+            .is_empty()
+    );
 }
 
 #[tokio::test]
@@ -302,9 +402,19 @@ async fn pages_of_runs_go_from_new_to_old() {
     for _ in 0..3 {
         ids.insert(0, run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await.id);
     }
-    let first = client.list_runs(ListRunsRequest { page_size: 2, page_token: String::new() }).await.unwrap().into_inner();
+    let first = client
+        .list_runs(ListRunsRequest {
+            page_size: 2,
+            page_token: String::new(),
+        })
+        .await
+        .unwrap()
+        .into_inner();
     let rest = client
-        .list_runs(ListRunsRequest { page_size: 2, page_token: first.next_page_token.clone() })
+        .list_runs(ListRunsRequest {
+            page_size: 2,
+            page_token: first.next_page_token.clone(),
+        })
         .await
         .unwrap()
         .into_inner();

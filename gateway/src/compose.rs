@@ -46,23 +46,39 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     config.eval.home.clone_from(&config.models.home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
     // Inside the process a service waits for its own queues; the port in front has the limit of requests.
-    let limits = LimitsConfig { max_concurrent_requests: usize::MAX >> 4, ..config.server.limits };
+    let limits = LimitsConfig {
+        max_concurrent_requests: usize::MAX >> 4,
+        ..config.server.limits
+    };
 
     let embed = EmbedService::new(config.embed, resolver.clone())?;
     embed.warm_up().await?;
     let encoder = memory::channel(isomer_embed::services(embed), &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?;
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
-    let eval = EvalService::new(config.eval, EvalClients { encoder: encoder.clone(), transform: transform.clone() })?;
+    let eval = EvalService::new(
+        config.eval,
+        EvalClients {
+            encoder: encoder.clone(),
+            transform: transform.clone(),
+        },
+    )?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
-    let front = front([(EMBED, &encoder), (TRANSFORM, &transform), (EVAL, &scores)].map(|(names, channel)| Part {
-        services: names,
-        place: "this process".to_owned(),
-        channel: channel.clone(),
-    }));
+    let front = front(
+        [(EMBED, &encoder), (TRANSFORM, &transform), (EVAL, &scores)].map(|(names, channel)| Part {
+            services: names,
+            place: "this process".to_owned(),
+            channel: channel.clone(),
+        }),
+    );
     let channel = memory::channel(front.clone(), &limits).await?;
-    Ok(House { resolver, eval, front, channel })
+    Ok(House {
+        resolver,
+        eval,
+        front,
+        channel,
+    })
 }
 
 impl House {
@@ -83,8 +99,13 @@ impl House {
 
     /// Loads an encoder before it is first asked for.
     pub async fn warm_up(&self, encoder_id: &str) -> Result<(), Fault> {
-        let request = GetEncoderRequest { id: encoder_id.to_owned() };
-        EncoderServiceClient::new(self.channel()).get_encoder(request).await.map_err(|s| Fault::from_status(&s))?;
+        let request = GetEncoderRequest {
+            id: encoder_id.to_owned(),
+        };
+        EncoderServiceClient::new(self.channel())
+            .get_encoder(request)
+            .await
+            .map_err(|s| Fault::from_status(&s))?;
         Ok(())
     }
 
@@ -95,9 +116,15 @@ impl House {
 }
 
 pub(crate) const EMBED: &[&str] = &["isomer.encoder.v1.EncoderService"];
-pub(crate) const TRANSFORM: &[&str] = &["isomer.transform.v1.TransformService", "isomer.transform.v1.AugmentationService"];
-pub(crate) const EVAL: &[&str] =
-    &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService", "isomer.eval.v1.RunService"];
+pub(crate) const TRANSFORM: &[&str] = &[
+    "isomer.transform.v1.TransformService",
+    "isomer.transform.v1.AugmentationService",
+];
+pub(crate) const EVAL: &[&str] = &[
+    "isomer.eval.v1.TaskService",
+    "isomer.eval.v1.StatisticsService",
+    "isomer.eval.v1.RunService",
+];
 
 /// A server behind the gateway and the services it answers for.
 #[derive(Debug)]
@@ -112,7 +139,11 @@ pub(crate) fn front(parts: impl IntoIterator<Item = Part>) -> Services {
     let mut front = Services::new().add(ProviderServiceServer::new(Registry));
     for part in parts {
         for service in part.services {
-            let upstream = Upstream { service, place: part.place.clone(), channel: part.channel.clone() };
+            let upstream = Upstream {
+                service,
+                place: part.place.clone(),
+                channel: part.channel.clone(),
+            };
             front = front.add_routes(service, proxy::route(upstream));
         }
     }

@@ -39,8 +39,11 @@ async fn forward(upstream: Upstream, request: Request) -> Response {
 }
 
 fn unavailable(upstream: &Upstream, error: &impl std::error::Error) -> Status {
-    Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{} at {} cannot be reached: {error}", upstream.service, upstream.place))
-        .mend("start that service, or correct its address in the gateway's configuration")
-        .with("service", upstream.service)
-        .into()
+    Fault::unavailable(
+        "UPSTREAM_UNAVAILABLE",
+        format!("{} at {} cannot be reached: {error}", upstream.service, upstream.place),
+    )
+    .mend("start that service, or correct its address in the gateway's configuration")
+    .with("service", upstream.service)
+    .into()
 }

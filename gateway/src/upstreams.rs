@@ -21,12 +21,22 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
-    let all = [(EMBED, &config.embed), (TRANSFORM, &config.transform), (EVAL, &config.eval)];
-    let parts = all.into_iter().filter_map(|(services, client)| client.as_ref().map(|c| part(services, c)));
+    let all = [
+        (EMBED, &config.embed),
+        (TRANSFORM, &config.transform),
+        (EVAL, &config.eval),
+    ];
+    let parts = all
+        .into_iter()
+        .filter_map(|(services, client)| client.as_ref().map(|c| part(services, c)));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
     server::serve(front(parts), &config.server, listener, shutdown).await
 }
 
 fn part(services: &'static [&'static str], client: &ClientConfig) -> Result<Part, Fault> {
-    Ok(Part { services, place: client.address.clone(), channel: client::connect_lazy(client)? })
+    Ok(Part {
+        services,
+        place: client.address.clone(),
+        channel: client::connect_lazy(client)?,
+    })
 }

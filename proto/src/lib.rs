@@ -1,7 +1,13 @@
 //! The `.proto` files of Isomer and the code generated from them. No logic lives here.
 //!
 //! The reference manual is in the `.proto` comments, below `proto/isomer/`.
-#![allow(missing_docs, unreachable_pub, clippy::doc_lazy_continuation, clippy::doc_overindented_list_items, clippy::large_enum_variant)]
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::doc_lazy_continuation,
+    clippy::doc_overindented_list_items,
+    clippy::large_enum_variant
+)]
 
 /// Shared messages: vector spaces, matrices, accounting, provenance.
 pub mod common {

@@ -52,7 +52,10 @@ pub struct ClientTls {
 impl ClientConfig {
     /// A plain-text address.
     pub fn plain(address: impl Into<String>) -> Self {
-        Self { address: address.into(), tls: None }
+        Self {
+            address: address.into(),
+            tls: None,
+        }
     }
 
     fn url(&self) -> String {
@@ -72,14 +75,21 @@ impl Validate for ClientConfig {
         if self.address.is_empty() {
             return Err(bad("is empty".to_owned()));
         }
-        let uri: http::Uri = self.url().parse().map_err(|error| bad(format!("`{}`: {error}", self.address)))?;
+        let uri: http::Uri = self
+            .url()
+            .parse()
+            .map_err(|error| bad(format!("`{}`: {error}", self.address)))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none_or(str::is_empty) {
             return Err(bad(format!("`{}` names no server to call", self.address)));
         }
         // Never in plain text where TLS was asked for.
         if self.tls.is_some() && uri.scheme_str() == Some("http") {
             let mend = "write https:// in the address, or remove the tls section";
-            return Err(ConfigError::new("tls", format!("`{}` is a plain-text address", self.address), mend));
+            return Err(ConfigError::new(
+                "tls",
+                format!("`{}` is a plain-text address", self.address),
+                mend,
+            ));
         }
         Ok(())
     }
@@ -105,9 +115,12 @@ impl GrpcChannel {
 /// When the address or the TLS files are unusable, or nobody answers.
 pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     let channel = endpoint(config)?.connect().await.map_err(|e| {
-        Fault::unavailable("SERVER_UNAVAILABLE", format!("no Isomer server at {}: {}", config.address, root(&e)))
-            .mend("start one with `isomer serve`, or correct the address")
-            .with("address", &config.address)
+        Fault::unavailable(
+            "SERVER_UNAVAILABLE",
+            format!("no Isomer server at {}: {}", config.address, root(&e)),
+        )
+        .mend("start one with `isomer serve`, or correct the address")
+        .with("address", &config.address)
     })?;
     Ok(GrpcChannel::new(channel))
 }
@@ -140,7 +153,9 @@ fn endpoint(config: &ClientConfig) -> Result<Endpoint, Fault> {
 
 fn client_tls(tls: Option<&ClientTls>) -> Result<ClientTlsConfig, Fault> {
     let mut config = ClientTlsConfig::new();
-    let Some(tls) = tls else { return Ok(config.with_enabled_roots()) };
+    let Some(tls) = tls else {
+        return Ok(config.with_enabled_roots());
+    };
     config = match &tls.ca_file {
         Some(file) => config.ca_certificate(Certificate::from_pem(crate::tls::read("tls.ca_file", file)?)),
         None => config.with_enabled_roots(),

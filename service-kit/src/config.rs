@@ -57,8 +57,10 @@ where
     let defaults = dict(&T::default(), "the built-in default")?;
     let file = file.map(read_file).transpose()?;
     let flags = dict(overrides, "the command line")?;
-    let mut variables: Vec<Variable> =
-        environment.into_iter().filter_map(|(name, value)| Variable::parse(name, value)).collect();
+    let mut variables: Vec<Variable> = environment
+        .into_iter()
+        .filter_map(|(name, value)| Variable::parse(name, value))
+        .collect();
     // The order of an environment means nothing; a fixed one makes a clash of two variables repeatable.
     variables.sort_by(|a, b| a.name.cmp(&b.name));
     // Only the key knows whether `0123` or `true` is meant as text, so a variable that is refused for its type is tried
@@ -68,7 +70,9 @@ where
         if let Some(file) = &file {
             layers = layers.merge(file.clone());
         }
-        layers = variables.iter().fold(layers, |layers, variable| layers.merge(variable.layer()));
+        layers = variables
+            .iter()
+            .fold(layers, |layers, variable| layers.merge(variable.layer()));
         layers = layers.merge(flags.clone());
         match layers.extract::<Tracked<T>>() {
             Ok(tracked) => return accept(tracked, &layers),
@@ -80,7 +84,11 @@ where
 
 fn accept<T: Serialize + Validate>(tracked: Tracked<T>, layers: &Figment) -> Result<T, ConfigError> {
     if let Some(path) = tracked.unread.first() {
-        return Err(explain::unread(path, Value::serialize(&tracked.value).ok().as_ref(), layers));
+        return Err(explain::unread(
+            path,
+            Value::serialize(&tracked.value).ok().as_ref(),
+            layers,
+        ));
     }
     tracked.value.validate().map_err(|error| {
         let path: Vec<String> = error.field().split('.').map(ToOwned::to_owned).collect();
@@ -90,8 +98,12 @@ fn accept<T: Serialize + Validate>(tracked: Tracked<T>, layers: &Figment) -> Res
 }
 
 fn retry_as_text(error: &figment::Error, variables: &mut [Variable]) -> bool {
-    let Some(place) = error.metadata.as_ref().map(|metadata| metadata.name.as_ref()) else { return false };
-    let refused = variables.iter_mut().find(|variable| !variable.as_text && variable.place() == place);
+    let Some(place) = error.metadata.as_ref().map(|metadata| metadata.name.as_ref()) else {
+        return false;
+    };
+    let refused = variables
+        .iter_mut()
+        .find(|variable| !variable.as_text && variable.place() == place);
     match (&error.kind, refused) {
         (Kind::InvalidType(..), Some(variable)) => {
             variable.as_text = true;
@@ -133,7 +145,12 @@ impl Variable {
             return None;
         }
         let path = key.split(SEPARATOR).map(str::to_ascii_lowercase).collect();
-        Some(Self { name, path, raw, as_text: false })
+        Some(Self {
+            name,
+            path,
+            raw,
+            as_text: false,
+        })
     }
 
     fn place(&self) -> String {
@@ -142,19 +159,38 @@ impl Variable {
 
     fn layer(&self) -> Layer {
         let read_as_toml = || self.raw.parse::<Value>().unwrap_or_else(|never| match never {});
-        let leaf = if self.as_text { Value::from(self.raw.clone()) } else { read_as_toml() };
-        let nested = self.path.iter().rev().fold(leaf, |inner, key| Value::from(Dict::from([(key.clone(), inner)])));
-        Layer { place: self.place(), dict: nested.into_dict().unwrap_or_default() }
+        let leaf = if self.as_text {
+            Value::from(self.raw.clone())
+        } else {
+            read_as_toml()
+        };
+        let nested = self
+            .path
+            .iter()
+            .rev()
+            .fold(leaf, |inner, key| Value::from(Dict::from([(key.clone(), inner)])));
+        Layer {
+            place: self.place(),
+            dict: nested.into_dict().unwrap_or_default(),
+        }
     }
 }
 
 fn read_file(path: &Path) -> Result<Layer, ConfigError> {
     let place = format!("file {}", path.display());
     let refuse = |message: String, mend: &str| ConfigError::new("", message, mend).written_in(Some(place.clone()));
-    let text = fs::read_to_string(path)
-        .map_err(|error| refuse(format!("cannot be read: {error}"), "give the path of a readable UTF-8 TOML file"))?;
-    let dict = Toml::from_str::<Dict>(&text)
-        .map_err(|error| refuse(format!("is not TOML: {}", error.to_string().trim_end()), "mend the line named"))?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        refuse(
+            format!("cannot be read: {error}"),
+            "give the path of a readable UTF-8 TOML file",
+        )
+    })?;
+    let dict = Toml::from_str::<Dict>(&text).map_err(|error| {
+        refuse(
+            format!("is not TOML: {}", error.to_string().trim_end()),
+            "mend the line named",
+        )
+    })?;
     Ok(Layer { place, dict })
 }
 
@@ -167,14 +203,19 @@ fn dict(value: &impl Serialize, place: &str) -> Result<Layer, ConfigError> {
         None => Dict::new(),
         Some(other) => return Err(refuse(format!("{} is not a table", other.to_actual()))),
     };
-    Ok(Layer { place: place.to_owned(), dict })
+    Ok(Layer {
+        place: place.to_owned(),
+        dict,
+    })
 }
 
 fn without_absent(value: Value) -> Option<Value> {
     match value {
         Value::Empty(..) => None,
         Value::Dict(tag, dict) => {
-            let kept = dict.into_iter().filter_map(|(key, value)| Some((key, without_absent(value)?)));
+            let kept = dict
+                .into_iter()
+                .filter_map(|(key, value)| Some((key, without_absent(value)?)));
             Some(Value::Dict(tag, kept.collect()))
         }
         value => Some(value),

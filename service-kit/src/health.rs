@@ -22,7 +22,12 @@ impl HealthBoard {
     /// Every service serves.
     pub(crate) fn serving(names: &[&'static str]) -> Self {
         let all = names.iter().copied().chain([""]);
-        Self { statuses: Arc::new(all.map(|name| (name, watch::Sender::new(ServingStatus::Serving))).collect()) }
+        Self {
+            statuses: Arc::new(
+                all.map(|name| (name, watch::Sender::new(ServingStatus::Serving)))
+                    .collect(),
+            ),
+        }
     }
 
     /// Tells balancers to send nothing new.
@@ -34,7 +39,9 @@ impl HealthBoard {
 
     /// Whether the whole server takes requests.
     pub(crate) fn is_serving(&self) -> bool {
-        self.statuses.get("").is_some_and(|status| *status.borrow() == ServingStatus::Serving)
+        self.statuses
+            .get("")
+            .is_some_and(|status| *status.borrow() == ServingStatus::Serving)
     }
 }
 
@@ -48,10 +55,12 @@ impl Health for HealthBoard {
         let asked = &request.get_ref().service;
         match self.statuses.get(asked.as_str()) {
             Some(status) => Ok(Response::new(reply(*status.borrow()))),
-            None => Err(Fault::not_found("UNKNOWN_SERVICE", format!("no service `{asked}` here"))
-                .field("service")
-                .mend("server reflection lists the services; the empty name asks for the whole server")
-                .into()),
+            None => Err(
+                Fault::not_found("UNKNOWN_SERVICE", format!("no service `{asked}` here"))
+                    .field("service")
+                    .mend("server reflection lists the services; the empty name asks for the whole server")
+                    .into(),
+            ),
         }
     }
 
@@ -59,9 +68,13 @@ impl Health for HealthBoard {
 
     async fn watch(&self, request: Request<HealthCheckRequest>) -> Result<Response<Self::WatchStream>, Status> {
         let stream: Self::WatchStream = match self.statuses.get(request.get_ref().service.as_str()) {
-            Some(status) => WatchStream::new(status.subscribe()).map(|status| Ok(reply(status))).boxed(),
+            Some(status) => WatchStream::new(status.subscribe())
+                .map(|status| Ok(reply(status)))
+                .boxed(),
             // The protocol wants a watch on an unknown name to stay open: the service may come yet.
-            None => stream::once(async { Ok(reply(ServingStatus::ServiceUnknown)) }).chain(stream::pending()).boxed(),
+            None => stream::once(async { Ok(reply(ServingStatus::ServiceUnknown)) })
+                .chain(stream::pending())
+                .boxed(),
         };
         Ok(Response::new(stream))
     }

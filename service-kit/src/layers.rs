@@ -56,7 +56,11 @@ pub(crate) struct Around {
 
 pub(crate) async fn around(State(state): State<Around>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
-    let label = if is_grpc { state.labels.grpc(request.uri().path()) } else { Labels::http(&request) };
+    let label = if is_grpc {
+        state.labels.grpc(request.uri().path())
+    } else {
+        Labels::http(&request)
+    };
     let span = span(&label, &request, is_grpc);
     let mut record = Record::start(label.clone(), state.via.name(), span.clone());
 
@@ -64,9 +68,18 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
         // Probes must be answered however busy the house is, and must not keep it open when it closes.
         _ if label.probe => {
             let closing = state.closing.clone().cancelled_owned();
-            let closing = closing.map(|()| Fault::unavailable("DRAINING", "the server is closing")).boxed();
+            let closing = closing
+                .map(|()| Fault::unavailable("DRAINING", "the server is closing"))
+                .boxed();
             let response = handle(None, &record, is_grpc, request, next).instrument(span).await;
-            (response, Cut { deadline: None, closing: Some(closing) }, None)
+            (
+                response,
+                Cut {
+                    deadline: None,
+                    closing: Some(closing),
+                },
+                None,
+            )
         }
         Err(refusal) => {
             metrics::counter!(metric_names::REFUSED, "via" => state.via.name()).increment(1);
@@ -75,10 +88,19 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
         Ok(place) => match deadline(&state, &label, request.headers(), is_grpc) {
             Err(fault) => (refuse(fault, is_grpc), Cut::default(), None),
             Ok(deadline) => {
-                let response = handle(deadline.as_ref(), &record, is_grpc, request, next).instrument(span).await;
+                let response = handle(deadline.as_ref(), &record, is_grpc, request, next)
+                    .instrument(span)
+                    .await;
                 let deadline = deadline.filter(|_| is_grpc);
                 let deadline = deadline.map(|end| (Box::pin(tokio::time::sleep_until(end.at)), end.fault));
-                (response, Cut { deadline, closing: None }, Some(place))
+                (
+                    response,
+                    Cut {
+                        deadline,
+                        closing: None,
+                    },
+                    Some(place),
+                )
             }
         },
     };
@@ -158,7 +180,9 @@ async fn handle(end: Option<&Deadline>, record: &Record, is_grpc: bool, request:
 }
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
-    headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// An error in the form the caller reads: a gRPC status, or an HTTP status with a sentence.
@@ -168,20 +192,31 @@ pub(crate) fn refuse(fault: Fault, is_grpc: bool) -> Response {
     }
     let mut response = Response::new(Body::from(format!("{fault}\n")));
     // What is not served does not exist for an HTTP client.
-    *response.status_mut() =
-        if fault.code == Code::Unimplemented { StatusCode::NOT_FOUND } else { fault.http_status() };
+    *response.status_mut() = if fault.code == Code::Unimplemented {
+        StatusCode::NOT_FOUND
+    } else {
+        fault.http_status()
+    };
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
     if let Some(after) = fault.retry_after {
         // Whole seconds, never zero: an HTTP client must not hammer.
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64));
+        headers.insert(
+            header::RETRY_AFTER,
+            HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64),
+        );
     }
     response
 }
 
 /// The caller's time limit (`grpc-timeout`: up to eight digits and a unit).
 fn grpc_timeout(headers: &HeaderMap) -> Result<Option<Duration>, Fault> {
-    let Some(value) = headers.get("grpc-timeout") else { return Ok(None) };
+    let Some(value) = headers.get("grpc-timeout") else {
+        return Ok(None);
+    };
     let read = || {
         let (digits, unit) = value.to_str().ok()?.split_at_checked(value.len().checked_sub(1)?)?;
         if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {

@@ -26,21 +26,37 @@ pub struct LimitsConfig {
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { max_message_bytes: 256 << 20, max_concurrent_requests: 1024, request_timeout_seconds: 0 }
+        Self {
+            max_message_bytes: 256 << 20,
+            max_concurrent_requests: 1024,
+            request_timeout_seconds: 0,
+        }
     }
 }
 
 impl Validate for LimitsConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         if self.max_message_bytes < 4096 {
-            return Err(ConfigError::new("max_message_bytes", "is under 4096", "give a size in bytes, e.g. 268435456"));
+            return Err(ConfigError::new(
+                "max_message_bytes",
+                "is under 4096",
+                "give a size in bytes, e.g. 268435456",
+            ));
         }
         if self.max_concurrent_requests == 0 {
-            return Err(ConfigError::new("max_concurrent_requests", "is 0: nothing would be served", "give at least 1"));
+            return Err(ConfigError::new(
+                "max_concurrent_requests",
+                "is 0: nothing would be served",
+                "give at least 1",
+            ));
         }
         if self.max_concurrent_requests > Semaphore::MAX_PERMITS {
             let mend = format!("give at most {}", Semaphore::MAX_PERMITS);
-            return Err(ConfigError::new("max_concurrent_requests", "is more than can be counted", mend));
+            return Err(ConfigError::new(
+                "max_concurrent_requests",
+                "is more than can be counted",
+                mend,
+            ));
         }
         Ok(())
     }
@@ -63,13 +79,21 @@ pub(crate) struct Gate {
 impl Gate {
     pub(crate) fn new(limits: &LimitsConfig) -> Self {
         // Validation refuses more than a semaphore can count; one that was not asked must not bring the process down.
-        Self { places: Arc::new(Semaphore::new(limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS))), bound: limits.max_concurrent_requests }
+        Self {
+            places: Arc::new(Semaphore::new(
+                limits.max_concurrent_requests.min(Semaphore::MAX_PERMITS),
+            )),
+            bound: limits.max_concurrent_requests,
+        }
     }
 
     /// A place, or the refusal to send.
     pub(crate) fn enter(&self) -> Result<OwnedSemaphorePermit, Fault> {
         Arc::clone(&self.places).try_acquire_owned().map_err(|_| {
-            Fault::overloaded(format!("{} requests are in flight, which is the limit", self.bound), Duration::from_millis(200))
+            Fault::overloaded(
+                format!("{} requests are in flight, which is the limit", self.bound),
+                Duration::from_millis(200),
+            )
         })
     }
 }

@@ -47,16 +47,36 @@ pub struct Metric {
 
 /// Every metric of this crate.
 pub const ALL: &[Metric] = &[
-    Metric { name: REQUESTS, kind: Kind::Counter, unit: Unit::Count, help: "Requests answered." },
+    Metric {
+        name: REQUESTS,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Requests answered.",
+    },
     Metric {
         name: LATENCY,
         kind: Kind::Histogram,
         unit: Unit::Seconds,
         help: "Time from the request's head to the end of the answer.",
     },
-    Metric { name: IN_FLIGHT, kind: Kind::Gauge, unit: Unit::Count, help: "Requests begun and not ended yet." },
-    Metric { name: REFUSED, kind: Kind::Counter, unit: Unit::Count, help: "Requests refused for lack of a place." },
-    Metric { name: PANICS, kind: Kind::Counter, unit: Unit::Count, help: "Handlers and answers that panicked." },
+    Metric {
+        name: IN_FLIGHT,
+        kind: Kind::Gauge,
+        unit: Unit::Count,
+        help: "Requests begun and not ended yet.",
+    },
+    Metric {
+        name: REFUSED,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Requests refused for lack of a place.",
+    },
+    Metric {
+        name: PANICS,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Handlers and answers that panicked.",
+    },
 ];
 
 /// Tells the recorder what each metric means. Services call it with their own list.
@@ -85,7 +105,12 @@ mod tests {
     fn every_name_follows_the_template() {
         for metric in ALL {
             assert!(is_well_named(metric.name), "{}", metric.name);
-            assert_eq!(metric.kind == Kind::Counter, metric.name.ends_with("_total"), "{}", metric.name);
+            assert_eq!(
+                metric.kind == Kind::Counter,
+                metric.name.ends_with("_total"),
+                "{}",
+                metric.name
+            );
         }
         assert!(!is_well_named("isomer_requests") && !is_well_named("isomer_Server_x_total"));
     }

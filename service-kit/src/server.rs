@@ -57,12 +57,18 @@ impl Default for ServerConfig {
 
 impl Validate for ServerConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        self.limits.validate().map_err(|error| error.within("limits").within("server"))?;
+        self.limits
+            .validate()
+            .map_err(|error| error.within("limits").within("server"))?;
         // The files are read now, so that a wrong path or a broken key is told before a port is bound.
         if let Some(tls) = &self.tls {
             tls::server_config(tls).map_err(|fault| {
                 let mend = fault.mend.unwrap_or_default();
-                ConfigError::new(fault.field.unwrap_or_else(|| "server.tls".to_owned()), fault.message, mend)
+                ConfigError::new(
+                    fault.field.unwrap_or_else(|| "server.tls".to_owned()),
+                    fault.message,
+                    mend,
+                )
             })?;
         }
         Ok(())
@@ -75,7 +81,9 @@ impl Validate for ServerConfig {
 /// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, not ours or not permitted.
 pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
     TcpListener::bind(address).await.map_err(|error| {
-        let fault = |message: String| Fault::new(Code::Unavailable, "CANNOT_BIND", message).with("address", address.to_string());
+        let fault = |message: String| {
+            Fault::new(Code::Unavailable, "CANNOT_BIND", message).with("address", address.to_string())
+        };
         match error.kind() {
             io::ErrorKind::AddrInUse => fault(format!("{address} is in use by another program"))
                 .mend("stop it, or choose another address with --listen or server.listen"),
@@ -110,7 +118,11 @@ pub async fn serve(
         let handle = handle.clone();
         async move {
             shutdown.await;
-            tracing::info!(connections = handle.connection_count(), grace_seconds = grace.as_secs(), "draining");
+            tracing::info!(
+                connections = handle.connection_count(),
+                grace_seconds = grace.as_secs(),
+                "draining"
+            );
             lifecycle.drain();
             handle.graceful_shutdown(Some(grace));
             std::future::pending().await

@@ -85,7 +85,10 @@ impl Services {
     /// Everything of both; of two services of the same name, the one of `other`.
     #[must_use]
     pub fn merge(self, other: Services) -> Self {
-        let merged = other.grpc.into_iter().fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
+        let merged = other
+            .grpc
+            .into_iter()
+            .fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
         merged.http(other.http)
     }
 
@@ -118,7 +121,9 @@ impl Services {
             closing: closing.clone(),
         };
         let around = middleware::from_fn_with_state(around, layers::around);
-        let grpc = grpc.into_iter().fold(Router::new(), |all, (_, routes)| all.merge(routes));
+        let grpc = grpc
+            .into_iter()
+            .fold(Router::new(), |all, (_, routes)| all.merge(routes));
         let grpc = grpc.fallback(unknown_method).layer(around.clone());
         let http = http
             .merge(probes(&health))
@@ -127,10 +132,17 @@ impl Services {
             .layer(around);
         // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a page, a 404).
         let both = service_fn(move |request: Request| {
-            let router = if layers::is_grpc(request.headers()) { grpc.clone() } else { http.clone() };
+            let router = if layers::is_grpc(request.headers()) {
+                grpc.clone()
+            } else {
+                http.clone()
+            };
             router.oneshot(request)
         });
-        Ok(Face { router: Router::new().fallback_service(both), lifecycle: Lifecycle { health, closing } })
+        Ok(Face {
+            router: Router::new().fallback_service(both),
+            lifecycle: Lifecycle { health, closing },
+        })
     }
 }
 
@@ -167,7 +179,9 @@ fn reflection(names: &[&'static str]) -> Builder<'static> {
     ];
     // A set: a name listed twice would be told twice.
     let names: BTreeSet<&str> = names.iter().copied().chain(ours).collect();
-    names.into_iter().fold(builder, |builder, name| builder.with_service_name(name))
+    names
+        .into_iter()
+        .fold(builder, |builder, name| builder.with_service_name(name))
 }
 
 fn probes(health: &HealthBoard) -> Router {
@@ -181,8 +195,12 @@ fn probes(health: &HealthBoard) -> Router {
             layers::refuse(Fault::unavailable("DRAINING", "the server is closing"), false)
         }
     };
-    let metrics =
-        || async { ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], telemetry::metrics_text()) };
+    let metrics = || async {
+        (
+            [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+            telemetry::metrics_text(),
+        )
+    };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readiness))

@@ -55,7 +55,11 @@ pub struct TelemetryConfig {
 
 impl Default for TelemetryConfig {
     fn default() -> Self {
-        Self { filter: "info".to_owned(), format: LogFormat::Auto, otlp_endpoint: None }
+        Self {
+            filter: "info".to_owned(),
+            format: LogFormat::Auto,
+            otlp_endpoint: None,
+        }
     }
 }
 
@@ -74,12 +78,17 @@ impl Validate for TelemetryConfig {
 }
 
 fn is_plain_url(text: &str) -> bool {
-    text.parse::<http::Uri>().is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.authority().is_some())
+    text.parse::<http::Uri>()
+        .is_ok_and(|uri| uri.scheme_str() == Some("http") && uri.authority().is_some())
 }
 
 fn filter(text: &str) -> Result<EnvFilter, ConfigError> {
     EnvFilter::builder().parse(text).map_err(|error| {
-        ConfigError::new("telemetry.filter", format!("`{text}`: {error}"), "e.g. `info` or `isomer_transform=debug`")
+        ConfigError::new(
+            "telemetry.filter",
+            format!("`{text}`: {error}"),
+            "e.g. `info` or `isomer_transform=debug`",
+        )
     })
 }
 
@@ -107,10 +116,14 @@ pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry
     let provider = match &config.otlp_endpoint {
         None => SdkTracerProvider::builder(),
         Some(endpoint) => {
-            let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build().map_err(|error| {
-                Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
-                    .mend("give a URL such as http://localhost:4317")
-            })?;
+            let exporter = SpanExporter::builder()
+                .with_tonic()
+                .with_endpoint(endpoint)
+                .build()
+                .map_err(|error| {
+                    Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
+                        .mend("give a URL such as http://localhost:4317")
+                })?;
             SdkTracerProvider::builder().with_batch_exporter(exporter)
         }
     };
@@ -128,8 +141,12 @@ pub fn init_with(
     provider: TracerProviderBuilder,
 ) -> Result<TelemetryGuard, Fault> {
     install_metrics()?;
-    let traces = provider.with_resource(Resource::builder().with_service_name(service).build()).build();
-    let tracer = tracing_opentelemetry::layer().with_tracer(traces.tracer(service)).with_threads(false);
+    let traces = provider
+        .with_resource(Resource::builder().with_service_name(service).build())
+        .build();
+    let tracer = tracing_opentelemetry::layer()
+        .with_tracer(traces.tracer(service))
+        .with_threads(false);
     // Not the log filter: a quiet log must not tear the traces of other processes apart.
     let spans = tracer.with_location(false).with_filter(LevelFilter::INFO);
     let json = match config.format {
@@ -141,7 +158,10 @@ pub fn init_with(
     let logs = if json {
         logs.json().flatten_event(true).boxed()
     } else {
-        logs.with_ansi(stderr().is_terminal()).with_target(false).compact().boxed()
+        logs.with_ansi(stderr().is_terminal())
+            .with_target(false)
+            .compact()
+            .boxed()
     };
     tracing_subscriber::registry()
         .with(spans)

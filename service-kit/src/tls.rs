@@ -1,6 +1,9 @@
 //! Server side of TLS, and the one cryptography provider.
 
-use std::{path::{Path, PathBuf}, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use rustls::{RootCertStore, server::WebPkiClientVerifier};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject};
@@ -28,7 +31,8 @@ pub fn install_crypto() {
 }
 
 pub(crate) fn read(field: &str, file: &Path) -> Result<Vec<u8>, Fault> {
-    std::fs::read(file).map_err(|e| Fault::invalid(field, format!("cannot read {}: {e}", file.display())).mend("check the path"))
+    std::fs::read(file)
+        .map_err(|e| Fault::invalid(field, format!("cannot read {}: {e}", file.display())).mend("check the path"))
 }
 
 /// HTTP/2 and HTTP/1.1 on one port, so gRPC and plain HTTP clients both get in.
@@ -46,14 +50,19 @@ pub(crate) fn server_config(tls: &TlsConfig) -> Result<Arc<rustls::ServerConfig>
         Some(file) => {
             let mut roots = RootCertStore::empty();
             for authority in self::certificates("server.tls.client_ca_file", file)? {
-                roots.add(authority).map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
+                roots
+                    .add(authority)
+                    .map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
             }
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+                .build()
+                .map_err(|e| bad("server.tls.client_ca_file", file, &e))?;
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config =
-        builder.with_single_cert(certificates, key).map_err(|e| bad("server.tls.certificate_file", &tls.certificate_file, &e))?;
+    let mut config = builder
+        .with_single_cert(certificates, key)
+        .map_err(|e| bad("server.tls.certificate_file", &tls.certificate_file, &e))?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Arc::new(config))
 }

@@ -1,5 +1,11 @@
 //! One trace across two hops: the first in memory, the second over a socket.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub
+)]
 
 #[path = "kit/support.rs"]
 #[allow(dead_code)]
@@ -36,7 +42,9 @@ impl EncoderService for Relay {
 fn chain(spans: &[SpanData]) -> Vec<(SpanKind, String)> {
     let by_id: HashMap<SpanId, &SpanData> = spans.iter().map(|span| (span.span_context.span_id(), span)).collect();
     let parents: Vec<SpanId> = spans.iter().map(|span| span.parent_span_id).collect();
-    let mut next = spans.iter().find(|span| !parents.contains(&span.span_context.span_id()));
+    let mut next = spans
+        .iter()
+        .find(|span| !parents.contains(&span.span_context.span_id()));
     let mut chain = Vec::new();
     while let Some(span) = next {
         chain.push((span.span_kind.clone(), span.name.to_string()));
@@ -51,7 +59,10 @@ async fn one_trace_is_seen_across_two_hops() {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone());
     // A quiet log must not tear the trace.
-    let config = TelemetryConfig { filter: "off".to_owned(), ..TelemetryConfig::default() };
+    let config = TelemetryConfig {
+        filter: "off".to_owned(),
+        ..TelemetryConfig::default()
+    };
     let guard = telemetry::init_with("test", &config, provider).unwrap();
 
     let back = Running::start(services(&Obedient::default()), ServerConfig::default()).await;
@@ -60,13 +71,19 @@ async fn one_trace_is_seen_across_two_hops() {
 
     let ask = || async {
         let mut client = encoder(front.clone());
-        client.get_encoder(GetEncoderRequest { id: "x".to_owned() }).await.unwrap();
+        client
+            .get_encoder(GetEncoderRequest { id: "x".to_owned() })
+            .await
+            .unwrap();
     };
     ask().instrument(tracing::info_span!("check")).await;
     let finished = |count: usize| {
         let exporter = exporter.clone();
         async move {
-            eventually("all spans are finished", || exporter.get_finished_spans().unwrap().len() >= count).await;
+            eventually("all spans are finished", || {
+                exporter.get_finished_spans().unwrap().len() >= count
+            })
+            .await;
             // One more would be one too many.
             tokio::time::sleep(Duration::from_millis(50)).await;
             exporter.get_finished_spans().unwrap()
@@ -75,7 +92,10 @@ async fn one_trace_is_seen_across_two_hops() {
     let spans = finished(5).await;
     assert_eq!(spans.len(), 5, "{spans:#?}");
     let trace = spans[0].span_context.trace_id();
-    assert!(spans.iter().all(|span| span.span_context.trace_id() == trace), "{spans:#?}");
+    assert!(
+        spans.iter().all(|span| span.span_context.trace_id() == trace),
+        "{spans:#?}"
+    );
     let name = || "isomer.encoder.v1.EncoderService/GetEncoder".to_owned();
     assert_eq!(
         chain(&spans),
@@ -102,8 +122,14 @@ async fn one_trace_is_seen_across_two_hops() {
         .body(vec![0, 0, 0, 0, 0]);
     request.send().await.unwrap().bytes().await.unwrap();
     let spans = finished(1).await;
-    assert_eq!(spans[0].span_context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(
+        spans[0].span_context.trace_id().to_string(),
+        "0af7651916cd43dd8448eb211c80319c"
+    );
     assert_eq!(spans[0].parent_span_id.to_string(), "b7ad6b7169203331");
-    assert!(telemetry::init("test", &config).is_err(), "a second subscriber is refused");
+    assert!(
+        telemetry::init("test", &config).is_err(),
+        "a second subscriber is refused"
+    );
     drop(guard);
 }

@@ -17,7 +17,10 @@ impl Home {
         let machine = ModelsConfig::default().home;
         for id in ids {
             if !machine.join("models").join(id).is_dir() {
-                println!("skipped: no model {id} in {}; `isomer models pull {id}` fetches it", machine.display());
+                println!(
+                    "skipped: no model {id} in {}; `isomer models pull {id}` fetches it",
+                    machine.display()
+                );
                 return None;
             }
         }
@@ -29,7 +32,9 @@ impl Home {
 
     /// A home without any model.
     pub fn empty() -> Self {
-        Self { dir: tempfile::tempdir().expect("a temporary folder") }
+        Self {
+            dir: tempfile::tempdir().expect("a temporary folder"),
+        }
     }
 
     /// Its folder.

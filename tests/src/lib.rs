@@ -8,7 +8,10 @@ use std::path::{Path, PathBuf};
 
 /// The folder of the checkout.
 pub fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests folder lies in the workspace").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests folder lies in the workspace")
+        .to_owned()
 }
 
 /// Reference data and numbers: `ISOMER_SHARED`, else `shared` beside the checkout. `None` prints why the test is skipped.

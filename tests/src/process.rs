@@ -13,9 +13,16 @@ use crate::home::Home;
 /// The binary beside the test's own executable.
 pub fn binary() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
-    let folder = test.parent().and_then(|deps| deps.parent()).expect("target/<profile>/deps");
+    let folder = test
+        .parent()
+        .and_then(|deps| deps.parent())
+        .expect("target/<profile>/deps");
     let path = folder.join("isomer");
-    assert!(path.is_file(), "{} is missing; build it with `cargo build -p isomer` (tests/run does)", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing; build it with `cargo build -p isomer` (tests/run does)",
+        path.display()
+    );
     path
 }
 
@@ -27,7 +34,10 @@ pub fn isomer(home: &Home) -> Command {
             command.env_remove(name);
         }
     }
-    command.env("ISOMER_HOME", home.path()).env("ISOMER_OFFLINE", "1").stdin(Stdio::null());
+    command
+        .env("ISOMER_HOME", home.path())
+        .env("ISOMER_OFFLINE", "1")
+        .stdin(Stdio::null());
     command
 }
 
@@ -68,7 +78,10 @@ impl Server {
                 }
             }
         });
-        let address = receiver.recv_timeout(Duration::from_secs(120)).expect("an address on stderr").expect("a socket address");
+        let address = receiver
+            .recv_timeout(Duration::from_secs(120))
+            .expect("an address on stderr")
+            .expect("a socket address");
         Self { child, address }
     }
 
@@ -79,7 +92,10 @@ impl Server {
 
     /// Asks it to stop (SIGTERM).
     pub fn terminate(&self) {
-        let done = Command::new("kill").args(["-TERM", &self.id().to_string()]).status().expect("kill runs");
+        let done = Command::new("kill")
+            .args(["-TERM", &self.id().to_string()])
+            .status()
+            .expect("kill runs");
         assert!(done.success());
     }
 

@@ -17,7 +17,11 @@ fn texts(file: &std::path::Path, field: &str) -> Vec<String> {
     let lines = fs::read_to_string(file).unwrap();
     lines
         .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()[field].as_str().map(str::to_owned))
+        .filter_map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).unwrap()[field]
+                .as_str()
+                .map(str::to_owned)
+        })
         .take(1000)
         .collect()
 }
@@ -59,7 +63,17 @@ fn the_detector_is_seldom_wrong_on_real_sentences() {
                 Some(found) => wrong.push((found.code(), text)),
             }
         }
-        println!("{file}: {} texts, {unsure} too short to tell, {} wrong {:?}", texts.len(), wrong.len(), wrong.iter().take(6).collect::<Vec<_>>());
-        assert!(wrong.len() as f64 <= most_wrong * texts.len() as f64, "{file}: {} of {} wrong", wrong.len(), texts.len());
+        println!(
+            "{file}: {} texts, {unsure} too short to tell, {} wrong {:?}",
+            texts.len(),
+            wrong.len(),
+            wrong.iter().take(6).collect::<Vec<_>>()
+        );
+        assert!(
+            wrong.len() as f64 <= most_wrong * texts.len() as f64,
+            "{file}: {} of {} wrong",
+            wrong.len(),
+            texts.len()
+        );
     }
 }

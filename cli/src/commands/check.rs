@@ -8,8 +8,8 @@ use std::{
 
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, RunState, Stage, StageProgress, SuiteRef, Verdict,
-    WatchRunRequest, run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+    CancelRunRequest, CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, RunState, Stage, StageProgress,
+    SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
@@ -22,7 +22,12 @@ use crate::{
     progress::{Display, Step},
 };
 
-const REPORTS: &[ReportFormat] = &[ReportFormat::Json, ReportFormat::Html, ReportFormat::Markdown, ReportFormat::Junit];
+const REPORTS: &[ReportFormat] = &[
+    ReportFormat::Json,
+    ReportFormat::Html,
+    ReportFormat::Markdown,
+    ReportFormat::Junit,
+];
 
 type Client = RunServiceClient<GrpcChannel>;
 
@@ -41,11 +46,24 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         generator_id: args.generator.clone().unwrap_or_default(),
         seeds: args.seeds.clone(),
         limit: args.limit,
-        baseline_encoder_id: args.baseline.clone().map(|b| local_folder(&connection, &b)).unwrap_or_default(),
+        baseline_encoder_id: args
+            .baseline
+            .clone()
+            .map(|b| local_folder(&connection, &b))
+            .unwrap_or_default(),
         transformations: args.transformations.clone(),
     };
-    let created = client.create_run(CreateRunRequest { spec: Some(spec), request_id: String::new() }).await?.into_inner();
-    let id = created.run.ok_or_else(|| Failure::dependency("the server answered without a run"))?.id;
+    let created = client
+        .create_run(CreateRunRequest {
+            spec: Some(spec),
+            request_id: String::new(),
+        })
+        .await?
+        .into_inner();
+    let id = created
+        .run
+        .ok_or_else(|| Failure::dependency("the server answered without a run"))?
+        .id;
     let run = tokio::select! {
         ended = watch(client.clone(), &id, &display) => ended?,
         () = shutdown::signal() => {
@@ -59,7 +77,11 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     }
     let json = save_reports(&mut client, &id, &args.out).await?;
     print(global.format, &json, &args.out)?;
-    Ok(if run.verdict() == Verdict::Fail { ExitCode::from(GATE_FAILED) } else { ExitCode::SUCCESS })
+    Ok(if run.verdict() == Verdict::Fail {
+        ExitCode::from(GATE_FAILED)
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// A suite file is read here and sent; anything that is no file is left to the server as a built-in name.
@@ -67,12 +89,25 @@ fn suite(name: &str) -> Result<SuiteRef, Failure> {
     let path = Path::new(name);
     let is_file = path.extension().is_some_and(|e| e == "toml") || path.components().count() > 1;
     if !is_file {
-        return Ok(SuiteRef { source: Some(suite_ref::Source::Builtin(name.to_owned())), ..SuiteRef::default() });
+        return Ok(SuiteRef {
+            source: Some(suite_ref::Source::Builtin(name.to_owned())),
+            ..SuiteRef::default()
+        });
     }
-    let toml = std::fs::read_to_string(path).map_err(|e| Failure::dependency(format!("--suite: cannot read {name}: {e}")))?;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let base_dir = folder.canonicalize().map_err(|e| Failure::dependency(format!("--suite: {name}: {e}")))?;
-    Ok(SuiteRef { source: Some(suite_ref::Source::Toml(toml)), base_dir: base_dir.display().to_string(), file_name: name.to_owned() })
+    let toml =
+        std::fs::read_to_string(path).map_err(|e| Failure::dependency(format!("--suite: cannot read {name}: {e}")))?;
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    let base_dir = folder
+        .canonicalize()
+        .map_err(|e| Failure::dependency(format!("--suite: {name}: {e}")))?;
+    Ok(SuiteRef {
+        source: Some(suite_ref::Source::Toml(toml)),
+        base_dir: base_dir.display().to_string(),
+        file_name: name.to_owned(),
+    })
 }
 
 /// A folder of this machine is named by its absolute path, whatever the server's working folder.
@@ -85,7 +120,11 @@ fn local_folder(connection: &Connection, model: &str) -> String {
 
 async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) -> Result<(), Failure> {
     let default = [isomer_models::DEFAULT_ENCODER.to_owned()];
-    let models = if args.models.is_empty() { default.as_slice() } else { args.models.as_slice() };
+    let models = if args.models.is_empty() {
+        default.as_slice()
+    } else {
+        args.models.as_slice()
+    };
     for model in models.iter().chain(&args.baseline) {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
     }
@@ -93,13 +132,21 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
     if let Some(id) = args.generator.as_deref().and_then(|g| g.strip_prefix("local:")) {
         connection.prefetch(id, ModelKind::Generator, display).await?;
     } else if args.generator.is_none() && args.suite == "quick" {
-        connection.prefetch(isomer_models::DEFAULT_GENERATOR, ModelKind::Generator, display).await?;
+        connection
+            .prefetch(isomer_models::DEFAULT_GENERATOR, ModelKind::Generator, display)
+            .await?;
     }
     Ok(())
 }
 
 async fn watch(mut client: Client, id: &str, display: &Display) -> Result<Run, Failure> {
-    let mut events = client.watch_run(WatchRunRequest { id: id.to_owned(), after_sequence: 0 }).await?.into_inner();
+    let mut events = client
+        .watch_run(WatchRunRequest {
+            id: id.to_owned(),
+            after_sequence: 0,
+        })
+        .await?
+        .into_inner();
     while let Some(message) = events.message().await? {
         match message.event {
             Some(Event::Progress(progress)) => show(display, &progress),
@@ -133,13 +180,22 @@ fn show(display: &Display, progress: &StageProgress) {
 
 /// Writes every form of the report below `out` and returns the JSON one.
 async fn save_reports(client: &mut Client, id: &str, out: &Path) -> Result<Vec<u8>, Failure> {
-    let told = |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
+    let told =
+        |path: &PathBuf, e: std::io::Error| Failure::dependency(format!("--out: cannot write {}: {e}", path.display()));
     std::fs::create_dir_all(out).map_err(|e| told(&out.to_owned(), e))?;
     let mut json = Vec::new();
     for format in REPORTS {
-        let report = client.get_report(GetReportRequest { id: id.to_owned(), format: (*format).into() }).await?.into_inner();
+        let report = client
+            .get_report(GetReportRequest {
+                id: id.to_owned(),
+                format: (*format).into(),
+            })
+            .await?
+            .into_inner();
         // The name comes from the server: keep it inside the folder.
-        let name = Path::new(&report.file_name).file_name().unwrap_or_else(|| "report".as_ref());
+        let name = Path::new(&report.file_name)
+            .file_name()
+            .unwrap_or_else(|| "report".as_ref());
         let path = out.join(name);
         std::fs::write(&path, &report.content).map_err(|e| told(&path, e))?;
         if *format == ReportFormat::Json {

@@ -12,11 +12,18 @@ use crate::exit::Failure;
 
 /// Renders `report.json`.
 pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
-    let report: Report = serde_json::from_slice(json)
-        .map_err(|e| Failure::dependency(format!("the server's report cannot be read ({e}); it may be of another version")))?;
+    let report: Report = serde_json::from_slice(json).map_err(|e| {
+        Failure::dependency(format!(
+            "the server's report cannot be read ({e}); it may be of another version"
+        ))
+    })?;
     let mut text = String::new();
     // Writing to a string does not fail.
-    let _ = writeln!(text, "Robustness profile, suite {}: {}, {} dataset(s)", report.suite.name, report.profile.unit, report.profile.n_datasets);
+    let _ = writeln!(
+        text,
+        "Robustness profile, suite {}: {}, {} dataset(s)",
+        report.suite.name, report.profile.unit, report.profile.n_datasets
+    );
     let _ = writeln!(text, "{}", axes(&report.profile));
     let _ = writeln!(text, "{}", per_dataset(&report.profile));
     let _ = writeln!(text, "{}", outcomes(&report));
@@ -40,7 +47,9 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
 
 fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
     table
 }
 
@@ -50,7 +59,9 @@ fn number(text: String) -> Cell {
 
 /// `81.2 (-1.3)`, with the SD over seeds where there is one.
 fn moved(moved: Option<&Moved>) -> Cell {
-    let Some(moved) = moved else { return number("-".to_owned()) };
+    let Some(moved) = moved else {
+        return number("-".to_owned());
+    };
     let sd = moved.sd.map(|sd| format!(" ± {sd:.2}")).unwrap_or_default();
     number(format!("{:.2}{sd} ({:+.2})", moved.mean, moved.delta))
 }
@@ -62,7 +73,12 @@ fn axes(profile: &RobustnessProfile) -> Table {
     let mut table = table(header);
     for encoder in &profile.encoders {
         let mut row = vec![Cell::new(&encoder.encoder), number(format!("{:.2}", encoder.original))];
-        row.extend(profile.axes.iter().map(|axis| moved(encoder.axes.iter().find(|a| a.axis == *axis).map(|a| &a.moved))));
+        row.extend(
+            profile
+                .axes
+                .iter()
+                .map(|axis| moved(encoder.axes.iter().find(|a| a.axis == *axis).map(|a| &a.moved))),
+        );
         row.push(moved(encoder.total.as_ref()));
         table.add_row(row);
     }
@@ -70,16 +86,29 @@ fn axes(profile: &RobustnessProfile) -> Table {
 }
 
 fn per_dataset(profile: &RobustnessProfile) -> Table {
-    let names: Vec<&str> =
-        profile.encoders.first().map(|e| e.transformations.iter().map(|t| t.transformation.as_str()).collect()).unwrap_or_default();
+    let names: Vec<&str> = profile
+        .encoders
+        .first()
+        .map(|e| e.transformations.iter().map(|t| t.transformation.as_str()).collect())
+        .unwrap_or_default();
     let mut header = vec!["encoder", "dataset", "original"];
     header.extend(&names);
     let mut table = table(header);
     for EncoderProfile { encoder, datasets, .. } in &profile.encoders {
         for dataset in datasets {
-            let mut row = vec![Cell::new(encoder), Cell::new(&dataset.dataset), number(format!("{:.2}", dataset.original))];
+            let mut row = vec![
+                Cell::new(encoder),
+                Cell::new(&dataset.dataset),
+                number(format!("{:.2}", dataset.original)),
+            ];
             row.extend(names.iter().map(|name| {
-                moved(dataset.transformations.iter().find(|t| t.transformation == *name).map(|t| &t.moved))
+                moved(
+                    dataset
+                        .transformations
+                        .iter()
+                        .find(|t| t.transformation == *name)
+                        .map(|t| &t.moved),
+                )
             }));
             table.add_row(row);
         }
@@ -88,10 +117,28 @@ fn per_dataset(profile: &RobustnessProfile) -> Table {
 }
 
 fn outcomes(report: &Report) -> Table {
-    let mut table = table(["transformation", "seed", "dataset", "texts", "ok", "recovered", "kept original", "failed", "checks that fired"]);
+    let mut table = table([
+        "transformation",
+        "seed",
+        "dataset",
+        "texts",
+        "ok",
+        "recovered",
+        "kept original",
+        "failed",
+        "checks that fired",
+    ]);
     for row in &report.checks {
-        let fired: Vec<String> = row.failed_checks.iter().map(|(check, count)| format!("{check} {count}")).collect();
-        let mut cells = vec![Cell::new(&row.transformation), number(row.seed.to_string()), Cell::new(&row.dataset)];
+        let fired: Vec<String> = row
+            .failed_checks
+            .iter()
+            .map(|(check, count)| format!("{check} {count}"))
+            .collect();
+        let mut cells = vec![
+            Cell::new(&row.transformation),
+            number(row.seed.to_string()),
+            Cell::new(&row.dataset),
+        ];
         cells.extend([row.texts, row.ok, row.recovered, row.kept_original, row.failed].map(|n| number(n.to_string())));
         cells.push(Cell::new(fired.join(", ")));
         table.add_row(cells);

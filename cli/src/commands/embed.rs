@@ -35,20 +35,35 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
     let batches: Vec<EncodeStreamRequest> = records
         .chunks(args.batch as usize)
         .zip(0..)
-        .map(|(chunk, client_index)| EncodeStreamRequest { client_index, request: Some(request(&args, chunk)) })
+        .map(|(chunk, client_index)| EncodeStreamRequest {
+            client_index,
+            request: Some(request(&args, chunk)),
+        })
         .collect();
     let mut responses = client.encode_stream(futures::stream::iter(batches)).await?.into_inner();
     let mut sink = Sink::open(args.output.as_deref());
     let mut done = 0;
     while let Some(message) = responses.next().await {
-        let response = message?.response.ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
+        let response = message?
+            .response
+            .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
         let rows = response.token_counts.len();
         sink.write(done, &response)?;
         done += rows;
-        display.step("encode", &Step { done: done as u64, total: Some(records.len() as u64), ..Step::default() });
+        display.step(
+            "encode",
+            &Step {
+                done: done as u64,
+                total: Some(records.len() as u64),
+                ..Step::default()
+            },
+        );
     }
     if done != records.len() {
-        return Err(Failure::dependency(format!("the encoder answered {done} of {} texts", records.len())));
+        return Err(Failure::dependency(format!(
+            "the encoder answered {done} of {} texts",
+            records.len()
+        )));
     }
     sink.finish()?;
     Ok(ExitCode::SUCCESS)
@@ -67,7 +82,12 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
     };
     EncodeRequest {
         encoder_id: args.model.clone(),
-        inputs: chunk.iter().map(|r| Input { input: Some(input::Input::Text(r.text.clone())) }).collect(),
+        inputs: chunk
+            .iter()
+            .map(|r| Input {
+                input: Some(input::Input::Text(r.text.clone())),
+            })
+            .collect(),
         prompt,
         truncation: truncation.into(),
         dimensions: args.dimensions,
@@ -80,7 +100,10 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
 /// Where the vectors go.
 enum Sink<'a> {
     Lines,
-    Matrix { path: &'a Path, writer: Option<npy::Writer> },
+    Matrix {
+        path: &'a Path,
+        writer: Option<npy::Writer>,
+    },
 }
 
 impl<'a> Sink<'a> {
@@ -92,9 +115,16 @@ impl<'a> Sink<'a> {
     }
 
     fn write(&mut self, first: usize, response: &EncodeResponse) -> Result<(), Failure> {
-        let matrix = response.embeddings.as_ref().ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
+        let matrix = response
+            .embeddings
+            .as_ref()
+            .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
         if let Some(error) = response.errors.first() {
-            return Err(Failure::dependency(format!("text {}: {}", first + error.index as usize + 1, error.message)));
+            return Err(Failure::dependency(format!(
+                "text {}: {}",
+                first + error.index as usize + 1,
+                error.message
+            )));
         }
         match self {
             Self::Lines => lines(first, response, matrix.cols as usize, &matrix.data),
@@ -113,9 +143,12 @@ impl<'a> Sink<'a> {
 
     fn finish(self) -> Result<(), Failure> {
         match self {
-            Self::Matrix { path, writer: Some(writer) } => {
-                writer.finish().map_err(|e| Failure::dependency(format!("cannot write {}: {e}", path.display())))
-            }
+            Self::Matrix {
+                path,
+                writer: Some(writer),
+            } => writer
+                .finish()
+                .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", path.display()))),
             _ => Ok(()),
         }
     }

@@ -27,7 +27,13 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = connect::configuration(&global)?;
-    let _telemetry = telemetry::init("isomer", &telemetry::TelemetryConfig { filter: global.log.clone(), ..config.telemetry })?;
+    let _telemetry = telemetry::init(
+        "isomer",
+        &telemetry::TelemetryConfig {
+            filter: global.log.clone(),
+            ..config.telemetry
+        },
+    )?;
     match cli.command {
         Command::Models(command) => models::run(&global, command).await,
         Command::Embed(args) => embed::run(&global, args).await,

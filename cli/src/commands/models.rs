@@ -49,7 +49,12 @@ async fn pull(global: &Global, resolver: &Resolver, ids: &[String]) -> Result<Ex
                 "id": model.id, "path": model.path, "revision": model.revision, "weights_sha256": model.weights_digest,
                 "source": model.source,
             }))?,
-            Format::Text => print(format_args!("{}  {}  sha256 {}", model.id, model.path.display(), model.weights_digest))?,
+            Format::Text => print(format_args!(
+                "{}  {}  sha256 {}",
+                model.id,
+                model.path.display(),
+                model.weights_digest
+            ))?,
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -62,7 +67,9 @@ fn list(global: &Global, resolver: &Resolver) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(["id", "kind", "size", "licence", "state", "source"]);
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_header(["id", "kind", "size", "licence", "state", "source"]);
     for model in &models {
         table.add_row([
             Cell::new(&model.id),
@@ -97,10 +104,16 @@ async fn verify(global: &Global, resolver: &Resolver, ids: &[String]) -> Result<
         let state = match &report.state {
             VerifyState::Sound { files, bytes } => format!("sound ({files} files, {})", HumanBytes(*bytes)),
             VerifyState::Absent => "absent".to_owned(),
-            VerifyState::Damaged { problems } => format!("damaged: {}; the next use fetches it again", problems.join("; ")),
+            VerifyState::Damaged { problems } => {
+                format!("damaged: {}; the next use fetches it again", problems.join("; "))
+            }
             VerifyState::Unknown { nearest } => format!("unknown; similar: {}", nearest.join(", ")),
         };
         print(format_args!("{}  {state}", report.id))?;
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(DEPENDENCY) })
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DEPENDENCY)
+    })
 }

@@ -15,7 +15,9 @@ use crate::{
 
 pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Failure> {
     if global.server.is_some() {
-        return Err(Failure::usage("--server names a running gateway; `isomer serve` is one. Leave --server out"));
+        return Err(Failure::usage(
+            "--server names a running gateway; `isomer serve` is one. Leave --server out",
+        ));
     }
     let display = Display::new(global.quiet);
     let mut config = connect::configuration(global)?;
@@ -24,14 +26,23 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     }
     // Bound first: a port in use is told before a model is loaded.
     let listener = server::bind(config.server.listen).await?;
-    let address = listener.local_addr().map_err(|e| Fault::internal(format!("no local address: {e}")))?;
+    let address = listener
+        .local_addr()
+        .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
     let house = isomer_gateway::compose(config.clone(), Caller::Anyone).await?;
     for model in &args.models {
-        house.resolver().resolve(model, ModelKind::Encoder, &display).await.map_err(Fault::from)?;
+        house
+            .resolver()
+            .resolve(model, ModelKind::Encoder, &display)
+            .await
+            .map_err(Fault::from)?;
         display.message(&format!("loading {model}"));
         house.warm_up(model).await?;
     }
-    display.message(&format!("isomer serves {} on {address}", house.front().names().join(", ")));
+    display.message(&format!(
+        "isomer serves {} on {address}",
+        house.front().names().join(", ")
+    ));
     let runs = house.clone();
     let stopping = async move {
         shutdown::signal().await;

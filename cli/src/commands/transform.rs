@@ -10,9 +10,9 @@ use std::{
 
 use isomer_models::ModelKind;
 use isomer_proto::transform::v1::{
-    self as proto, Check, ListTransformationsRequest, OnFailure, Outcome, Sampling, TextItem, TransformResult, TransformSpec,
-    TransformStreamEnd, TransformStreamRequest, Transformation, transform_service_client::TransformServiceClient,
-    transform_stream_response::Event, transformation::Kind,
+    self as proto, Check, ListTransformationsRequest, OnFailure, Outcome, Sampling, TextItem, TransformResult,
+    TransformSpec, TransformStreamEnd, TransformStreamRequest, Transformation,
+    transform_service_client::TransformServiceClient, transform_stream_response::Event, transformation::Kind,
 };
 use serde_json::{Value, json};
 
@@ -44,7 +44,10 @@ pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode
             language: record.language.clone(),
         })
         .collect();
-    let request = TransformStreamRequest { spec: Some(spec(&args, kind)), items };
+    let request = TransformStreamRequest {
+        spec: Some(spec(&args, kind)),
+        items,
+    };
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
     let mut sink = Ordered::open(args.output.as_deref())?;
     let mut done = 0;
@@ -55,7 +58,14 @@ pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode
                 done += 1;
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
                 sink.put(result.index, line(original, &result))?;
-                display.step(&args.transformation, &Step { done, total: Some(records.len() as u64), ..Step::default() });
+                display.step(
+                    &args.transformation,
+                    &Step {
+                        done,
+                        total: Some(records.len() as u64),
+                        ..Step::default()
+                    },
+                );
             }
             Some(Event::End(totals)) => end = Some(totals),
             None => {}
@@ -67,7 +77,10 @@ pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode
             display.message(&summary(&end));
             Ok(ExitCode::SUCCESS)
         }
-        _ => Err(Failure::dependency(format!("the service answered {done} of {} texts; run again to go on from the cache", records.len()))),
+        _ => Err(Failure::dependency(format!(
+            "the service answered {done} of {} texts; run again to go on from the cache",
+            records.len()
+        ))),
     }
 }
 
@@ -80,8 +93,13 @@ fn client(connection: &Connection) -> TransformServiceClient<isomer_service_kit:
 /// A local generator is fetched here, with progress, before the service asks for it.
 async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Display) -> Result<(), Failure> {
     let catalogue = catalogue(connection).await?;
-    let needs_generator = catalogue.iter().any(|t| t.name == args.transformation && t.needs_generator);
-    let spec = args.generator.clone().unwrap_or_else(|| connection.config.transform.default_generator.clone());
+    let needs_generator = catalogue
+        .iter()
+        .any(|t| t.name == args.transformation && t.needs_generator);
+    let spec = args
+        .generator
+        .clone()
+        .unwrap_or_else(|| connection.config.transform.default_generator.clone());
     match spec.strip_prefix("local:").filter(|_| needs_generator) {
         Some(id) => connection.prefetch(id, ModelKind::Generator, display).await,
         None => Ok(()),
@@ -100,7 +118,11 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
         seed: Some(args.seed),
         max_attempts: Some(args.attempts),
         on_failure: on_failure.into(),
-        sampling: Some(Sampling { temperature: Some(args.temperature), top_p: Some(args.top_p), max_tokens: None }),
+        sampling: Some(Sampling {
+            temperature: Some(args.temperature),
+            top_p: Some(args.top_p),
+            max_tokens: None,
+        }),
         bypass_cache: args.no_cache,
         run: String::new(),
     }
@@ -114,10 +136,12 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
         "expansion" => Kind::Expansion(proto::Expansion {}),
         "summarisation" => Kind::Summarisation(proto::Summarisation {}),
         "summarised_expansion" => Kind::SummarisedExpansion(proto::SummarisedExpansion {}),
-        "translation" => Kind::Translation(proto::Translation { target_language: args.target_language.clone() }),
-        "cross_translation" => {
-            Kind::CrossTranslation(proto::CrossTranslation { target_languages: args.target_language.iter().cloned().collect() })
-        }
+        "translation" => Kind::Translation(proto::Translation {
+            target_language: args.target_language.clone(),
+        }),
+        "cross_translation" => Kind::CrossTranslation(proto::CrossTranslation {
+            target_languages: args.target_language.iter().cloned().collect(),
+        }),
         "keywords" => Kind::Keywords(proto::Keywords {}),
         "random_keywords" => Kind::RandomKeywords(proto::RandomKeywords::default()),
         "stopword_removal" => Kind::StopwordRemoval(proto::StopwordRemoval {}),
@@ -131,7 +155,9 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
         }
     };
     if args.target_language.is_some() && !matches!(kind, Kind::Translation(_) | Kind::CrossTranslation(_)) {
-        return Err(Failure::usage("--target-language goes with translation and cross_translation only"));
+        return Err(Failure::usage(
+            "--target-language goes with translation and cross_translation only",
+        ));
     }
     Ok(kind)
 }
@@ -167,11 +193,17 @@ fn line(original: &str, result: &TransformResult) -> Value {
 }
 
 fn check_name(check: i32) -> String {
-    Check::try_from(check).unwrap_or_default().as_str_name().trim_start_matches("CHECK_").to_lowercase()
+    Check::try_from(check)
+        .unwrap_or_default()
+        .as_str_name()
+        .trim_start_matches("CHECK_")
+        .to_lowercase()
 }
 
 fn summary(end: &TransformStreamEnd) -> String {
-    let Some(totals) = &end.summary else { return String::new() };
+    let Some(totals) = &end.summary else {
+        return String::new();
+    };
     let mut text = format!(
         "{} ok, {} recovered, {} kept original, {} failed; {} from cache, {} generator calls",
         totals.ok, totals.recovered, totals.kept_original, totals.failed, totals.cache_hits, totals.generator_calls
@@ -185,8 +217,15 @@ fn summary(end: &TransformStreamEnd) -> String {
 }
 
 async fn catalogue(connection: &Connection) -> Result<Vec<proto::TransformationInfo>, Failure> {
-    let request = ListTransformationsRequest { page_size: 1000, page_token: String::new() };
-    Ok(client(connection).list_transformations(request).await?.into_inner().transformations)
+    let request = ListTransformationsRequest {
+        page_size: 1000,
+        page_token: String::new(),
+    };
+    Ok(client(connection)
+        .list_transformations(request)
+        .await?
+        .into_inner()
+        .transformations)
 }
 
 async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Failure> {
@@ -220,24 +259,33 @@ impl Ordered {
         let (out, name): (Box<dyn Write>, _) = match path {
             Some(path) => {
                 let name = path.display().to_string();
-                let file = File::create(path).map_err(|e| Failure::dependency(format!("cannot write {name}: {e}; check --output")))?;
+                let file = File::create(path)
+                    .map_err(|e| Failure::dependency(format!("cannot write {name}: {e}; check --output")))?;
                 (Box::new(BufWriter::new(file)), name)
             }
             None => (Box::new(std::io::stdout()), "stdout".to_owned()),
         };
-        Ok(Self { out, name, next: 0, waiting: BTreeMap::new() })
+        Ok(Self {
+            out,
+            name,
+            next: 0,
+            waiting: BTreeMap::new(),
+        })
     }
 
     fn put(&mut self, index: u32, line: Value) -> Result<(), Failure> {
         self.waiting.insert(index, line);
         while let Some(line) = self.waiting.remove(&self.next) {
-            writeln!(self.out, "{line}").map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))?;
+            writeln!(self.out, "{line}")
+                .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))?;
             self.next += 1;
         }
         Ok(())
     }
 
     fn finish(mut self) -> Result<(), Failure> {
-        self.out.flush().map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))
+        self.out
+            .flush()
+            .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))
     }
 }

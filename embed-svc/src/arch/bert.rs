@@ -78,7 +78,7 @@ impl Config {
                 "fetch the model again",
             );
         }
-        if config.hidden_size % config.num_attention_heads != 0 {
+        if !config.hidden_size.is_multiple_of(config.num_attention_heads) {
             let problem = format!(
                 "hidden_size {} is no multiple of num_attention_heads {}",
                 config.hidden_size, config.num_attention_heads

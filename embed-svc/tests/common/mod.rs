@@ -1,4 +1,5 @@
 //! A tiny model folder of the real layout with random weights, and where the real models and goldens are.
+#![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::{

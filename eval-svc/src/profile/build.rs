@@ -43,29 +43,45 @@ fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
     let sd = (per_seed.len() >= 2).then(|| stats::sample_sd(per_seed)).flatten();
     let sd_note = match sd {
         None => Some("one seed: no standard deviation".to_owned()),
-        Some(_) if same_texts => {
-            Some("every seed gave the same texts (greedy decoding): the deviation is 0 because nothing varied".to_owned())
-        }
+        Some(_) if same_texts => Some(
+            "every seed gave the same texts (greedy decoding): the deviation is 0 because nothing varied".to_owned(),
+        ),
         Some(_) => None,
     };
-    Moved { mean: average, sd, delta: average - original, sd_note }
+    Moved {
+        mean: average,
+        sd,
+        delta: average - original,
+        sd_note,
+    }
 }
 
 /// Per-seed score of an axis on one dataset.
 fn axis_series(grid: &Grid, e: usize, d: usize, axis: Axis) -> PerSeed {
-    let series: Vec<PerSeed> = grid.columns_of(axis).into_iter().map(|c| grid.transformed[e][d][c].clone()).collect();
+    let series: Vec<PerSeed> = grid
+        .columns_of(axis)
+        .into_iter()
+        .map(|c| grid.transformed[e][d][c].clone())
+        .collect();
     average(&series)
 }
 
 /// Per-seed total on one dataset; `None` where no axis counts.
 fn total_series(grid: &Grid, e: usize, d: usize) -> Option<PerSeed> {
-    let axes: Vec<PerSeed> =
-        grid.axes().into_iter().filter(|axis| axis.in_total()).map(|axis| axis_series(grid, e, d, axis)).collect();
+    let axes: Vec<PerSeed> = grid
+        .axes()
+        .into_iter()
+        .filter(|axis| axis.in_total())
+        .map(|axis| axis_series(grid, e, d, axis))
+        .collect();
     (!axes.is_empty()).then(|| average(&axes))
 }
 
 fn labels(grid: &Grid, axis: Axis) -> Vec<String> {
-    grid.columns_of(axis).into_iter().map(|c| grid.columns[c].label.clone()).collect()
+    grid.columns_of(axis)
+        .into_iter()
+        .map(|c| grid.columns[c].label.clone())
+        .collect()
 }
 
 fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
@@ -76,7 +92,9 @@ fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
         transformations: labels(grid, axis),
         moved: moved(&axis_series(grid, e, d, axis), original, same(&grid.columns_of(axis))),
     });
-    let counted: Vec<usize> = (0..grid.columns.len()).filter(|c| grid.columns[*c].axis.in_total()).collect();
+    let counted: Vec<usize> = (0..grid.columns.len())
+        .filter(|c| grid.columns[*c].axis.in_total())
+        .collect();
     DatasetProfile {
         dataset: grid.datasets[d].clone(),
         original,
@@ -96,25 +114,40 @@ fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
 fn encoder(grid: &Grid, e: usize) -> EncoderProfile {
     let all: Vec<usize> = (0..grid.datasets.len()).collect();
     let original = mean(grid.original[e].iter().copied());
-    let over_datasets = |series: &dyn Fn(usize) -> PerSeed| average(&all.iter().map(|d| series(*d)).collect::<Vec<_>>());
+    let over_datasets =
+        |series: &dyn Fn(usize) -> PerSeed| average(&all.iter().map(|d| series(*d)).collect::<Vec<_>>());
     let same = |columns: &[usize]| all.iter().all(|d| columns.iter().all(|c| grid.same_texts[*d][*c]));
     let axes = grid.axes().into_iter().map(|axis| AxisScore {
         axis,
         transformations: labels(grid, axis),
-        moved: moved(&over_datasets(&|d| axis_series(grid, e, d, axis)), original, same(&grid.columns_of(axis))),
+        moved: moved(
+            &over_datasets(&|d| axis_series(grid, e, d, axis)),
+            original,
+            same(&grid.columns_of(axis)),
+        ),
     });
     let mut transformations: Vec<TransformationScore> = (0..grid.columns.len())
         .map(|c| TransformationScore {
             transformation: grid.columns[c].label.clone(),
             axis: grid.columns[c].axis,
-            moved: moved(&over_datasets(&|d| grid.transformed[e][d][c].clone()), original, same(&[c])),
+            moved: moved(
+                &over_datasets(&|d| grid.transformed[e][d][c].clone()),
+                original,
+                same(&[c]),
+            ),
             shift: shift(&deltas(grid, &[e], c)),
         })
         .collect();
     adjust(transformations.iter_mut().filter_map(|t| t.shift.as_mut()));
-    let counted: Vec<usize> = (0..grid.columns.len()).filter(|c| grid.columns[*c].axis.in_total()).collect();
+    let counted: Vec<usize> = (0..grid.columns.len())
+        .filter(|c| grid.columns[*c].axis.in_total())
+        .collect();
     let total = (!counted.is_empty()).then(|| {
-        moved(&over_datasets(&|d| total_series(grid, e, d).unwrap_or_default()), original, same(&counted))
+        moved(
+            &over_datasets(&|d| total_series(grid, e, d).unwrap_or_default()),
+            original,
+            same(&counted),
+        )
     });
     EncoderProfile {
         encoder: grid.encoders[e].clone(),
@@ -130,7 +163,11 @@ fn encoder(grid: &Grid, e: usize) -> EncoderProfile {
 fn deltas(grid: &Grid, encoders: &[usize], column: usize) -> Vec<f64> {
     (0..grid.datasets.len())
         .map(|d| {
-            mean(encoders.iter().map(|e| mean(grid.transformed[*e][d][column].iter().copied()) - grid.original[*e][d]))
+            mean(
+                encoders
+                    .iter()
+                    .map(|e| mean(grid.transformed[*e][d][column].iter().copied()) - grid.original[*e][d]),
+            )
         })
         .collect()
 }
@@ -163,23 +200,33 @@ fn compare(grid: &Grid, baseline: usize) -> Baseline {
         ));
     }
     for axis in grid.axes() {
-        quantities
-            .push((axis.name().to_owned(), Box::new(move |e, d| mean(axis_series(grid, e, d, axis).into_iter()))));
+        quantities.push((
+            axis.name().to_owned(),
+            Box::new(move |e, d| mean(axis_series(grid, e, d, axis).into_iter())),
+        ));
     }
     for (quantity, value) in &quantities {
         let mut family: Vec<Comparison> = (0..grid.encoders.len())
             .filter(|e| *e != baseline)
             .filter_map(|e| {
-                let differences: Vec<f64> =
-                    (0..grid.datasets.len()).map(|d| value(e, d) - value(baseline, d)).collect();
+                let differences: Vec<f64> = (0..grid.datasets.len())
+                    .map(|d| value(e, d) - value(baseline, d))
+                    .collect();
                 let shift = shift(&differences)?;
-                Some(Comparison { encoder: grid.encoders[e].clone(), quantity: quantity.clone(), shift })
+                Some(Comparison {
+                    encoder: grid.encoders[e].clone(),
+                    quantity: quantity.clone(),
+                    shift,
+                })
             })
             .collect();
         adjust(family.iter_mut().map(|one| &mut one.shift));
         comparisons.append(&mut family);
     }
-    Baseline { encoder: grid.encoders[baseline].clone(), comparisons }
+    Baseline {
+        encoder: grid.encoders[baseline].clone(),
+        comparisons,
+    }
 }
 
 #[cfg(test)]
@@ -190,17 +237,35 @@ mod tests {
 
     /// Two datasets, three seeds, two lexical transformations, one on length and a control. Worked by hand below.
     fn grid() -> Grid {
-        let column = |label: &str, axis| Column { label: label.to_owned(), axis };
+        let column = |label: &str, axis| Column {
+            label: label.to_owned(),
+            axis,
+        };
         let columns = vec![
             column("paraphrase", Axis::Lexical),
             column("style_change", Axis::Lexical),
             column("summarisation", Axis::Length),
             column("random_keywords", Axis::Augmentation),
         ];
-        let mut grid = Grid::new(vec!["a".into(), "b".into()], vec!["x".into(), "y".into()], columns, vec![1337, 1338, 1339]);
+        let mut grid = Grid::new(
+            vec!["a".into(), "b".into()],
+            vec!["x".into(), "y".into()],
+            columns,
+            vec![1337, 1338, 1339],
+        );
         grid.original = vec![vec![80.0, 60.0], vec![82.0, 58.0]];
-        let first = vec![vec![78.0, 79.0, 80.0], vec![76.0, 75.0, 74.0], vec![70.0, 72.0, 71.0], vec![10.0; 3]];
-        let second = vec![vec![58.0, 57.0, 56.0], vec![60.0, 60.0, 60.0], vec![50.0, 53.0, 53.0], vec![10.0; 3]];
+        let first = vec![
+            vec![78.0, 79.0, 80.0],
+            vec![76.0, 75.0, 74.0],
+            vec![70.0, 72.0, 71.0],
+            vec![10.0; 3],
+        ];
+        let second = vec![
+            vec![58.0, 57.0, 56.0],
+            vec![60.0, 60.0, 60.0],
+            vec![50.0, 53.0, 53.0],
+            vec![10.0; 3],
+        ];
         grid.transformed = vec![vec![first.clone(), second.clone()], vec![first, second]];
         grid.same_texts[1][1] = true;
         grid
@@ -263,7 +328,14 @@ mod tests {
         }
         let encoder = &profile(&grid, None).encoders[0];
         assert_eq!(encoder.transformations[0].moved.sd, None);
-        assert!(encoder.transformations[0].moved.sd_note.as_ref().unwrap().contains("one seed"));
+        assert!(
+            encoder.transformations[0]
+                .moved
+                .sd_note
+                .as_ref()
+                .unwrap()
+                .contains("one seed")
+        );
     }
 
     #[test]
@@ -279,7 +351,10 @@ mod tests {
 
     #[test]
     fn only_controls_make_no_total() {
-        let columns = vec![Column { label: "random_keywords".into(), axis: Axis::Augmentation }];
+        let columns = vec![Column {
+            label: "random_keywords".into(),
+            axis: Axis::Augmentation,
+        }];
         let mut grid = Grid::new(vec!["a".into()], vec!["x".into()], columns, vec![1]);
         grid.original[0][0] = 50.0;
         grid.transformed[0][0][0][0] = 40.0;

@@ -47,11 +47,16 @@ impl Grid {
 
     /// Axes that occur, in the order of the tables.
     pub fn axes(&self) -> Vec<Axis> {
-        Axis::ALL.into_iter().filter(|axis| self.columns.iter().any(|column| column.axis == *axis)).collect()
+        Axis::ALL
+            .into_iter()
+            .filter(|axis| self.columns.iter().any(|column| column.axis == *axis))
+            .collect()
     }
 
     /// Transformations of an axis.
     pub(super) fn columns_of(&self, axis: Axis) -> Vec<usize> {
-        (0..self.columns.len()).filter(|c| self.columns[*c].axis == axis).collect()
+        (0..self.columns.len())
+            .filter(|c| self.columns[*c].axis == axis)
+            .collect()
     }
 }

@@ -71,12 +71,13 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
         shift.note = Some("one dataset: neither a test nor an interval is possible".to_owned());
         return Some(shift);
     }
-    shift.interval = stats::hodges_lehmann_bootstrap(differences, RESAMPLES, LEVEL, SEED).map(|interval| ShiftInterval {
-        low: interval.low,
-        high: interval.high,
-        level: interval.level,
-        method: format!("percentile bootstrap ({RESAMPLES})"),
-    });
+    shift.interval =
+        stats::hodges_lehmann_bootstrap(differences, RESAMPLES, LEVEL, SEED).map(|interval| ShiftInterval {
+            low: interval.low,
+            high: interval.high,
+            level: interval.level,
+            method: format!("percentile bootstrap ({RESAMPLES})"),
+        });
     match stats::wilcoxon_signed_rank(differences, Alternative::TwoSided) {
         Ok(test) => {
             shift.wilcoxon = Some(test.statistic);
@@ -144,8 +145,10 @@ mod tests {
 
     #[test]
     fn holm_multiplies_the_smallest_p_by_the_number_of_tests() {
-        let mut family: Vec<Shift> =
-            [[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0], [1.0, -2.0, 3.0, -4.0, 5.0, -6.5]].iter().filter_map(|d| shift(d)).collect();
+        let mut family: Vec<Shift> = [[-1.0, -2.0, -3.0, -4.0, -5.0, -6.0], [1.0, -2.0, 3.0, -4.0, 5.0, -6.5]]
+            .iter()
+            .filter_map(|d| shift(d))
+            .collect();
         adjust(&mut family);
         let p: Vec<f64> = family.iter().map(|s| s.p_value.unwrap()).collect();
         assert_eq!(p[0], 0.03125);

@@ -20,12 +20,19 @@ fn drawing(id: &str, width: f64, height: f64, title: &str, description: &str) ->
         .set("class", "chart")
         .set("aria-labelledby", format!("{id}-title {id}-desc"))
         .add(Title::new(title).set("id", format!("{id}-title")))
-        .add(Description::new().set("id", format!("{id}-desc")).add(svg::node::Text::new(description)))
+        .add(
+            Description::new()
+                .set("id", format!("{id}-desc"))
+                .add(svg::node::Text::new(description)),
+        )
 }
 
 /// A piece of text.
 fn label(x: f64, y: f64, class: &str, text: impl Into<String>) -> Text {
-    Text::new(text).set("x", short(x)).set("y", short(y)).set("class", class)
+    Text::new(text)
+        .set("x", short(x))
+        .set("y", short(y))
+        .set("class", class)
 }
 
 fn rectangle(x: f64, y: f64, width: f64, height: f64, class: &str) -> Rectangle {

@@ -36,14 +36,20 @@ fn total(encoder: &EncoderProfile) -> f64 {
 fn sentence(encoder: &EncoderProfile) -> String {
     let name = &encoder.encoder;
     let Some(total) = &encoder.total else {
-        return format!("{name} scores {} on the original texts; only controls were run, so there is no total.", points(encoder.original));
+        return format!(
+            "{name} scores {} on the original texts; only controls were run, so there is no total.",
+            points(encoder.original)
+        );
     };
     let verb = if total.delta <= -0.05 {
         "falls"
     } else if total.delta >= 0.05 {
         "rises"
     } else {
-        return format!("{name} holds its {} points when the texts are transformed.", points(encoder.original));
+        return format!(
+            "{name} holds its {} points when the texts are transformed.",
+            points(encoder.original)
+        );
     };
     let change = format!(
         "{name} {verb} from {} to {} points ({}) when the texts are transformed",
@@ -58,7 +64,11 @@ fn sentence(encoder: &EncoderProfile) -> String {
         .min_by(|a, b| a.moved.delta.partial_cmp(&b.moved.delta).unwrap_or(Ordering::Equal));
     match worst {
         Some(axis) if encoder.axes.iter().filter(|axis| axis.axis.in_total()).count() > 1 && axis.moved.delta < 0.0 => {
-            format!("{change}; the {} axis costs most ({}).", axis.axis.name(), signed(axis.moved.delta))
+            format!(
+                "{change}; the {} axis costs most ({}).",
+                axis.axis.name(),
+                signed(axis.moved.delta)
+            )
         }
         _ => format!("{change}."),
     }
@@ -66,10 +76,17 @@ fn sentence(encoder: &EncoderProfile) -> String {
 
 /// Whether the encoder that is best on the originals is best under transformation.
 fn rank_change(by_total: &[&EncoderProfile]) -> Option<String> {
-    let robust = by_total.first().filter(|first| by_total.len() > 1 && first.total.is_some())?;
-    let best = by_total.iter().max_by(|a, b| a.original.partial_cmp(&b.original).unwrap_or(Ordering::Equal))?;
+    let robust = by_total
+        .first()
+        .filter(|first| by_total.len() > 1 && first.total.is_some())?;
+    let best = by_total
+        .iter()
+        .max_by(|a, b| a.original.partial_cmp(&b.original).unwrap_or(Ordering::Equal))?;
     (best.encoder != robust.encoder).then(|| {
-        format!("The order changes: {} leads on the original texts, {} on the transformed ones.", best.encoder, robust.encoder)
+        format!(
+            "The order changes: {} leads on the original texts, {} on the transformed ones.",
+            best.encoder, robust.encoder
+        )
     })
 }
 
@@ -99,12 +116,29 @@ pub fn notes(report: &Report) -> Vec<String> {
         _ => {}
     }
     let seeds = report.suite.seeds.len();
-    let varied = report.profile.encoders.iter().flat_map(|e| &e.datasets).flat_map(|d| &d.transformations);
-    let same = varied.clone().filter(|t| t.moved.sd_note.as_deref().is_some_and(|note| note.contains("same texts"))).count();
+    let varied = report
+        .profile
+        .encoders
+        .iter()
+        .flat_map(|e| &e.datasets)
+        .flat_map(|d| &d.transformations);
+    let same = varied
+        .clone()
+        .filter(|t| {
+            t.moved
+                .sd_note
+                .as_deref()
+                .is_some_and(|note| note.contains("same texts"))
+        })
+        .count();
     if seeds == 1 {
         notes.push("One seed: there is no standard deviation over seeds.".to_owned());
     } else if same > 0 {
-        let how_many = if same == varied.count() { "Every" } else { "In some rows every" };
+        let how_many = if same == varied.count() {
+            "Every"
+        } else {
+            "In some rows every"
+        };
         notes.push(format!(
             "{how_many} seed gave the same texts, as greedy decoding does: the standard deviation is 0 there because nothing \
              varied. A temperature above 0 shows the spread."

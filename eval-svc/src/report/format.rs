@@ -2,34 +2,58 @@
 
 /// Points with one decimal, e.g. `84.3`.
 pub(super) fn points(value: f64) -> String {
-    if value.is_finite() { minus(format!("{:.1}", tidy(value, 1))) } else { "–".to_owned() }
+    if value.is_finite() {
+        minus(format!("{:.1}", tidy(value, 1)))
+    } else {
+        "–".to_owned()
+    }
 }
 
 /// Points with two decimals.
 pub(super) fn fine(value: f64) -> String {
-    if value.is_finite() { minus(format!("{:.2}", tidy(value, 2))) } else { "–".to_owned() }
+    if value.is_finite() {
+        minus(format!("{:.2}", tidy(value, 2)))
+    } else {
+        "–".to_owned()
+    }
 }
 
 /// A difference in points with its sign, e.g. `−2.4`, `+0.3`, `0.0`.
 pub(super) fn signed(value: f64) -> String {
     let text = points(value);
-    if value.is_finite() && tidy(value, 1) > 0.0 { format!("+{text}") } else { text }
+    if value.is_finite() && tidy(value, 1) > 0.0 {
+        format!("+{text}")
+    } else {
+        text
+    }
 }
 
 /// A difference with two decimals and its sign.
 pub(super) fn signed_fine(value: f64) -> String {
     let text = fine(value);
-    if value.is_finite() && tidy(value, 2) > 0.0 { format!("+{text}") } else { text }
+    if value.is_finite() && tidy(value, 2) > 0.0 {
+        format!("+{text}")
+    } else {
+        text
+    }
 }
 
 /// A share as whole percent; under one percent but not zero is said so.
 pub(super) fn percent(share: f64) -> String {
-    if share > 0.0 && share < 0.01 { "< 1 %".to_owned() } else { format!("{:.0} %", share * 100.0) }
+    if share > 0.0 && share < 0.01 {
+        "< 1 %".to_owned()
+    } else {
+        format!("{:.0} %", share * 100.0)
+    }
 }
 
 /// A p-value.
 pub(super) fn p_value(p: f64) -> String {
-    if p < 0.001 { "< 0.001".to_owned() } else { format!("{p:.3}") }
+    if p < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
 }
 
 /// Seconds in words, e.g. `4 min 12 s`.

@@ -52,7 +52,10 @@ fn groups(report: &Report) -> Vec<Value> {
     let mut groups: Vec<(String, String, Vec<Value>)> = Vec::new();
     for example in &report.examples {
         let value = Value::from(Serde(example));
-        match groups.iter_mut().find(|(dataset, label, _)| *dataset == example.dataset && *label == example.transformation) {
+        match groups
+            .iter_mut()
+            .find(|(dataset, label, _)| *dataset == example.dataset && *label == example.transformation)
+        {
             Some((_, _, examples)) => examples.push(value),
             None => groups.push((example.dataset.clone(), example.transformation.clone(), vec![value])),
         }

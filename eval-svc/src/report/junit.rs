@@ -38,6 +38,8 @@ pub(super) fn render(report: &Report) -> Result<Vec<u8>, String> {
         document.add_test_suite(suite);
     }
     let mut xml = Vec::new();
-    document.serialize(&mut xml).map_err(|error| format!("junit.xml: {error}"))?;
+    document
+        .serialize(&mut xml)
+        .map_err(|error| format!("junit.xml: {error}"))?;
     Ok(xml)
 }

@@ -130,10 +130,27 @@ fn transformations(page: &mut String, report: &Report) {
          signed-rank, two-sided, Holm over transformations. Unchanged: texts for which the original stood in."
     );
     line!(page);
-    header(page, &["Encoder", "Transformation", "Axis", "Score", "Change", "Shift", "95 % interval", "p (Holm)", "Unchanged"], 3);
+    header(
+        page,
+        &[
+            "Encoder",
+            "Transformation",
+            "Axis",
+            "Score",
+            "Change",
+            "Shift",
+            "95 % interval",
+            "p (Holm)",
+            "Unchanged",
+        ],
+        3,
+    );
     for encoder in &report.profile.encoders {
         for one in &encoder.transformations {
-            let [shift, interval, p] = one.shift.as_ref().map_or_else(|| ["–", "–", "–"].map(str::to_owned), shift_cells);
+            let [shift, interval, p] = one
+                .shift
+                .as_ref()
+                .map_or_else(|| ["–", "–", "–"].map(str::to_owned), shift_cells);
             row(
                 page,
                 &[
@@ -152,12 +169,34 @@ fn transformations(page: &mut String, report: &Report) {
     }
     line!(page);
     if report.profile.encoders.len() > 1 {
-        line!(page, "Over all encoders (one pair a dataset, mean over encoders and seeds):");
+        line!(
+            page,
+            "Over all encoders (one pair a dataset, mean over encoders and seeds):"
+        );
         line!(page);
-        header(page, &["Transformation", "Shift", "95 % interval", "p (Holm)", "Median absolute change"], 1);
+        header(
+            page,
+            &[
+                "Transformation",
+                "Shift",
+                "95 % interval",
+                "p (Holm)",
+                "Median absolute change",
+            ],
+            1,
+        );
         for one in &report.profile.shifts {
             let [shift, interval, p] = shift_cells(&one.shift);
-            row(page, &[plain(&one.transformation), shift, interval, p, fine(one.shift.median_absolute_difference)]);
+            row(
+                page,
+                &[
+                    plain(&one.transformation),
+                    shift,
+                    interval,
+                    p,
+                    fine(one.shift.median_absolute_difference),
+                ],
+            );
         }
         line!(page);
     }
@@ -173,9 +212,17 @@ fn datasets(page: &mut String, report: &Report) {
     for (d, dataset) in report.datasets.iter().enumerate() {
         for encoder in &report.profile.encoders {
             let Some(own) = encoder.datasets.get(d) else { continue };
-            let mut cells =
-                vec![plain(&dataset.name), plain(&encoder.encoder), plain(&dataset.main_score), points(own.original)];
-            cells.extend(own.transformations.iter().map(|t| format!("{} ({})", with_sd(&t.moved), signed(t.moved.delta))));
+            let mut cells = vec![
+                plain(&dataset.name),
+                plain(&encoder.encoder),
+                plain(&dataset.main_score),
+                points(own.original),
+            ];
+            cells.extend(
+                own.transformations
+                    .iter()
+                    .map(|t| format!("{} ({})", with_sd(&t.moved), signed(t.moved.delta))),
+            );
             row(page, &cells);
         }
     }
@@ -183,13 +230,25 @@ fn datasets(page: &mut String, report: &Report) {
 }
 
 fn baseline(page: &mut String, report: &Report) {
-    let Some(baseline) = &report.profile.baseline else { return };
+    let Some(baseline) = &report.profile.baseline else {
+        return;
+    };
     line!(page, "## Against {}", plain(&baseline.encoder));
     line!(page);
     header(page, &["Encoder", "On", "Shift", "95 % interval", "p (Holm)", "n"], 2);
     for one in &baseline.comparisons {
         let [shift, interval, p] = shift_cells(&one.shift);
-        row(page, &[plain(&one.encoder), plain(&one.quantity), shift, interval, p, one.shift.n.to_string()]);
+        row(
+            page,
+            &[
+                plain(&one.encoder),
+                plain(&one.quantity),
+                shift,
+                interval,
+                p,
+                one.shift.n.to_string(),
+            ],
+        );
     }
     line!(page);
 }
@@ -197,9 +256,28 @@ fn baseline(page: &mut String, report: &Report) {
 fn checks(page: &mut String, report: &Report) {
     line!(page, "## What became of the texts");
     line!(page);
-    header(page, &["Transformation", "Dataset", "Seed", "Texts", "First try", "Retried", "Unchanged", "Edit distance", "Length ratio", "Checks that failed"], 2);
+    header(
+        page,
+        &[
+            "Transformation",
+            "Dataset",
+            "Seed",
+            "Texts",
+            "First try",
+            "Retried",
+            "Unchanged",
+            "Edit distance",
+            "Length ratio",
+            "Checks that failed",
+        ],
+        2,
+    );
     for check in &report.checks {
-        let failed: Vec<String> = check.failed_checks.iter().map(|(name, n)| format!("{} {n}", plain(name))).collect();
+        let failed: Vec<String> = check
+            .failed_checks
+            .iter()
+            .map(|(name, n)| format!("{} {n}", plain(name)))
+            .collect();
         row(
             page,
             &[
@@ -209,10 +287,18 @@ fn checks(page: &mut String, report: &Report) {
                 check.texts.to_string(),
                 check.ok.to_string(),
                 check.recovered.to_string(),
-                format!("{} ({})", check.kept_original + check.failed, percent(check.unchanged_share())),
+                format!(
+                    "{} ({})",
+                    check.kept_original + check.failed,
+                    percent(check.unchanged_share())
+                ),
                 check.edit_distance.map_or("–".to_owned(), fine),
                 check.length_ratio.map_or("–".to_owned(), fine),
-                if failed.is_empty() { "–".to_owned() } else { failed.join(", ") },
+                if failed.is_empty() {
+                    "–".to_owned()
+                } else {
+                    failed.join(", ")
+                },
             ],
         );
     }
@@ -229,7 +315,12 @@ fn examples(page: &mut String, report: &Report) {
     for example in &report.examples {
         row(
             page,
-            &[plain(&example.transformation), plain(&example.dataset), plain(&example.original), plain(&example.transformed)],
+            &[
+                plain(&example.transformation),
+                plain(&example.dataset),
+                plain(&example.original),
+                plain(&example.transformed),
+            ],
         );
     }
     line!(page);
@@ -239,18 +330,43 @@ fn manifest(page: &mut String, report: &Report) {
     let counters = &report.counters;
     line!(page, "## Manifest");
     line!(page);
-    line!(page, "- Run `{}`, {}, {}; Isomer {}", report.run.id, report.run.finished, duration(report.run.seconds), report.isomer_version);
+    line!(
+        page,
+        "- Run `{}`, {}, {}; Isomer {}",
+        report.run.id,
+        report.run.finished,
+        duration(report.run.seconds),
+        report.isomer_version
+    );
     for encoder in &report.encoders {
-        line!(page, "- Encoder {}: weights `{}`, vector space `{}`", plain(&encoder.id), encoder.weights_digest, encoder.vector_space);
+        line!(
+            page,
+            "- Encoder {}: weights `{}`, vector space `{}`",
+            plain(&encoder.id),
+            encoder.weights_digest,
+            encoder.vector_space
+        );
     }
     for generator in &report.generators {
         line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);
     }
-    for one in report.suite.transformations.iter().filter(|t| !t.prompt_version.is_empty()) {
+    for one in report
+        .suite
+        .transformations
+        .iter()
+        .filter(|t| !t.prompt_version.is_empty())
+    {
         line!(page, "- Prompt {}: `{}`", plain(&one.prompt_version), one.prompt_digest);
     }
     for dataset in &report.datasets {
-        line!(page, "- Dataset {} ({}, {} rows): `{}`", plain(&dataset.name), dataset.task, dataset.items, dataset.digest);
+        line!(
+            page,
+            "- Dataset {} ({}, {} rows): `{}`",
+            plain(&dataset.name),
+            dataset.task,
+            dataset.items,
+            dataset.digest
+        );
     }
     line!(
         page,

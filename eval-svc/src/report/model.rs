@@ -204,7 +204,11 @@ pub struct CheckRow {
 impl CheckRow {
     /// Texts for which the original stood in, as a share.
     pub fn unchanged_share(&self) -> f64 {
-        if self.texts == 0 { 0.0 } else { (self.kept_original + self.failed) as f64 / self.texts as f64 }
+        if self.texts == 0 {
+            0.0
+        } else {
+            (self.kept_original + self.failed) as f64 / self.texts as f64
+        }
     }
 }
 
@@ -257,12 +261,15 @@ pub struct Example {
 impl Report {
     /// Share of texts for which the original stood in, over all seeds; over all datasets where none is named.
     pub fn unchanged_share(&self, transformation: &str, dataset: Option<&str>) -> f64 {
-        let own = |row: &&CheckRow| row.transformation == transformation && dataset.is_none_or(|name| row.dataset == name);
-        let (unchanged, texts) = self
-            .checks
-            .iter()
-            .filter(own)
-            .fold((0, 0), |(unchanged, texts), row| (unchanged + row.kept_original + row.failed, texts + row.texts));
-        if texts == 0 { 0.0 } else { unchanged as f64 / texts as f64 }
+        let own =
+            |row: &&CheckRow| row.transformation == transformation && dataset.is_none_or(|name| row.dataset == name);
+        let (unchanged, texts) = self.checks.iter().filter(own).fold((0, 0), |(unchanged, texts), row| {
+            (unchanged + row.kept_original + row.failed, texts + row.texts)
+        });
+        if texts == 0 {
+            0.0
+        } else {
+            unchanged as f64 / texts as f64
+        }
     }
 }

@@ -32,10 +32,16 @@ impl Vectors {
 
     /// One row per text, in order.
     pub(super) fn matrix(&self, texts: &[u32], encoder: &str) -> Result<VectorMatrix, RunError> {
-        let bad = |message: String| RunError::BadVectors { id: encoder.to_owned(), message };
+        let bad = |message: String| RunError::BadVectors {
+            id: encoder.to_owned(),
+            message,
+        };
         let mut data = Vec::with_capacity(texts.len() * self.cols);
         for text in texts {
-            let row = self.rows.get(text).ok_or_else(|| bad("a text was left without a vector".to_owned()))?;
+            let row = self
+                .rows
+                .get(text)
+                .ok_or_else(|| bad("a text was left without a vector".to_owned()))?;
             data.extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
         }
         VectorMatrix::new(texts.len(), self.cols, data).map_err(|error| bad(error.to_string()))
@@ -71,7 +77,9 @@ pub(super) async fn encode(
     let batches = batches(texts, corpus, most);
     let mut answers = stream::iter(batches)
         .map(|batch| {
-            let inputs = batch.iter().map(|text| Input { input: Some(input::Input::Text(corpus.get(*text).to_owned())) });
+            let inputs = batch.iter().map(|text| Input {
+                input: Some(input::Input::Text(corpus.get(*text).to_owned())),
+            });
             let request = EncodeRequest {
                 encoder_id: encoder.id.clone(),
                 inputs: inputs.collect(),
@@ -85,7 +93,10 @@ pub(super) async fn encode(
     while let Some((answer, batch)) = answers.try_next().await? {
         take(encoder, corpus, &answer, &batch, vectors)?;
         let tokens = answer.usage.map_or(0, |usage| usage.tokens);
-        done(Encoded { texts: batch.len() as u64, tokens });
+        done(Encoded {
+            texts: batch.len() as u64,
+            tokens,
+        });
     }
     Ok(())
 }
@@ -93,13 +104,17 @@ pub(super) async fn encode(
 async fn ask(channel: GrpcChannel, request: EncodeRequest) -> Result<EncodeResponse, RunError> {
     let id = request.encoder_id.clone();
     let answer = retry::calls(|| {
-        let mut client = EncoderServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
+        let mut client =
+            EncoderServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
         let request = request.clone();
         async move { client.encode(request).await }
     });
     match answer.await {
         Ok(answer) => Ok(answer.into_inner()),
-        Err(status) => Err(RunError::Encoder { id, fault: Box::new(Fault::from_status(&status)) }),
+        Err(status) => Err(RunError::Encoder {
+            id,
+            fault: Box::new(Fault::from_status(&status)),
+        }),
     }
 }
 
@@ -111,7 +126,10 @@ fn batches(texts: &[u32], corpus: &Corpus, most: usize) -> Vec<Vec<u32>> {
     let mut bytes = 0;
     for text in order {
         let length = corpus.get(text).len();
-        if batches.last().is_none_or(|batch| batch.len() >= most || bytes + length > MOST_BYTES) {
+        if batches
+            .last()
+            .is_none_or(|batch| batch.len() >= most || bytes + length > MOST_BYTES)
+        {
             batches.push(Vec::new());
             bytes = 0;
         }
@@ -131,13 +149,23 @@ fn take(
     batch: &[u32],
     vectors: &mut Vectors,
 ) -> Result<(), RunError> {
-    let bad = |message: String| RunError::BadVectors { id: encoder.id.clone(), message };
+    let bad = |message: String| RunError::BadVectors {
+        id: encoder.id.clone(),
+        message,
+    };
     if let Some(error) = answer.errors.first() {
         let text = batch.get(error.index as usize).map_or("", |text| corpus.get(*text));
-        return Err(bad(format!("could not encode the text \"{}\": {}", excerpt(text), error.message)));
+        return Err(bad(format!(
+            "could not encode the text \"{}\": {}",
+            excerpt(text),
+            error.message
+        )));
     }
     let digest = |space: Option<&isomer_proto::common::v1::VectorSpace>| space.map(|space| space.digest.clone());
-    let (described, answered) = (digest(encoder.vector_space.as_ref()), digest(answer.vector_space.as_ref()));
+    let (described, answered) = (
+        digest(encoder.vector_space.as_ref()),
+        digest(answer.vector_space.as_ref()),
+    );
     if described != answered {
         return Err(bad(format!(
             "described its vector space as {} and answered in {}; vectors of two spaces cannot be compared",
@@ -145,7 +173,10 @@ fn take(
             answered.unwrap_or_default()
         )));
     }
-    let matrix = answer.embeddings.as_ref().ok_or_else(|| bad("answered without vectors".to_owned()))?;
+    let matrix = answer
+        .embeddings
+        .as_ref()
+        .ok_or_else(|| bad("answered without vectors".to_owned()))?;
     let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
     if matrix.dtype() != Dtype::F32 || rows != batch.len() || cols == 0 || matrix.data.len() != rows * cols * 4 {
         return Err(bad(format!(
@@ -158,14 +189,20 @@ fn take(
     if vectors.rows.is_empty() {
         vectors.cols = cols;
     } else if vectors.cols != cols {
-        return Err(bad(format!("answered vectors of {cols} columns after vectors of {}", vectors.cols)));
+        return Err(bad(format!(
+            "answered vectors of {cols} columns after vectors of {}",
+            vectors.cols
+        )));
     }
     let mut row = Vec::with_capacity(cols);
     for (text, bytes) in batch.iter().zip(matrix.data.chunks_exact(cols * 4)) {
         row.clear();
         row.extend(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)));
         if row.iter().any(|value| !value.is_finite()) {
-            return Err(bad(format!("made a vector with a value that is no number of the text \"{}\"", excerpt(corpus.get(*text)))));
+            return Err(bad(format!(
+                "made a vector with a value that is no number of the text \"{}\"",
+                excerpt(corpus.get(*text))
+            )));
         }
         vectors.insert(*text, &row);
     }

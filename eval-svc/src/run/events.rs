@@ -44,7 +44,10 @@ pub(super) struct EventLog {
 
 impl Default for EventLog {
     fn default() -> Self {
-        Self { events: Mutex::default(), latest: watch::Sender::new(0) }
+        Self {
+            events: Mutex::default(),
+            latest: watch::Sender::new(0),
+        }
     }
 }
 
@@ -71,7 +74,10 @@ impl EventLog {
     /// The last event of a run that has ended.
     pub(super) fn end(&self) -> Option<Event> {
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-        events.back().filter(|event| matches!(event.kind, EventKind::Ended(_))).cloned()
+        events
+            .back()
+            .filter(|event| matches!(event.kind, EventKind::Ended(_)))
+            .cloned()
     }
 
     /// Wakes when there is something new.

@@ -8,7 +8,12 @@ use super::{
 use crate::report;
 
 /// Executes a plan to its report.
-pub(super) async fn execute(context: &RunContext, store: &RunStore, mut plan: Plan, live: &Live) -> Result<(), RunError> {
+pub(super) async fn execute(
+    context: &RunContext,
+    store: &RunStore,
+    mut plan: Plan,
+    live: &Live,
+) -> Result<(), RunError> {
     let mut durations = BTreeMap::new();
     announce(&plan, live);
     live.step(Stage::Plan, 1, "inputs checked");
@@ -47,7 +52,11 @@ fn announce(plan: &Plan, live: &Live) {
         count(plan.transformations.len(), "transformation", "transformations"),
         count(plan.suite.seeds.len(), "seed", "seeds"),
         count(plan.requests.len(), "distinct text", "distinct texts"),
-        count(plan.texts_planned(), "transformation of a text", "transformations of texts"),
+        count(
+            plan.texts_planned(),
+            "transformation of a text",
+            "transformations of texts"
+        ),
         count(plan.encoders.len(), "encoder", "encoders"),
     ));
     for table in &plan.tables {

@@ -134,6 +134,7 @@ impl Live {
         if let Err(error) = self.save() {
             tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
         }
-        self.events.push(Timestamp::now(), EventKind::Ended(Box::new(self.record())));
+        self.events
+            .push(Timestamp::now(), EventKind::Ended(Box::new(self.record())));
     }
 }

@@ -97,7 +97,15 @@ impl RunManager {
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let places = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
         let context = RunContext { config, clients, units };
-        Ok(Self { inner: Arc::new(Inner { context, store, live: Mutex::default(), creating: Mutex::default(), places }) })
+        Ok(Self {
+            inner: Arc::new(Inner {
+                context,
+                store,
+                live: Mutex::default(),
+                creating: Mutex::default(),
+                places,
+            }),
+        })
     }
 
     /// Checks a request and starts a run of it. A request id that was used before gives the run that it led to.
@@ -110,9 +118,15 @@ impl RunManager {
         };
         if request_id.len() > LONGEST_REQUEST_ID {
             let message = format!("is {} bytes long, at most {LONGEST_REQUEST_ID}", request_id.len());
-            return Err(RunError::Invalid { field: "request_id".to_owned(), message });
+            return Err(RunError::Invalid {
+                field: "request_id".to_owned(),
+                message,
+            });
         }
-        let gate = locked(&self.inner.creating).entry(request_id.clone()).or_default().clone();
+        let gate = locked(&self.inner.creating)
+            .entry(request_id.clone())
+            .or_default()
+            .clone();
         let outcome = {
             let _held = gate.lock().await;
             match self.inner.store.by_request(&request_id).map(|id| self.get(&id)) {
@@ -136,14 +150,24 @@ impl RunManager {
         let live = Arc::new(Live::new(record.clone(), self.inner.store.clone()));
         self.remember(&id, live.clone());
         metrics::counter!("isomer_eval_runs_total").increment(1);
-        tokio::spawn(drive(self.inner.context.clone(), self.inner.store.clone(), self.inner.places.clone(), plan, live, lock));
+        tokio::spawn(drive(
+            self.inner.context.clone(),
+            self.inner.store.clone(),
+            self.inner.places.clone(),
+            plan,
+            live,
+            lock,
+        ));
         Ok(record)
     }
 
     fn remember(&self, id: &str, live: Arc<Live>) {
         let mut all = locked(&self.inner.live);
-        let mut ended: Vec<String> =
-            all.iter().filter(|(_, live)| !live.record().state.is_active()).map(|(id, _)| id.clone()).collect();
+        let mut ended: Vec<String> = all
+            .iter()
+            .filter(|(_, live)| !live.record().state.is_active())
+            .map(|(id, _)| id.clone())
+            .collect();
         ended.sort_unstable();
         let surplus = (ended.len() + 1).saturating_sub(REMEMBERED);
         for id in ended.into_iter().take(surplus) {
@@ -164,7 +188,10 @@ impl RunManager {
         if let Some(live) = self.live(id) {
             return Ok(live.record());
         }
-        self.inner.store.load(id)?.ok_or_else(|| RunError::Unknown(id.to_owned()))
+        self.inner
+            .store
+            .load(id)?
+            .ok_or_else(|| RunError::Unknown(id.to_owned()))
     }
 
     /// Runs, newest first: at most `size` of them that are older than `before`, and whether there are more.
@@ -239,16 +266,26 @@ impl RunManager {
     pub fn report(&self, id: &str, format: ReportFormat) -> Result<ReportFile, RunError> {
         let record = self.get(id)?;
         if record.state != RunState::Succeeded {
-            return Err(RunError::NoReport { id: id.to_owned(), state: record.state });
+            return Err(RunError::NoReport {
+                id: id.to_owned(),
+                state: record.state,
+            });
         }
         let (file_name, media_type) = format.file();
-        Ok(ReportFile { content: self.inner.store.read_file(id, file_name)?, media_type, file_name })
+        Ok(ReportFile {
+            content: self.inner.store.read_file(id, file_name)?,
+            media_type,
+            file_name,
+        })
     }
 
     /// Stops every run of this process, as interrupted: for a process that goes down. Returns when all have ended.
     pub async fn interrupt(&self) {
-        let active: Vec<Arc<Live>> =
-            locked(&self.inner.live).values().filter(|live| live.record().state.is_active()).cloned().collect();
+        let active: Vec<Arc<Live>> = locked(&self.inner.live)
+            .values()
+            .filter(|live| live.record().state.is_active())
+            .cloned()
+            .collect();
         for live in active {
             live.interrupt();
             until_ended(&live).await;
@@ -267,7 +304,14 @@ async fn until_ended(live: &Live) {
 }
 
 /// Works on a run until it has ended, one way or another; the lock is held as long.
-async fn drive(context: RunContext, store: RunStore, places: Arc<Semaphore>, plan: Plan, live: Arc<Live>, lock: RunLock) {
+async fn drive(
+    context: RunContext,
+    store: RunStore,
+    places: Arc<Semaphore>,
+    plan: Plan,
+    live: Arc<Live>,
+    lock: RunLock,
+) {
     let work = async {
         // The semaphore is never closed; should it be, the run goes ahead.
         let _place = places.acquire().await.ok();
@@ -278,9 +322,16 @@ async fn drive(context: RunContext, store: RunStore, places: Arc<Semaphore>, pla
         live.save()?;
         execute::execute(&context, &store, plan, &live).await
     };
-    let outcome = live.cancel.run_until_cancelled(AssertUnwindSafe(work).catch_unwind()).await;
+    let outcome = live
+        .cancel
+        .run_until_cancelled(AssertUnwindSafe(work).catch_unwind())
+        .await;
     let outcome = outcome.map(|caught| {
-        caught.unwrap_or_else(|_| Err(RunError::Internal("a stage of the run panicked; this is a bug of Isomer".to_owned())))
+        caught.unwrap_or_else(|_| {
+            Err(RunError::Internal(
+                "a stage of the run panicked; this is a bug of Isomer".to_owned(),
+            ))
+        })
     });
     let interrupted = live.interrupted();
     live.end(|record| match outcome {
@@ -288,11 +339,17 @@ async fn drive(context: RunContext, store: RunStore, places: Arc<Semaphore>, pla
         Some(Err(error)) => {
             let fault = Fault::from(error);
             record.state = RunState::Failed;
-            record.failure = Some(Failure { code: fault.code as i32, message: fault.to_string() });
+            record.failure = Some(Failure {
+                code: fault.code as i32,
+                message: fault.to_string(),
+            });
         }
         None if interrupted => {
             record.state = RunState::Failed;
-            record.failure = Some(Failure { code: tonic::Code::Aborted as i32, message: INTERRUPTED.to_owned() });
+            record.failure = Some(Failure {
+                code: tonic::Code::Aborted as i32,
+                message: INTERRUPTED.to_owned(),
+            });
         }
         None => record.state = RunState::Cancelled,
     });
@@ -330,8 +387,13 @@ async fn look(manager: RunManager, mut record: RunRecord, sender: tokio::sync::m
     let mut sequence = 0;
     let mut told: Vec<super::record::StageProgress> = Vec::new();
     loop {
-        let mut events: Vec<EventKind> =
-            record.progress.iter().filter(|p| !told.contains(p)).cloned().map(EventKind::Progress).collect();
+        let mut events: Vec<EventKind> = record
+            .progress
+            .iter()
+            .filter(|p| !told.contains(p))
+            .cloned()
+            .map(EventKind::Progress)
+            .collect();
         told.clone_from(&record.progress);
         let ended = !record.state.is_active();
         if ended {

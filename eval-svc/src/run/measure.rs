@@ -47,10 +47,19 @@ struct TextSet {
 
 /// Numbers of a dataset's texts under a variant.
 pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<u32> {
-    let Some(table) = plan.tables.get(table) else { return Vec::new() };
-    let Variant::Transformed { transformation, seed } = variant else { return table.texts.clone() };
+    let Some(table) = plan.tables.get(table) else {
+        return Vec::new();
+    };
+    let Variant::Transformed { transformation, seed } = variant else {
+        return table.texts.clone();
+    };
     let made = |request: &Option<usize>| transformed.get(transformation, seed, (*request)?);
-    table.texts.iter().zip(&table.requests).map(|(original, request)| made(request).map_or(*original, |m| m.text)).collect()
+    table
+        .texts
+        .iter()
+        .zip(&table.requests)
+        .map(|(original, request)| made(request).map_or(*original, |m| m.text))
+        .collect()
 }
 
 /// Runs the stage.
@@ -65,7 +74,12 @@ pub(super) async fn measure(
         for variant in plan.variants() {
             let texts = texts_of(plan, transformed, table, variant);
             let digest = digest_of_texts(texts.iter().map(|text| plan.corpus.get(*text)));
-            sets.push(TextSet { table, variant, texts, digest });
+            sets.push(TextSet {
+                table,
+                variant,
+                texts,
+                digest,
+            });
         }
     }
     let distinct: HashSet<u32> = sets.iter().flat_map(|set| set.texts.iter().copied()).collect();
@@ -120,7 +134,12 @@ async fn one_encoder(
     for (set, key) in sets.iter().zip(keys) {
         let address = key.address();
         let dataset = &plan.tables[set.table].dataset;
-        meters.score.detail(format!("{} on {}, {}", encoder.id, dataset.name(), plan.describe(set.variant)));
+        meters.score.detail(format!(
+            "{} on {}, {}",
+            encoder.id,
+            dataset.name(),
+            plan.describe(set.variant)
+        ));
         let (score, cached) = match known.get(&address) {
             Some(score) => (score.clone(), true),
             None => {
@@ -131,10 +150,23 @@ async fn one_encoder(
                 (score, false)
             }
         };
-        live.count(|counters| if cached { counters.scores_cached += 1 } else { counters.scores_computed += 1 });
+        live.count(|counters| {
+            if cached {
+                counters.scores_cached += 1
+            } else {
+                counters.scores_computed += 1
+            }
+        });
         meters.score.add(1, u64::from(cached), Instant::now());
         live.tell(&mut meters.score);
-        scored.push(Scored { encoder: position, table: set.table, variant: set.variant, texts: set.digest.clone(), score, cached });
+        scored.push(Scored {
+            encoder: position,
+            table: set.table,
+            variant: set.variant,
+            texts: set.digest.clone(),
+            score,
+            cached,
+        });
     }
     Ok(scored)
 }
@@ -143,7 +175,11 @@ async fn one_encoder(
 fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
     let dataset = &plan.tables[set.table].dataset;
     UnitKey {
-        vector_space: encoder.vector_space.as_ref().map(|space| space.digest.clone()).unwrap_or_default(),
+        vector_space: encoder
+            .vector_space
+            .as_ref()
+            .map(|space| space.digest.clone())
+            .unwrap_or_default(),
         dataset: dataset.digest().to_owned(),
         texts: set.digest.clone(),
         task: dataset.task().name().to_owned(),
@@ -163,8 +199,12 @@ async fn fill(
     meter: &mut Meter,
 ) -> Result<(), RunError> {
     let mut seen = HashSet::new();
-    let lacking: Vec<u32> =
-        set.texts.iter().copied().filter(|text| !vectors.contains(*text) && seen.insert(*text)).collect();
+    let lacking: Vec<u32> = set
+        .texts
+        .iter()
+        .copied()
+        .filter(|text| !vectors.contains(*text) && seen.insert(*text))
+        .collect();
     encode::encode(context, encoder, &plan.corpus, &lacking, vectors, |encoded| {
         live.count(|counters| {
             counters.texts_encoded += encoded.texts;
@@ -187,9 +227,12 @@ async fn compute(plan: &Plan, encoder: &Encoder, set: &TextSet, vectors: &Vector
         .map_err(|error| RunError::Internal(error.to_string()))?;
     match scores {
         Ok(scores) => Ok(scores.into()),
-        Err(source) => {
-            Err(RunError::Score { encoder: encoder.id.clone(), dataset: name, variant: plan.describe(set.variant), source })
-        }
+        Err(source) => Err(RunError::Score {
+            encoder: encoder.id.clone(),
+            dataset: name,
+            variant: plan.describe(set.variant),
+            source,
+        }),
     }
 }
 

@@ -125,19 +125,29 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
     let mut tables = Vec::with_capacity(datasets.len());
     for (dataset, spec) in datasets {
         let language = dataset.language().map(str::to_owned);
-        let mut table = Table { texts: Vec::new(), requests: Vec::new(), dataset: dataset.clone(), spec };
+        let mut table = Table {
+            texts: Vec::new(),
+            requests: Vec::new(),
+            dataset: dataset.clone(),
+            spec,
+        };
         for text in dataset.texts() {
             let number = corpus.intern(&text.text);
             table.texts.push(number);
             // Nothing can be made of an empty text.
             let transformed = text.transformable && !text.text.trim().is_empty();
-            table.requests.push(transformed.then(|| match positions.entry((number, language.clone())) {
-                Entry::Occupied(place) => *place.get(),
-                Entry::Vacant(place) => {
-                    requests.push(TextRequest { text: number, language: language.clone() });
-                    *place.insert(requests.len() - 1)
-                }
-            }));
+            table
+                .requests
+                .push(transformed.then(|| match positions.entry((number, language.clone())) {
+                    Entry::Occupied(place) => *place.get(),
+                    Entry::Vacant(place) => {
+                        requests.push(TextRequest {
+                            text: number,
+                            language: language.clone(),
+                        });
+                        *place.insert(requests.len() - 1)
+                    }
+                }));
         }
         tables.push(table);
     }
@@ -163,8 +173,14 @@ impl Plan {
         match variant {
             Variant::Original => "original".to_owned(),
             Variant::Transformed { transformation, seed } => {
-                let label = self.transformations.get(transformation).map_or("", |t| t.label.as_str());
-                format!("{label}, seed {}", self.suite.seeds.get(seed).copied().unwrap_or_default())
+                let label = self
+                    .transformations
+                    .get(transformation)
+                    .map_or("", |t| t.label.as_str());
+                format!(
+                    "{label}, seed {}",
+                    self.suite.seeds.get(seed).copied().unwrap_or_default()
+                )
             }
         }
     }
@@ -187,8 +203,14 @@ mod tests {
             .map(|(i, (a, b))| serde_json::json!({"sentence1": a, "sentence2": b, "score": i}).to_string())
             .collect();
         let name = language.map_or("test.jsonl".to_owned(), |l| format!("test.{l}.jsonl"));
-        let source = Source::Inline(vec![InlineFile { path: name, content: rows.join("\n").into_bytes() }]);
-        let options = LoadOptions { language: language.map(str::to_owned), ..LoadOptions::default() };
+        let source = Source::Inline(vec![InlineFile {
+            path: name,
+            content: rows.join("\n").into_bytes(),
+        }]);
+        let options = LoadOptions {
+            language: language.map(str::to_owned),
+            ..LoadOptions::default()
+        };
         let dataset = dataset::load(TaskType::Sts, &source, &options).unwrap();
         let spec = DatasetSpec {
             task: TaskType::Sts,
@@ -205,8 +227,10 @@ mod tests {
 
     #[test]
     fn a_text_that_occurs_in_two_datasets_is_asked_for_once() {
-        let (corpus, tables, requests) =
-            lay_out(vec![sts(None, &[("a cat", "a dog"), ("a cat", "a bird")]), sts(None, &[("a dog", "a cow"), ("x", "y")])]);
+        let (corpus, tables, requests) = lay_out(vec![
+            sts(None, &[("a cat", "a dog"), ("a cat", "a bird")]),
+            sts(None, &[("a dog", "a cow"), ("x", "y")]),
+        ]);
         let asked: Vec<&str> = requests.iter().map(|request| corpus.get(request.text)).collect();
         assert_eq!(asked, ["a cat", "a dog", "a bird", "a cow", "x", "y"]);
         assert_eq!(tables[0].requests, [Some(0), Some(1), Some(0), Some(2)]);
@@ -215,9 +239,15 @@ mod tests {
 
     #[test]
     fn the_same_text_in_another_language_is_another_request() {
-        let (_, _, requests) = lay_out(vec![sts(Some("en"), &[("chat", "b"), ("c", "d")]), sts(Some("fr"), &[("chat", "e"), ("f", "g")])]);
-        let languages: Vec<Option<&str>> =
-            requests.iter().filter(|r| r.text == 0).map(|r| r.language.as_deref()).collect();
+        let (_, _, requests) = lay_out(vec![
+            sts(Some("en"), &[("chat", "b"), ("c", "d")]),
+            sts(Some("fr"), &[("chat", "e"), ("f", "g")]),
+        ]);
+        let languages: Vec<Option<&str>> = requests
+            .iter()
+            .filter(|r| r.text == 0)
+            .map(|r| r.language.as_deref())
+            .collect();
         assert_eq!(languages, [Some("en"), Some("fr")]);
     }
 }

@@ -4,9 +4,7 @@ use std::{collections::HashSet, sync::Arc};
 
 use isomer_proto::{
     encoder::v1::{Encoder, GetEncoderRequest, encoder_service_client::EncoderServiceClient},
-    transform::v1::{
-        ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
-    },
+    transform::v1::{ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient},
 };
 use isomer_service_kit::Fault;
 
@@ -37,11 +35,18 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         encoders.push(encoder(context, id).await?);
     }
     let (corpus, tables, requests) = plan::lay_out(datasets);
-    let generator = request.generator.clone().or_else(|| suite.generator.clone()).unwrap_or_default();
+    let generator = request
+        .generator
+        .clone()
+        .or_else(|| suite.generator.clone())
+        .unwrap_or_default();
     let plan = Plan {
         generator,
         suite_digest,
-        baseline: request.baseline.as_ref().and_then(|baseline| ids.iter().position(|id| id == baseline)),
+        baseline: request
+            .baseline
+            .as_ref()
+            .and_then(|baseline| ids.iter().position(|id| id == baseline)),
         suite,
         encoders,
         transformations,
@@ -56,10 +61,17 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
 fn suite(choice: &SuiteChoice) -> Result<(Suite, String), RunError> {
     let (suite, text) = match choice {
         SuiteChoice::Builtin { name } => {
-            let text = crate::suite::BUILTIN.iter().find(|(known, _)| known == name).map_or("", |(_, text)| text);
+            let text = crate::suite::BUILTIN
+                .iter()
+                .find(|(known, _)| known == name)
+                .map_or("", |(_, text)| text);
             (Suite::builtin(name)?, text)
         }
-        SuiteChoice::Toml { text, file_name, base_dir } => {
+        SuiteChoice::Toml {
+            text,
+            file_name,
+            base_dir,
+        } => {
             let file = if file_name.is_empty() { "suite" } else { file_name };
             (Suite::parse(text, file, base_dir.as_deref())?, text.as_str())
         }
@@ -68,7 +80,10 @@ fn suite(choice: &SuiteChoice) -> Result<(Suite, String), RunError> {
 }
 
 fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
-    RunError::Invalid { field: field.into(), message: message.into() }
+    RunError::Invalid {
+        field: field.into(),
+        message: message.into(),
+    }
 }
 
 /// Lays the request's overrides over the suite.
@@ -76,7 +91,10 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     if !request.seeds.is_empty() {
         let distinct: HashSet<u64> = request.seeds.iter().copied().collect();
         if distinct.len() < request.seeds.len() {
-            return Err(invalid("spec.seeds", "a seed is named twice; a repeated seed repeats the same texts"));
+            return Err(invalid(
+                "spec.seeds",
+                "a seed is named twice; a repeated seed repeats the same texts",
+            ));
         }
         suite.seeds.clone_from(&request.seeds);
     }
@@ -93,9 +111,17 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         for (i, name) in request.transformations.iter().enumerate() {
             let field = format!("spec.transformations[{i}]");
             // A name the suite has keeps the suite's parameters.
-            let own: Vec<Transformation> =
-                suite.transformations.iter().filter(|t| t.name() == name || t.label() == *name).cloned().collect();
-            let found = if own.is_empty() { Transformation::named(name).into_iter().collect() } else { own };
+            let own: Vec<Transformation> = suite
+                .transformations
+                .iter()
+                .filter(|t| t.name() == name || t.label() == *name)
+                .cloned()
+                .collect();
+            let found = if own.is_empty() {
+                Transformation::named(name).into_iter().collect()
+            } else {
+                own
+            };
             if found.is_empty() {
                 let hint = match nearest(name, CATALOGUE.map(|(known, _)| known)) {
                     Some(name) => format!("did you mean `{name}`?"),
@@ -117,7 +143,11 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
 /// Encoders asked for, else the suite's, else the default; the baseline among them.
 fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Result<Vec<String>, RunError> {
     let mut ids: Vec<String> = Vec::new();
-    let asked = if request.encoders.is_empty() { &suite.encoders } else { &request.encoders };
+    let asked = if request.encoders.is_empty() {
+        &suite.encoders
+    } else {
+        &request.encoders
+    };
     for id in asked.iter().chain(&request.baseline) {
         if id.trim().is_empty() {
             return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
@@ -130,24 +160,34 @@ fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Res
         ids.insert(0, context.config.default_encoder.clone());
     }
     if ids.len() > MOST_ENCODERS {
-        return Err(invalid("spec.encoder_ids", format!("names {} encoders, at most {MOST_ENCODERS}", ids.len())));
+        return Err(invalid(
+            "spec.encoder_ids",
+            format!("names {} encoders, at most {MOST_ENCODERS}", ids.len()),
+        ));
     }
     Ok(ids)
 }
 
 async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
-    let failed = |fault: Fault| RunError::Encoder { id: id.to_owned(), fault: Box::new(fault) };
+    let failed = |fault: Fault| RunError::Encoder {
+        id: id.to_owned(),
+        fault: Box::new(fault),
+    };
     let mut client = EncoderServiceClient::new(context.clients.encoder.clone());
     let answer = client
         .get_encoder(GetEncoderRequest { id: id.to_owned() })
         .await
         .map_err(|status| failed(Fault::from_status(&status)))?;
-    let encoder = answer.into_inner().encoder.ok_or_else(|| failed(Fault::internal("the service described no encoder")))?;
+    let encoder = answer
+        .into_inner()
+        .encoder
+        .ok_or_else(|| failed(Fault::internal("the service described no encoder")))?;
     let space = encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str());
     if space.is_empty() {
         return Err(RunError::BadVectors {
             id: id.to_owned(),
-            message: "its description names no vector space, so its scores could not be told from another encoder's".to_owned(),
+            message: "its description names no vector space, so its scores could not be told from another encoder's"
+                .to_owned(),
         });
     }
     Ok(encoder)
@@ -155,7 +195,13 @@ async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
 
 async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<PlannedTransformation>, RunError> {
     let catalogue = catalogue(context).await?;
-    let served = || catalogue.iter().filter(|info| info.served).map(|info| info.name.clone()).collect::<Vec<_>>();
+    let served = || {
+        catalogue
+            .iter()
+            .filter(|info| info.served)
+            .map(|info| info.name.clone())
+            .collect::<Vec<_>>()
+    };
     suite
         .transformations
         .iter()
@@ -163,7 +209,10 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
             let info = catalogue
                 .iter()
                 .find(|info| info.served && info.name == transformation.name())
-                .ok_or_else(|| RunError::NotServed { name: transformation.name().to_owned(), served: served() })?;
+                .ok_or_else(|| RunError::NotServed {
+                    name: transformation.name().to_owned(),
+                    served: served(),
+                })?;
             Ok(PlannedTransformation {
                 label: transformation.label(),
                 axis: wire::axis(info.axis()).unwrap_or(Axis::Augmentation),
@@ -181,11 +230,17 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
     let mut infos = Vec::new();
     let mut page_token = String::new();
     loop {
-        let request = ListTransformationsRequest { page_size: 0, page_token };
-        let page = client.list_transformations(request).await.map_err(|status| RunError::Transform {
-            what: "the transform service's catalogue".to_owned(),
-            fault: Box::new(Fault::from_status(&status)),
-        })?;
+        let request = ListTransformationsRequest {
+            page_size: 0,
+            page_token,
+        };
+        let page = client
+            .list_transformations(request)
+            .await
+            .map_err(|status| RunError::Transform {
+                what: "the transform service's catalogue".to_owned(),
+                fault: Box::new(Fault::from_status(&status)),
+            })?;
         let page = page.into_inner();
         infos.extend(page.transformations);
         if page.next_page_token.is_empty() {

@@ -31,7 +31,15 @@ impl Meter {
     /// A stage with so many units, none done.
     pub(super) fn new(stage: Stage, total: u64, now: Instant) -> Self {
         let marks = VecDeque::from([(now, 0)]);
-        Self { stage, done: 0, total, cached: 0, detail: String::new(), marks, told: None }
+        Self {
+            stage,
+            done: 0,
+            total,
+            cached: 0,
+            detail: String::new(),
+            marks,
+            told: None,
+        }
     }
 
     /// Says what is being done.
@@ -44,7 +52,12 @@ impl Meter {
         self.done += done;
         self.cached += cached;
         self.marks.push_back((now, self.done.saturating_sub(self.cached)));
-        while self.marks.len() > 2 && self.marks.get(1).is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+        while self.marks.len() > 2
+            && self
+                .marks
+                .get(1)
+                .is_some_and(|(at, _)| now.duration_since(*at) > WINDOW)
+        {
             self.marks.pop_front();
         }
     }

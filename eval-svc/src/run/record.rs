@@ -50,7 +50,9 @@ pub enum SuiteChoice {
 
 impl Default for SuiteChoice {
     fn default() -> Self {
-        Self::Builtin { name: "quick".to_owned() }
+        Self::Builtin {
+            name: "quick".to_owned(),
+        }
     }
 }
 

@@ -106,10 +106,15 @@ impl RunStore {
         match lock.try_lock() {
             Ok(()) => {
                 // The process may have ended properly between our reading and our locking: look again.
-                let Some(mut record) = self.read(id)? else { return Ok(None) };
+                let Some(mut record) = self.read(id)? else {
+                    return Ok(None);
+                };
                 if record.state.is_active() {
                     record.state = RunState::Failed;
-                    record.failure = Some(Failure { code: Code::Aborted as i32, message: INTERRUPTED.to_owned() });
+                    record.failure = Some(Failure {
+                        code: Code::Aborted as i32,
+                        message: INTERRUPTED.to_owned(),
+                    });
                     record.ended = Some(Timestamp::now());
                     self.save(&record)?;
                 }
@@ -193,7 +198,9 @@ impl RunStore {
     }
 
     fn request_path(&self, request: &str) -> PathBuf {
-        self.root.join(REQUESTS).join(blake3::hash(request.as_bytes()).to_hex().as_str())
+        self.root
+            .join(REQUESTS)
+            .join(blake3::hash(request.as_bytes()).to_hex().as_str())
     }
 }
 
@@ -207,7 +214,10 @@ fn open_lock(path: &Path) -> io::Result<File> {
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
-    move |source| StoreError { path: path.to_owned(), source }
+    move |source| StoreError {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 /// Writes beside the target and renames, so that a reader or a crash never sees half a file.
@@ -227,7 +237,12 @@ mod tests {
 
     fn record(request_id: Option<&str>) -> RunRecord {
         let id = uuid::Uuid::now_v7().to_string();
-        RunRecord::new(id, request_id.map(str::to_owned), RunRequest::default(), Timestamp::now())
+        RunRecord::new(
+            id,
+            request_id.map(str::to_owned),
+            RunRequest::default(),
+            Timestamp::now(),
+        )
     }
 
     #[test]

@@ -44,7 +44,10 @@ pub(super) fn report(
         generators: transformed
             .generators
             .iter()
-            .map(|(id, digest)| GeneratorInfo { id: id.clone(), digest: digest.clone() })
+            .map(|(id, digest)| GeneratorInfo {
+                id: id.clone(),
+                digest: digest.clone(),
+            })
             .collect(),
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
         profile: profile::profile(&grid(plan, scored), plan.baseline),
@@ -56,7 +59,13 @@ pub(super) fn report(
         notes: plan
             .tables
             .iter()
-            .flat_map(|table| table.dataset.notes().iter().map(|note| format!("{}: {note}", table.dataset.name())))
+            .flat_map(|table| {
+                table
+                    .dataset
+                    .notes()
+                    .iter()
+                    .map(|note| format!("{}: {note}", table.dataset.name()))
+            })
             .collect(),
         isomer_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
@@ -128,7 +137,11 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
         texts: table.texts.len(),
         transformed_texts: distinct_requests(table).len(),
         digest: table.dataset.digest().to_owned(),
-        main_score: scored.iter().find(own).map(|scored| scored.score.main_key.clone()).unwrap_or_default(),
+        main_score: scored
+            .iter()
+            .find(own)
+            .map(|scored| scored.score.main_key.clone())
+            .unwrap_or_default(),
     }
 }
 
@@ -139,8 +152,17 @@ fn distinct_requests(table: &Table) -> BTreeSet<usize> {
 fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
     let mut grid = Grid::new(
         plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
-        plan.tables.iter().map(|table| table.dataset.name().to_owned()).collect(),
-        plan.transformations.iter().map(|t| Column { label: t.label.clone(), axis: t.axis }).collect(),
+        plan.tables
+            .iter()
+            .map(|table| table.dataset.name().to_owned())
+            .collect(),
+        plan.transformations
+            .iter()
+            .map(|t| Column {
+                label: t.label.clone(),
+                axis: t.axis,
+            })
+            .collect(),
         plan.suite.seeds.clone(),
     );
     let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
@@ -150,7 +172,10 @@ fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
             Variant::Original => grid.original[one.encoder][one.table] = points,
             Variant::Transformed { transformation, seed } => {
                 grid.transformed[one.encoder][one.table][transformation][seed] = points;
-                digests.entry((one.table, transformation)).or_default().insert(&one.texts);
+                digests
+                    .entry((one.table, transformation))
+                    .or_default()
+                    .insert(&one.texts);
             }
         }
     }
@@ -163,9 +188,10 @@ fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
 fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
     let (transformation, seed) = match scored.variant {
         Variant::Original => (None, None),
-        Variant::Transformed { transformation, seed } => {
-            (Some(plan.transformations[transformation].label.clone()), Some(plan.suite.seeds[seed]))
-        }
+        Variant::Transformed { transformation, seed } => (
+            Some(plan.transformations[transformation].label.clone()),
+            Some(plan.suite.seeds[seed]),
+        ),
     };
     ScoreRow {
         encoder: plan.encoders[scored.encoder].id.clone(),
@@ -186,8 +212,10 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
     for (t, planned) in plan.transformations.iter().enumerate() {
         for (s, seed) in plan.suite.seeds.iter().enumerate() {
             for table in &plan.tables {
-                let made: Vec<&Made> =
-                    distinct_requests(table).into_iter().filter_map(|request| transformed.get(t, s, request)).collect();
+                let made: Vec<&Made> = distinct_requests(table)
+                    .into_iter()
+                    .filter_map(|request| transformed.get(t, s, request))
+                    .collect();
                 rows.push(check_row(&planned.label, *seed, table.dataset.name(), &made));
             }
         }
@@ -197,8 +225,11 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
 
 fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> CheckRow {
     let ended = |outcome: Outcome| made.iter().filter(|one| one.outcome == outcome).count() as u64;
-    let measured: Vec<(f64, f64, f64)> =
-        made.iter().filter(|one| is_transformed(one)).filter_map(|one| one.measures).collect();
+    let measured: Vec<(f64, f64, f64)> = made
+        .iter()
+        .filter(|one| is_transformed(one))
+        .filter_map(|one| one.measures)
+        .collect();
     let mean = |part: fn(&(f64, f64, f64)) -> f64| {
         (!measured.is_empty()).then(|| measured.iter().map(part).sum::<f64>() / measured.len() as f64)
     };
@@ -247,7 +278,11 @@ fn pick_examples(plan: &Plan, transformed: &Transformed, each: usize) -> Vec<Exa
                 .map(|(_, request)| request)
                 .partition(|request| transformed.get(t, 0, *request).is_some_and(is_transformed));
             let shown_bad = bad.len().min(each / 4);
-            for request in good.into_iter().take(each - shown_bad).chain(bad.into_iter().take(shown_bad)) {
+            for request in good
+                .into_iter()
+                .take(each - shown_bad)
+                .chain(bad.into_iter().take(shown_bad))
+            {
                 if let Some(made) = transformed.get(t, 0, request) {
                     examples.push(example(plan, table, &planned.label, request, made));
                 }
@@ -270,6 +305,9 @@ fn example(plan: &Plan, table: &Table, label: &str, request: usize, made: &Made)
         transformed: plan.corpus.get(made.text).to_owned(),
         outcome: made.outcome,
         failed_checks: made.failed_checks.iter().map(|name| (*name).to_owned()).collect(),
-        edit_distance: made.measures.map(|measures| measures.0).filter(|_| is_transformed(made)),
+        edit_distance: made
+            .measures
+            .map(|measures| measures.0)
+            .filter(|_| is_transformed(made)),
     }
 }

@@ -2,10 +2,14 @@
 
 use std::{collections::BTreeMap, time::Instant};
 
-use futures::{StreamExt, TryStreamExt, stream::{self, BoxStream}};
+use futures::{
+    StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
 use isomer_proto::transform::v1::{
     OnFailure, Outcome as ProtoOutcome, Sampling, TextItem, TransformRequest, TransformResult, TransformSpec,
-    TransformStreamEnd, TransformStreamRequest, transform_service_client::TransformServiceClient, transform_stream_response::Event,
+    TransformStreamEnd, TransformStreamRequest, transform_service_client::TransformServiceClient,
+    transform_stream_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel};
 use serde::{Deserialize, Serialize};
@@ -88,8 +92,14 @@ pub(super) async fn transform(context: &RunContext, plan: &mut Plan, live: &Live
 /// generator, but has nothing to generate. Whether a remote generator answers shows only with the first real text.
 pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunError> {
     for (t, planned) in plan.transformations.iter().enumerate() {
-        let spec = TransformSpec { on_failure: OnFailure::KeepOriginal.into(), ..spec(plan, t, 0) };
-        let request = TransformRequest { spec: Some(spec), items: vec![TextItem::default()] };
+        let spec = TransformSpec {
+            on_failure: OnFailure::KeepOriginal.into(),
+            ..spec(plan, t, 0)
+        };
+        let request = TransformRequest {
+            spec: Some(spec),
+            items: vec![TextItem::default()],
+        };
         let mut client = TransformServiceClient::new(context.clients.transform.clone());
         client.transform(request).await.map_err(|status| RunError::Transform {
             what: planned.label.clone(),
@@ -109,7 +119,10 @@ async fn one_pass(
     (t, s): (usize, usize),
 ) -> Result<Vec<Made>, RunError> {
     let planned = plan.transformations[t].clone();
-    let what = plan.describe(super::plan::Variant::Transformed { transformation: t, seed: s });
+    let what = plan.describe(super::plan::Variant::Transformed {
+        transformation: t,
+        seed: s,
+    });
     meter.detail(&what);
     live.tell(meter);
     let spec = spec(plan, t, s);
@@ -143,12 +156,16 @@ async fn one_pass(
     for (request, result) in results.into_iter().enumerate() {
         let result = result.ok_or_else(|| RunError::Transform {
             what: what.clone(),
-            fault: Box::new(Fault::internal("the transform service ended its answer before every text had an outcome")),
+            fault: Box::new(Fault::internal(
+                "the transform service ended its answer before every text had an outcome",
+            )),
         })?;
         if let Some(provenance) = &result.provenance
             && !provenance.generator_id.is_empty()
         {
-            transformed.generators.insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
+            transformed
+                .generators
+                .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
         }
         made.push(record(&mut plan.corpus, plan.requests[request].text, result));
     }
@@ -159,7 +176,11 @@ fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
     let planned = &plan.transformations[t];
     TransformSpec {
         transformation: Some(wire::transformation(&planned.transformation)),
-        generator_id: if planned.needs_generator { plan.generator.clone() } else { String::new() },
+        generator_id: if planned.needs_generator {
+            plan.generator.clone()
+        } else {
+            String::new()
+        },
         seed: Some(plan.suite.seeds[s]),
         max_attempts: Some(plan.suite.attempts),
         on_failure: wire::on_failure(plan.suite.on_failure).into(),
@@ -180,14 +201,20 @@ fn chunks(requests: &[TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(us
     let mut bytes = 0;
     for (position, request) in requests.iter().enumerate() {
         let text = corpus.get(request.text);
-        let full = chunks.last().is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
+        let full = chunks
+            .last()
+            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
         if full {
             chunks.push(Vec::new());
             bytes = 0;
         }
         bytes += text.len();
         // No id: random draws then depend on the content, which is what is asked for once whatever dataset it is in.
-        let item = TextItem { id: String::new(), text: text.to_owned(), language: request.language.clone() };
+        let item = TextItem {
+            id: String::new(),
+            text: text.to_owned(),
+            language: request.language.clone(),
+        };
         if let Some(chunk) = chunks.last_mut() {
             chunk.push((position, item));
         }
@@ -198,7 +225,7 @@ fn chunks(requests: &[TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(us
 enum Answer {
     /// Position of the request, and its result.
     Text(usize, Box<TransformResult>),
-    End(TransformStreamEnd),
+    End(Box<TransformStreamEnd>),
 }
 
 /// The service's answers to one request, as they come.
@@ -209,17 +236,27 @@ fn answers(
     what: String,
 ) -> BoxStream<'static, Result<Answer, RunError>> {
     let (positions, items): (Vec<usize>, Vec<TextItem>) = chunk.into_iter().unzip();
-    let failed = move |fault: Fault| RunError::Transform { what: what.clone(), fault: Box::new(fault) };
+    let failed = move |fault: Fault| RunError::Transform {
+        what: what.clone(),
+        fault: Box::new(fault),
+    };
     let opened = {
         let failed = failed.clone();
         async move {
-            let request = TransformStreamRequest { spec: Some(spec), items };
+            let request = TransformStreamRequest {
+                spec: Some(spec),
+                items,
+            };
             let opened = retry::calls(|| {
-                let mut client = TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
+                let mut client =
+                    TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
                 let request = request.clone();
                 async move { client.transform_stream(request).await }
             });
-            let messages = opened.await.map_err(|status| failed(Fault::from_status(&status)))?.into_inner();
+            let messages = opened
+                .await
+                .map_err(|status| failed(Fault::from_status(&status)))?
+                .into_inner();
             Ok::<_, RunError>(messages)
         }
     };
@@ -230,7 +267,7 @@ fn answers(
                 let answer = match message {
                     Err(status) => Some(Err(failed(Fault::from_status(&status)))),
                     Ok(message) => message.event.map(|event| match event {
-                        Event::End(end) => Ok(Answer::End(end)),
+                        Event::End(end) => Ok(Answer::End(Box::new(end))),
                         Event::Result(result) => match positions.get(result.index as usize) {
                             Some(position) => Ok(Answer::Text(*position, Box::new(result))),
                             None => Err(failed(Fault::internal(format!(
@@ -265,14 +302,27 @@ fn tally(counters: &mut super::record::Counters, result: &TransformResult, cache
 fn refuse_silence(results: &[Option<TransformResult>], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
         let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
-        kept && result.failed_checks.iter().any(|check| wire::check_name(*check) == "generator_error")
+        kept && result
+            .failed_checks
+            .iter()
+            .any(|check| wire::check_name(*check) == "generator_error")
     };
-    let Some(first) = results.iter().flatten().next() else { return Ok(()) };
+    let Some(first) = results.iter().flatten().next() else {
+        return Ok(());
+    };
     if !results.iter().flatten().all(silent) {
         return Ok(());
     }
-    let reason = if first.error.is_empty() { "it gave no reason".to_owned() } else { first.error.clone() };
-    Err(RunError::GeneratorSilent { what: what.to_owned(), texts: results.len(), reason })
+    let reason = if first.error.is_empty() {
+        "it gave no reason".to_owned()
+    } else {
+        first.error.clone()
+    };
+    Err(RunError::GeneratorSilent {
+        what: what.to_owned(),
+        texts: results.len(),
+        reason,
+    })
 }
 
 fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
@@ -289,9 +339,16 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
             Outcome::KeptOriginal | Outcome::Failed => original,
         },
         outcome,
-        failed_checks: result.failed_checks.iter().map(|check| wire::check_name(*check)).collect(),
-        retried_checks: result.retried_checks.iter().map(|check| wire::check_name(*check)).collect(),
+        failed_checks: result
+            .failed_checks
+            .iter()
+            .map(|check| wire::check_name(*check))
+            .collect(),
+        retried_checks: result
+            .retried_checks
+            .iter()
+            .map(|check| wire::check_name(*check))
+            .collect(),
         measures: result.measures.map(|m| (m.edit_distance, m.jaccard, m.length_ratio)),
     }
 }
-

@@ -57,7 +57,12 @@ pub struct UnitScore {
 
 impl From<Scores> for UnitScore {
     fn from(scores: Scores) -> Self {
-        Self { main_key: scores.main_key.to_string(), main: scores.main, all: scores.all, items: scores.items }
+        Self {
+            main_key: scores.main_key.to_string(),
+            main: scores.main,
+            all: scores.all,
+            items: scores.items,
+        }
     }
 }
 
@@ -65,7 +70,14 @@ impl UnitKey {
     /// The content address: BLAKE3 (hex) over every part, each with its length in front.
     pub fn address(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        for part in [VERSION, &self.vector_space, &self.dataset, &self.texts, &self.task, &self.profile] {
+        for part in [
+            VERSION,
+            &self.vector_space,
+            &self.dataset,
+            &self.texts,
+            &self.task,
+            &self.profile,
+        ] {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part.as_bytes());
         }
@@ -96,7 +108,9 @@ impl UnitStore {
 
     fn path(&self, address: &str) -> PathBuf {
         // Two hundred and fifty-six folders, so that none grows long.
-        self.root.join(address.get(..2).unwrap_or("00")).join(format!("{address}.json"))
+        self.root
+            .join(address.get(..2).unwrap_or("00"))
+            .join(format!("{address}.json"))
     }
 
     /// A stored score. A file that cannot be read, or that holds another key, counts as absent and is computed anew.
@@ -183,6 +197,9 @@ mod tests {
 
     #[test]
     fn the_digest_tells_where_one_text_ends() {
-        assert_ne!(digest_of_texts(["ab", "c"].into_iter()), digest_of_texts(["a", "bc"].into_iter()));
+        assert_ne!(
+            digest_of_texts(["ab", "c"].into_iter()),
+            digest_of_texts(["a", "bc"].into_iter())
+        );
     }
 }

@@ -28,9 +28,14 @@ fn filled(text: String) -> Option<String> {
 }
 
 fn suite(suite: Option<proto::SuiteRef>) -> Result<SuiteChoice, Fault> {
-    let Some(suite) = suite else { return Ok(SuiteChoice::default()) };
+    let Some(suite) = suite else {
+        return Ok(SuiteChoice::default());
+    };
     match suite.source {
-        None => Err(Fault::invalid("spec.suite", "names no source; give `builtin` or `toml`")),
+        None => Err(Fault::invalid(
+            "spec.suite",
+            "names no source; give `builtin` or `toml`",
+        )),
         Some(proto::suite_ref::Source::Builtin(name)) => Ok(SuiteChoice::Builtin { name }),
         Some(proto::suite_ref::Source::Toml(text)) => Ok(SuiteChoice::Toml {
             text,
@@ -42,7 +47,10 @@ fn suite(suite: Option<proto::SuiteRef>) -> Result<SuiteChoice, Fault> {
 
 /// A run as the proto has it. No gate has rules yet, so the verdict stays unspecified.
 pub(super) fn run(record: RunRecord) -> proto::Run {
-    let failure = record.failure.unwrap_or(crate::run::Failure { code: 0, message: String::new() });
+    let failure = record.failure.unwrap_or(crate::run::Failure {
+        code: 0,
+        message: String::new(),
+    });
     proto::Run {
         id: record.id,
         state: state(record.state).into(),
@@ -60,10 +68,15 @@ pub(super) fn run(record: RunRecord) -> proto::Run {
 
 fn spec(request: RunRequest) -> proto::RunSpec {
     let suite = match request.suite {
-        SuiteChoice::Builtin { name } => {
-            proto::SuiteRef { source: Some(proto::suite_ref::Source::Builtin(name)), ..proto::SuiteRef::default() }
-        }
-        SuiteChoice::Toml { text, file_name, base_dir } => proto::SuiteRef {
+        SuiteChoice::Builtin { name } => proto::SuiteRef {
+            source: Some(proto::suite_ref::Source::Builtin(name)),
+            ..proto::SuiteRef::default()
+        },
+        SuiteChoice::Toml {
+            text,
+            file_name,
+            base_dir,
+        } => proto::SuiteRef {
             source: Some(proto::suite_ref::Source::Toml(text)),
             base_dir: base_dir.map(|folder| folder.display().to_string()).unwrap_or_default(),
             file_name,
@@ -128,7 +141,10 @@ fn counters(counters: Counters) -> proto::RunCounters {
 }
 
 fn timestamp(time: Timestamp) -> prost_types::Timestamp {
-    let mut stamp = prost_types::Timestamp { seconds: time.as_second(), nanos: time.subsec_nanosecond() };
+    let mut stamp = prost_types::Timestamp {
+        seconds: time.as_second(),
+        nanos: time.subsec_nanosecond(),
+    };
     // Before 1970 jiff's fraction is negative and a proto's is not.
     stamp.normalize();
     stamp
@@ -142,5 +158,9 @@ pub(super) fn event(event: Event) -> proto::WatchRunResponse {
         EventKind::Message(text) => Kind::Message(text),
         EventKind::Ended(record) => Kind::Ended(run(*record)),
     };
-    proto::WatchRunResponse { sequence: event.sequence, time: Some(timestamp(event.time)), event: Some(kind) }
+    proto::WatchRunResponse {
+        sequence: event.sequence,
+        time: Some(timestamp(event.time)),
+        event: Some(kind),
+    }
 }

@@ -73,7 +73,9 @@ impl SuiteError {
     /// The field to blame, where it is one.
     pub fn field(&self) -> Option<&str> {
         match self {
-            Self::UnknownField { field, .. } | Self::UnknownName { field, .. } | Self::Invalid { field, .. } => Some(field),
+            Self::UnknownField { field, .. } | Self::UnknownName { field, .. } | Self::Invalid { field, .. } => {
+                Some(field)
+            }
             Self::Syntax { .. } | Self::NoSuchSuite { .. } => None,
         }
     }

@@ -9,7 +9,12 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let allowed = (wanted.chars().count() / 3).max(2);
     candidates
         .into_iter()
-        .map(|c| (damerau_levenshtein::distance(wanted.chars(), c.to_lowercase().chars()), c))
+        .map(|c| {
+            (
+                damerau_levenshtein::distance(wanted.chars(), c.to_lowercase().chars()),
+                c,
+            )
+        })
         .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)

@@ -25,8 +25,16 @@ const FIELDS: [&str; 12] = [
     "profile",
     "dataset",
 ];
-const DATASET_FIELDS: [&str; 8] =
-    ["task", "builtin", "path", "name", "split", "language", "limit", "ignore_identical_ids"];
+const DATASET_FIELDS: [&str; 8] = [
+    "task",
+    "builtin",
+    "path",
+    "name",
+    "split",
+    "language",
+    "limit",
+    "ignore_identical_ids",
+];
 const MOST_SEEDS: usize = 100;
 const MOST_DATASETS: usize = 1_000;
 
@@ -37,7 +45,12 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         line: document.line(error.span().map_or(0, |span| span.start)),
         message: error.message().to_owned(),
     })?;
-    let top = Section { document: &document, prefix: String::new(), table: parsed.get_ref(), span: 0..0 };
+    let top = Section {
+        document: &document,
+        prefix: String::new(),
+        table: parsed.get_ref(),
+        span: 0..0,
+    };
     top.only(&FIELDS)?;
     Ok(Suite {
         name: name(&top)?,
@@ -73,12 +86,22 @@ fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Optio
     }
 }
 
-fn within(document: &Document<'_>, found: Option<Found<f64>>, low: f64, high: f64, default: f64) -> Result<f64, SuiteError> {
+fn within(
+    document: &Document<'_>,
+    found: Option<Found<f64>>,
+    low: f64,
+    high: f64,
+    default: f64,
+) -> Result<f64, SuiteError> {
     match found {
         None => Ok(default),
         Some(found) if (low..=high).contains(&found.value) => Ok(found.value),
         Some(found) => {
-            let bounds = if low > 0.0 { format!("above 0 and at most {high}") } else { format!("{low} to {high}") };
+            let bounds = if low > 0.0 {
+                format!("above 0 and at most {high}")
+            } else {
+                format!("{low} to {high}")
+            };
             let message = format!("is {}, should be {bounds}", found.value);
             Err(document.invalid(&found.span, found.field, message))
         }
@@ -86,7 +109,9 @@ fn within(document: &Document<'_>, found: Option<Found<f64>>, low: f64, high: f6
 }
 
 fn seeds(top: &Section<'_>) -> Result<Vec<u64>, SuiteError> {
-    let Some(items) = top.list("seeds")? else { return Ok(DEFAULT_SEEDS.to_vec()) };
+    let Some(items) = top.list("seeds")? else {
+        return Ok(DEFAULT_SEEDS.to_vec());
+    };
     if items.is_empty() || items.len() > MOST_SEEDS {
         let span = top.get("seeds").map_or(0..0, Spanned::span);
         let message = format!("names {} seeds, should name 1 to {MOST_SEEDS}", items.len());
@@ -109,7 +134,9 @@ fn encoders(top: &Section<'_>) -> Result<Vec<String>, SuiteError> {
     let mut ids: Vec<String> = Vec::new();
     for found in top.strings("encoders")?.unwrap_or_default() {
         if found.value.trim().is_empty() || ids.contains(&found.value) {
-            return Err(top.document.invalid(&found.span, found.field, "is empty or named twice"));
+            return Err(top
+                .document
+                .invalid(&found.span, found.field, "is empty or named twice"));
         }
         ids.push(found.value);
     }
@@ -130,7 +157,9 @@ fn attempts(top: &Section<'_>) -> Result<u32, SuiteError> {
 }
 
 fn on_failure(top: &Section<'_>) -> Result<OnFailure, SuiteError> {
-    let Some(found) = top.string("on_failure")? else { return Ok(OnFailure::KeepOriginal) };
+    let Some(found) = top.string("on_failure")? else {
+        return Ok(OnFailure::KeepOriginal);
+    };
     match found.value.as_str() {
         "keep_original" => Ok(OnFailure::KeepOriginal),
         "fail" => Ok(OnFailure::Fail),
@@ -139,24 +168,32 @@ fn on_failure(top: &Section<'_>) -> Result<OnFailure, SuiteError> {
             found.field,
             "a dataset with texts missing cannot be scored against its labels; use `keep_original` or `fail`",
         )),
-        other => {
-            Err(top.document.unknown_name(&found.span, found.field, "policy", other, &["keep_original", "fail"]))
-        }
+        other => Err(top
+            .document
+            .unknown_name(&found.span, found.field, "policy", other, &["keep_original", "fail"])),
     }
 }
 
 fn profile(top: &Section<'_>) -> Result<Profile, SuiteError> {
-    let Some(found) = top.string("profile")? else { return Ok(Profile::default()) };
+    let Some(found) = top.string("profile")? else {
+        return Ok(Profile::default());
+    };
     let names: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name()).collect();
     Profile::ALL
         .into_iter()
         .find(|profile| profile.name() == found.value)
-        .ok_or_else(|| top.document.unknown_name(&found.span, found.field, "metric profile", &found.value, &names))
+        .ok_or_else(|| {
+            top.document
+                .unknown_name(&found.span, found.field, "metric profile", &found.value, &names)
+        })
 }
 
 fn transformations(top: &Section<'_>) -> Result<Vec<Transformation>, SuiteError> {
     let Some(items) = top.list("transformations")?.filter(|items| !items.is_empty()) else {
-        return Err(top.missing("transformations", "name at least one, e.g. transformations = [\"paraphrase\"]"));
+        return Err(top.missing(
+            "transformations",
+            "name at least one, e.g. transformations = [\"paraphrase\"]",
+        ));
     };
     let mut chosen: Vec<Transformation> = Vec::with_capacity(items.len());
     for (field, item) in items {
@@ -179,12 +216,20 @@ fn transformation(
     match item.get_ref() {
         DeValue::String(name) => named(document, &item.span(), field, name),
         DeValue::Table(table) => {
-            let section = Section { document, prefix: format!("{field}."), table, span: item.span() };
+            let section = Section {
+                document,
+                prefix: format!("{field}."),
+                table,
+                span: item.span(),
+            };
             let Some(name) = section.string("name")? else {
                 return Err(section.missing("name", "which transformation, e.g. name = \"translation\""));
             };
             let transformation = named(document, &name.span, &name.field, &name.value)?;
-            let parameters = CATALOGUE.iter().find(|(known, _)| *known == name.value).map_or(&[][..], |(_, p)| p);
+            let parameters = CATALOGUE
+                .iter()
+                .find(|(known, _)| *known == name.value)
+                .map_or(&[][..], |(_, p)| p);
             section.only(&[&["name"], parameters].concat())?;
             with_parameters(&section, transformation)
         }
@@ -211,10 +256,12 @@ fn named(
 
 fn with_parameters(section: &Section<'_>, transformation: Transformation) -> Result<Transformation, SuiteError> {
     Ok(match transformation {
-        Transformation::Backtranslation { .. } => Transformation::Backtranslation { pivot_language: language(section, "pivot_language")? },
-        Transformation::Translation { .. } => {
-            Transformation::Translation { target_language: language(section, "target_language")? }
-        }
+        Transformation::Backtranslation { .. } => Transformation::Backtranslation {
+            pivot_language: language(section, "pivot_language")?,
+        },
+        Transformation::Translation { .. } => Transformation::Translation {
+            target_language: language(section, "target_language")?,
+        },
         Transformation::CrossTranslation { .. } => Transformation::CrossTranslation {
             target_languages: section
                 .strings("target_languages")?
@@ -227,20 +274,27 @@ fn with_parameters(section: &Section<'_>, transformation: Transformation) -> Res
             let ratio = section.number("keep_ratio")?;
             let given = ratio.is_some();
             let ratio = within(section.document, ratio, f64::MIN_POSITIVE, 1.0, 1.0)?;
-            Transformation::RandomKeywords { keep_ratio: given.then_some(ratio) }
+            Transformation::RandomKeywords {
+                keep_ratio: given.then_some(ratio),
+            }
         }
         plain => plain,
     })
 }
 
 fn language(section: &Section<'_>, key: &str) -> Result<Option<String>, SuiteError> {
-    section.string(key)?.map(|found| language_tag(section.document, found)).transpose()
+    section
+        .string(key)?
+        .map(|found| language_tag(section.document, found))
+        .transpose()
 }
 
 /// The shape of a BCP-47 tag; whether the language is known is for the service to say.
 fn language_tag(document: &Document<'_>, found: Found<String>) -> Result<String, SuiteError> {
     let mut parts = found.value.split('-');
-    let primary = parts.next().is_some_and(|p| (2..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphabetic()));
+    let primary = parts
+        .next()
+        .is_some_and(|p| (2..=3).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphabetic()));
     if primary && parts.all(|p| (1..=8).contains(&p.len()) && p.bytes().all(|b| b.is_ascii_alphanumeric())) {
         return Ok(found.value);
     }
@@ -250,13 +304,19 @@ fn language_tag(document: &Document<'_>, found: Found<String>) -> Result<String,
 
 fn datasets(top: &Section<'_>, base_dir: Option<&Path>) -> Result<Vec<DatasetSpec>, SuiteError> {
     let Some(items) = top.list("dataset")?.filter(|items| !items.is_empty()) else {
-        return Err(top.missing("dataset", "add at least one [[dataset]] with a task and a path or builtin"));
+        return Err(top.missing(
+            "dataset",
+            "add at least one [[dataset]] with a task and a path or builtin",
+        ));
     };
     if items.len() > MOST_DATASETS {
         let message = format!("{} datasets, at most {MOST_DATASETS}", items.len());
         return Err(top.document.invalid(&(0..0), "dataset", message));
     }
-    items.into_iter().map(|(field, item)| dataset(top.document, &field, item, base_dir)).collect()
+    items
+        .into_iter()
+        .map(|(field, item)| dataset(top.document, &field, item, base_dir))
+        .collect()
 }
 
 fn dataset(
@@ -268,7 +328,12 @@ fn dataset(
     let DeValue::Table(table) = item.get_ref() else {
         return Err(document.wrong_type(item, field.to_owned(), "a table: [[dataset]]"));
     };
-    let section = Section { document, prefix: format!("{field}."), table, span: item.span() };
+    let section = Section {
+        document,
+        prefix: format!("{field}."),
+        table,
+        span: item.span(),
+    };
     section.only(&DATASET_FIELDS)?;
     let Some(task) = section.string("task")? else {
         return Err(section.missing("task", "the kind of task, e.g. task = \"sts\""));
@@ -279,7 +344,9 @@ fn dataset(
     };
     let limit = section.integer("limit")?;
     let limit = match limit.map(|found| (usize::try_from(found.value).unwrap_or(usize::MAX), found)) {
-        Some((0, found)) => return Err(document.invalid(&found.span, found.field, "is 0; leave it out to take all rows")),
+        Some((0, found)) => {
+            return Err(document.invalid(&found.span, found.field, "is 0; leave it out to take all rows"));
+        }
         Some((rows, _)) => Some(rows),
         None => None,
     };
@@ -296,9 +363,15 @@ fn dataset(
 }
 
 fn ignore_identical_ids(section: &Section<'_>, task: TaskType) -> Result<bool, SuiteError> {
-    let Some(found) = section.truth("ignore_identical_ids")? else { return Ok(false) };
+    let Some(found) = section.truth("ignore_identical_ids")? else {
+        return Ok(false);
+    };
     if found.value && task != TaskType::Retrieval {
-        return Err(section.document.invalid(&found.span, found.field, "only retrieval has queries and documents with ids"));
+        return Err(section.document.invalid(
+            &found.span,
+            found.field,
+            "only retrieval has queries and documents with ids",
+        ));
     }
     Ok(found.value)
 }
@@ -308,7 +381,11 @@ fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSourc
     let path = section.string("path")?;
     let builtin = section.string("builtin")?;
     match (path, builtin) {
-        (Some(_), Some(found)) => Err(document.invalid(&found.span, found.field, "names a second source beside `path`; keep one")),
+        (Some(_), Some(found)) => Err(document.invalid(
+            &found.span,
+            found.field,
+            "names a second source beside `path`; keep one",
+        )),
         (None, None) => Err(section.missing("path", "where the data is: path = \"…\" or builtin = \"quick/sts\"")),
         (None, Some(found)) => Ok(DatasetSource::Builtin(found.value)),
         (Some(found), None) => {

@@ -16,10 +16,21 @@ pub(super) struct Document<'a> {
 impl Document<'_> {
     /// Line of a byte offset, counted from 1.
     pub(super) fn line(&self, offset: usize) -> usize {
-        self.text.as_bytes().iter().take(offset).filter(|b| **b == b'\n').count() + 1
+        self.text
+            .as_bytes()
+            .iter()
+            .take(offset)
+            .filter(|b| **b == b'\n')
+            .count()
+            + 1
     }
 
-    pub(super) fn invalid(&self, span: &Range<usize>, field: impl Into<String>, message: impl Into<String>) -> SuiteError {
+    pub(super) fn invalid(
+        &self,
+        span: &Range<usize>,
+        field: impl Into<String>,
+        message: impl Into<String>,
+    ) -> SuiteError {
         SuiteError::Invalid {
             file: self.file.to_owned(),
             line: self.line(span.start),
@@ -73,7 +84,9 @@ impl<'a> Section<'a> {
     /// Refuses keys outside `known`.
     pub(super) fn only(&self, known: &[&str]) -> Result<(), SuiteError> {
         let unknown = self.table.keys().filter(|key| !known.contains(&key.get_ref().as_ref()));
-        let Some(key) = unknown.min_by_key(|key| key.span().start) else { return Ok(()) };
+        let Some(key) = unknown.min_by_key(|key| key.span().start) else {
+            return Ok(());
+        };
         Err(SuiteError::UnknownField {
             file: self.document.file.to_owned(),
             line: self.document.line(key.span().start),
@@ -84,7 +97,8 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn missing(&self, key: &str, message: &str) -> SuiteError {
-        self.document.invalid(&self.span, self.path(key), format!("missing: {message}"))
+        self.document
+            .invalid(&self.span, self.path(key), format!("missing: {message}"))
     }
 
     pub(super) fn get(&self, key: &str) -> Option<&'a Spanned<DeValue<'a>>> {
@@ -92,21 +106,31 @@ impl<'a> Section<'a> {
     }
 
     pub(super) fn string(&self, key: &str) -> Result<Option<Found<String>>, SuiteError> {
-        self.get(key).map(|value| self.document.string(value, self.path(key))).transpose()
+        self.get(key)
+            .map(|value| self.document.string(value, self.path(key)))
+            .transpose()
     }
 
     pub(super) fn integer(&self, key: &str) -> Result<Option<Found<u64>>, SuiteError> {
-        self.get(key).map(|value| self.document.integer(value, self.path(key))).transpose()
+        self.get(key)
+            .map(|value| self.document.integer(value, self.path(key)))
+            .transpose()
     }
 
     pub(super) fn number(&self, key: &str) -> Result<Option<Found<f64>>, SuiteError> {
-        self.get(key).map(|value| self.document.number(value, self.path(key))).transpose()
+        self.get(key)
+            .map(|value| self.document.number(value, self.path(key)))
+            .transpose()
     }
 
     pub(super) fn truth(&self, key: &str) -> Result<Option<Found<bool>>, SuiteError> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match value.get_ref().as_bool() {
-            Some(truth) => Ok(Some(Found { value: truth, field: self.path(key), span: value.span() })),
+            Some(truth) => Ok(Some(Found {
+                value: truth,
+                field: self.path(key),
+                span: value.span(),
+            })),
             None => Err(self.document.wrong_type(value, self.path(key), "true or false")),
         }
     }
@@ -118,31 +142,56 @@ impl<'a> Section<'a> {
         let DeValue::Array(items) = value.get_ref() else {
             return Err(self.document.wrong_type(value, field, "a list"));
         };
-        Ok(Some(items.iter().enumerate().map(|(i, item)| (format!("{field}[{i}]"), item)).collect()))
+        Ok(Some(
+            items
+                .iter()
+                .enumerate()
+                .map(|(i, item)| (format!("{field}[{i}]"), item))
+                .collect(),
+        ))
     }
 
     pub(super) fn strings(&self, key: &str) -> Result<Option<Vec<Found<String>>>, SuiteError> {
         let Some(items) = self.list(key)? else { return Ok(None) };
-        items.into_iter().map(|(field, item)| self.document.string(item, field)).collect::<Result<_, _>>().map(Some)
+        items
+            .into_iter()
+            .map(|(field, item)| self.document.string(item, field))
+            .collect::<Result<_, _>>()
+            .map(Some)
     }
 }
 
 impl Document<'_> {
     pub(super) fn wrong_type(&self, value: &Spanned<DeValue<'_>>, field: String, wanted: &str) -> SuiteError {
-        self.invalid(&value.span(), field, format!("should be {wanted}, is {}", describe(value.get_ref())))
+        self.invalid(
+            &value.span(),
+            field,
+            format!("should be {wanted}, is {}", describe(value.get_ref())),
+        )
     }
 
     pub(super) fn string(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<Found<String>, SuiteError> {
         match value.get_ref().as_str() {
-            Some(text) => Ok(Found { value: text.to_owned(), field, span: value.span() }),
+            Some(text) => Ok(Found {
+                value: text.to_owned(),
+                field,
+                span: value.span(),
+            }),
             None => Err(self.wrong_type(value, field, "text in quotes")),
         }
     }
 
     pub(super) fn integer(&self, value: &Spanned<DeValue<'_>>, field: String) -> Result<Found<u64>, SuiteError> {
-        let parsed = value.get_ref().as_integer().and_then(|i| u64::from_str_radix(i.as_str(), i.radix()).ok());
+        let parsed = value
+            .get_ref()
+            .as_integer()
+            .and_then(|i| u64::from_str_radix(i.as_str(), i.radix()).ok());
         match parsed {
-            Some(number) => Ok(Found { value: number, field, span: value.span() }),
+            Some(number) => Ok(Found {
+                value: number,
+                field,
+                span: value.span(),
+            }),
             None => Err(self.wrong_type(value, field, "a whole number of 0 or more")),
         }
     }
@@ -154,7 +203,11 @@ impl Document<'_> {
             _ => None,
         };
         match parsed.filter(|number| number.is_finite()) {
-            Some(number) => Ok(Found { value: number, field, span: value.span() }),
+            Some(number) => Ok(Found {
+                value: number,
+                field,
+                span: value.span(),
+            }),
             None => Err(self.wrong_type(value, field, "a number")),
         }
     }

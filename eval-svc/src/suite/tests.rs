@@ -27,9 +27,15 @@ fn a_good_suite_is_read_with_its_defaults_and_paths_relative_to_the_file() {
     let suite = parse(GOOD).unwrap();
     assert_eq!(suite.seeds, [1, 2]);
     assert_eq!(suite.transformations[1].label(), "translation(pt-BR)");
-    assert_eq!((suite.attempts, suite.on_failure, suite.top_p), (3, OnFailure::KeepOriginal, 1.0));
+    assert_eq!(
+        (suite.attempts, suite.on_failure, suite.top_p),
+        (3, OnFailure::KeepOriginal, 1.0)
+    );
     assert_eq!(suite.datasets[0].source, DatasetSource::Path("/suites/data/sts".into()));
-    assert_eq!((suite.datasets[0].limit, suite.datasets[0].split.as_str()), (Some(200), "test"));
+    assert_eq!(
+        (suite.datasets[0].limit, suite.datasets[0].split.as_str()),
+        (Some(200), "test")
+    );
     assert_eq!(suite.datasets[0].origin, "nightly.toml:6");
 }
 
@@ -42,15 +48,27 @@ fn the_suites_that_ship_are_valid() {
 
 #[test]
 fn an_unknown_suite_is_refused_with_the_nearest() {
-    assert_eq!(Suite::builtin("quik").unwrap_err().to_string(), "no suite named `quik` ships with Isomer; did you mean `quick`?");
+    assert_eq!(
+        Suite::builtin("quik").unwrap_err().to_string(),
+        "no suite named `quik` ships with Isomer; did you mean `quick`?"
+    );
 }
 
 #[test]
 fn a_typo_in_a_field_names_its_line_and_the_nearest_field() {
-    assert_eq!(complaint("seeds", "sedes"), "nightly.toml:2: unknown field `sedes`; did you mean `seeds`?");
-    assert_eq!(complaint("limit", "limt"), "nightly.toml:9: unknown field `dataset[0].limt`; did you mean `limit`?");
+    assert_eq!(
+        complaint("seeds", "sedes"),
+        "nightly.toml:2: unknown field `sedes`; did you mean `seeds`?"
+    );
+    assert_eq!(
+        complaint("limit", "limt"),
+        "nightly.toml:9: unknown field `dataset[0].limt`; did you mean `limit`?"
+    );
     let message = complaint("target_language", "target");
-    assert!(message.starts_with("nightly.toml:3: unknown field `transformations[1].target`"), "{message}");
+    assert!(
+        message.starts_with("nightly.toml:3: unknown field `transformations[1].target`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -59,9 +77,15 @@ fn a_typo_in_a_name_names_its_line_and_the_nearest_name() {
         complaint("\"paraphrase\"", "\"paraphase\""),
         "nightly.toml:3: `transformations[0]`: unknown transformation `paraphase`; did you mean `paraphrase`?"
     );
-    assert_eq!(complaint("\"sts\"", "\"stss\""), "nightly.toml:7: `dataset[0].task`: unknown task type `stss`; did you mean `sts`?");
+    assert_eq!(
+        complaint("\"sts\"", "\"stss\""),
+        "nightly.toml:7: `dataset[0].task`: unknown task type `stss`; did you mean `sts`?"
+    );
     let message = complaint("temperature = 0.7", "profile = \"mteb-v3\"");
-    assert_eq!(message, "nightly.toml:4: `profile`: unknown metric profile `mteb-v3`; did you mean `mteb-v2`?");
+    assert_eq!(
+        message,
+        "nightly.toml:4: `profile`: unknown metric profile `mteb-v3`; did you mean `mteb-v2`?"
+    );
 }
 
 #[test]
@@ -83,7 +107,12 @@ fn what_is_missing_is_named() {
     assert!(complaint("name = \"nightly\"", "").contains("`name`: missing"));
     assert!(complaint("task = \"sts\"", "").contains("`dataset[0].task`: missing"));
     assert!(complaint("path = \"data/sts\"", "").contains("`dataset[0].path`: missing"));
-    assert!(parse("name = \"x\"\ntransformations = [\"paraphrase\"]").unwrap_err().to_string().contains("`dataset`: missing"));
+    assert!(
+        parse("name = \"x\"\ntransformations = [\"paraphrase\"]")
+            .unwrap_err()
+            .to_string()
+            .contains("`dataset`: missing")
+    );
     assert!(complaint("path = \"data/sts\"", "path = \"a\"\nbuiltin = \"quick/sts\"").contains("second source"));
 }
 
@@ -96,11 +125,17 @@ fn transformations_that_change_the_meaning_or_repeat_are_refused() {
 #[test]
 fn broken_toml_names_the_line() {
     let message = complaint("seeds = [1, 2]", "seeds = [1, 2");
-    assert!(message.starts_with("nightly.toml:3: not valid TOML") || message.starts_with("nightly.toml:2: not valid TOML"), "{message}");
+    assert!(
+        message.starts_with("nightly.toml:3: not valid TOML") || message.starts_with("nightly.toml:2: not valid TOML"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_relative_path_without_a_folder_is_refused() {
     let error = Suite::parse(GOOD, "sent.toml", None).unwrap_err().to_string();
-    assert!(error.contains("sent.toml:8") && error.contains("absolute path"), "{error}");
+    assert!(
+        error.contains("sent.toml:8") && error.contains("absolute path"),
+        "{error}"
+    );
 }

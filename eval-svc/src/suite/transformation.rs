@@ -75,7 +75,9 @@ impl Transformation {
             "summarisation" => Self::Summarisation,
             "summarised_expansion" => Self::SummarisedExpansion,
             "translation" => Self::Translation { target_language: None },
-            "cross_translation" => Self::CrossTranslation { target_languages: Vec::new() },
+            "cross_translation" => Self::CrossTranslation {
+                target_languages: Vec::new(),
+            },
             "keywords" => Self::Keywords,
             "random_keywords" => Self::RandomKeywords { keep_ratio: None },
             "stopword_removal" => Self::StopwordRemoval,
@@ -103,10 +105,16 @@ impl Transformation {
     /// Name with parameters, unique within a suite, e.g. `translation(fr)`.
     pub fn label(&self) -> String {
         let parameters = match self {
-            Self::Backtranslation { pivot_language: Some(language) }
-            | Self::Translation { target_language: Some(language) } => language.clone(),
+            Self::Backtranslation {
+                pivot_language: Some(language),
+            }
+            | Self::Translation {
+                target_language: Some(language),
+            } => language.clone(),
             Self::CrossTranslation { target_languages } if !target_languages.is_empty() => target_languages.join("+"),
-            Self::RandomKeywords { keep_ratio: Some(ratio) } => ratio.to_string(),
+            Self::RandomKeywords {
+                keep_ratio: Some(ratio),
+            } => ratio.to_string(),
             _ => return self.name().to_owned(),
         };
         format!("{}({parameters})", self.name())
@@ -128,7 +136,9 @@ mod tests {
 
     #[test]
     fn parameters_show_in_the_label() {
-        let french = Transformation::Translation { target_language: Some("fr".into()) };
+        let french = Transformation::Translation {
+            target_language: Some("fr".into()),
+        };
         assert_eq!(french.label(), "translation(fr)");
         assert_eq!(Transformation::Paraphrase.label(), "paraphrase");
     }

@@ -1,6 +1,7 @@
 //! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the text, and a transform
 //! service that remembers what it made, counts, and can be slow or broken. Both are reached over the in-memory channel,
 //! through the same generated clients as the real ones.
+#![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
 use std::{
@@ -16,16 +17,18 @@ use isomer_eval::{EvalClients, EvalConfig, EvalService};
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Provenance, Usage, VectorSpace},
     encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, input,
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse,
         encoder_service_server::{EncoderService, EncoderServiceServer},
+        input,
     },
     eval::v1::{
         CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, SuiteRef, WatchRunRequest, WatchRunResponse,
         run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
     },
     transform::v1::{
-        Axis, Check, ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TransformRequest, TransformResponse,
-        TransformResult, TransformStreamEnd, TransformStreamRequest, TransformStreamResponse, TransformSummary, TransformationInfo,
+        Axis, Check, ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TransformRequest,
+        TransformResponse, TransformResult, TransformStreamEnd, TransformStreamRequest, TransformStreamResponse,
+        TransformSummary, TransformationInfo,
         transform_service_server::{TransformService, TransformServiceServer},
         transform_stream_response,
         transformation::Kind,
@@ -58,7 +61,12 @@ fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
 }
 
 fn space(encoder: &str) -> VectorSpace {
-    VectorSpace { digest: format!("space-of-{encoder}"), model_id: encoder.to_owned(), dimensions: DIMENSIONS as u32, ..VectorSpace::default() }
+    VectorSpace {
+        digest: format!("space-of-{encoder}"),
+        model_id: encoder.to_owned(),
+        dimensions: DIMENSIONS as u32,
+        ..VectorSpace::default()
+    }
 }
 
 #[tonic::async_trait]
@@ -88,16 +96,31 @@ impl EncoderService for StubEncoder {
         self.requests.fetch_add(1, Ordering::SeqCst);
         let mut data = Vec::new();
         for one in &request.inputs {
-            let Some(input::Input::Text(text)) = &one.input else { panic!("a text was expected") };
+            let Some(input::Input::Text(text)) = &one.input else {
+                panic!("a text was expected")
+            };
             self.seen.lock().unwrap().push(format!("{}|{text}", request.encoder_id));
-            data.extend(vector(&request.encoder_id, text).iter().flat_map(|value| value.to_le_bytes()));
+            data.extend(
+                vector(&request.encoder_id, text)
+                    .iter()
+                    .flat_map(|value| value.to_le_bytes()),
+            );
         }
         let rows = request.inputs.len() as u32;
         self.texts.fetch_add(u64::from(rows), Ordering::SeqCst);
         Ok(Response::new(EncodeResponse {
-            embeddings: Some(Matrix { rows, cols: DIMENSIONS as u32, dtype: Dtype::F32.into(), data: data.into() }),
+            embeddings: Some(Matrix {
+                rows,
+                cols: DIMENSIONS as u32,
+                dtype: Dtype::F32.into(),
+                data: data.into(),
+            }),
             vector_space: Some(space(&request.encoder_id)),
-            usage: Some(Usage { texts: u64::from(rows), tokens: 3 * u64::from(rows), ..Usage::default() }),
+            usage: Some(Usage {
+                texts: u64::from(rows),
+                tokens: 3 * u64::from(rows),
+                ..Usage::default()
+            }),
             ..EncodeResponse::default()
         }))
     }
@@ -127,8 +150,16 @@ fn catalogue() -> Vec<TransformationInfo> {
         axis: axis.into(),
         needs_generator,
         served,
-        prompt_version: if needs_generator { format!("{name}@1") } else { String::new() },
-        prompt_digest: if needs_generator { format!("digest-of-{name}") } else { String::new() },
+        prompt_version: if needs_generator {
+            format!("{name}@1")
+        } else {
+            String::new()
+        },
+        prompt_digest: if needs_generator {
+            format!("digest-of-{name}")
+        } else {
+            String::new()
+        },
         ..TransformationInfo::default()
     };
     vec![
@@ -143,7 +174,11 @@ fn catalogue() -> Vec<TransformationInfo> {
 impl StubTransform {
     fn make(&self, name: &str, seed: u64, text: &str) -> TransformResult {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let turn = if *self.sampled.lock().unwrap() { seed as usize % 3 } else { 0 };
+        let turn = if *self.sampled.lock().unwrap() {
+            seed as usize % 3
+        } else {
+            0
+        };
         let (transformed, outcome, failed) = match name {
             // A text of one word comes back as it was, as small models do.
             "paraphrase" if words.len() < 2 => (text.to_owned(), Outcome::KeptOriginal, vec![Check::Identical.into()]),
@@ -152,15 +187,27 @@ impl StubTransform {
                 words.rotate_left(turn);
                 (format!("rather {}", words.join(" ")), Outcome::Ok, vec![])
             }
-            "summarisation" => (words.iter().take(2 + turn).copied().collect::<Vec<_>>().join(" "), Outcome::Recovered, vec![]),
+            "summarisation" => (
+                words.iter().take(2 + turn).copied().collect::<Vec<_>>().join(" "),
+                Outcome::Recovered,
+                vec![],
+            ),
             _ => (format!("{text} and so on"), Outcome::Ok, vec![]),
         };
         TransformResult {
             text: transformed,
             outcome: outcome.into(),
             failed_checks: failed,
-            retried_checks: if outcome == Outcome::Recovered { vec![Check::SummaryLonger.into()] } else { vec![] },
-            measures: Some(Measures { edit_distance: 0.5, jaccard: 0.25, length_ratio: 0.75 }),
+            retried_checks: if outcome == Outcome::Recovered {
+                vec![Check::SummaryLonger.into()]
+            } else {
+                vec![]
+            },
+            measures: Some(Measures {
+                edit_distance: 0.5,
+                jaccard: 0.25,
+                length_ratio: 0.75,
+            }),
             ..TransformResult::default()
         }
     }
@@ -182,14 +229,22 @@ impl TransformService for StubTransform {
         &self,
         _: Request<ListTransformationsRequest>,
     ) -> Result<Response<ListTransformationsResponse>, Status> {
-        Ok(Response::new(ListTransformationsResponse { transformations: catalogue(), next_page_token: String::new() }))
+        Ok(Response::new(ListTransformationsResponse {
+            transformations: catalogue(),
+            next_page_token: String::new(),
+        }))
     }
 
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
         let request = request.into_inner();
-        assert!(request.items.iter().all(|item| item.text.is_empty()), "only a probe comes this way");
+        assert!(
+            request.items.iter().all(|item| item.text.is_empty()),
+            "only a probe comes this way"
+        );
         if request.spec.unwrap().generator_id == "missing" {
-            return Err(Fault::not_found("UNKNOWN_GENERATOR", "no generator `missing`").mend("name one").into());
+            return Err(Fault::not_found("UNKNOWN_GENERATOR", "no generator `missing`")
+                .mend("name one")
+                .into());
         }
         Ok(Response::new(TransformResponse::default()))
     }
@@ -227,12 +282,18 @@ impl TransformService for StubTransform {
                 }
                 result.index = index as u32;
                 result.provenance = Some(Provenance {
-                    generator_id: if needs_generator { "stub:generator".to_owned() } else { String::new() },
+                    generator_id: if needs_generator {
+                        "stub:generator".to_owned()
+                    } else {
+                        String::new()
+                    },
                     generator_digest: "weights-of-generator".to_owned(),
                     cache_hit,
                     ..Provenance::default()
                 });
-                let message = TransformStreamResponse { event: Some(transform_stream_response::Event::Result(result)) };
+                let message = TransformStreamResponse {
+                    event: Some(transform_stream_response::Event::Result(result)),
+                };
                 if sender.send(Ok(message)).await.is_err() {
                     return;
                 }
@@ -243,14 +304,24 @@ impl TransformService for StubTransform {
                 }
             }
             let end = TransformStreamEnd {
-                usage: Some(Usage { generator_calls: calls, ..Usage::default() }),
-                summary: Some(TransformSummary { generator_calls: calls, ..TransformSummary::default() }),
+                usage: Some(Usage {
+                    generator_calls: calls,
+                    ..Usage::default()
+                }),
+                summary: Some(TransformSummary {
+                    generator_calls: calls,
+                    ..TransformSummary::default()
+                }),
                 ..TransformStreamEnd::default()
             };
-            let message = TransformStreamResponse { event: Some(transform_stream_response::Event::End(end)) };
+            let message = TransformStreamResponse {
+                event: Some(transform_stream_response::Event::End(end)),
+            };
             drop(sender.send(Ok(message)).await);
         });
-        Ok(Response::new(Box::pin(tokio_stream::wrappers::ReceiverStream::new(receiver))))
+        Ok(Response::new(Box::pin(tokio_stream::wrappers::ReceiverStream::new(
+            receiver,
+        ))))
     }
 }
 
@@ -265,7 +336,11 @@ pub struct House {
 impl House {
     pub fn new() -> Self {
         let home = Arc::new(tempfile::tempdir().unwrap());
-        Self { encoder: StubEncoder::default(), transform: StubTransform::default(), home }
+        Self {
+            encoder: StubEncoder::default(),
+            transform: StubTransform::default(),
+            home,
+        }
     }
 
     /// A service over the stubs; call it again for a restart.
@@ -281,9 +356,21 @@ impl House {
             transform_batch_items: 4,
             ..EvalConfig::default()
         };
-        let service = EvalService::new(config, EvalClients { encoder: channel.clone(), transform: channel }).unwrap();
-        let client = memory::channel(isomer_eval::services(service.clone()), &limits).await.unwrap();
-        (service, RunServiceClient::new(client).max_decoding_message_size(64 << 20))
+        let service = EvalService::new(
+            config,
+            EvalClients {
+                encoder: channel.clone(),
+                transform: channel,
+            },
+        )
+        .unwrap();
+        let client = memory::channel(isomer_eval::services(service.clone()), &limits)
+            .await
+            .unwrap();
+        (
+            service,
+            RunServiceClient::new(client).max_decoding_message_size(64 << 20),
+        )
     }
 
     /// Writes two small datasets and gives a suite over them.
@@ -320,11 +407,18 @@ pub const PAIRS: &str = r#"{"sentence1": "Rain is expected tomorrow.", "sentence
 pub const DISTINCT: u64 = 17;
 
 pub fn spec(suite: SuiteRef, encoders: &[&str]) -> RunSpec {
-    RunSpec { suite: Some(suite), encoder_ids: encoders.iter().map(|id| (*id).to_owned()).collect(), ..RunSpec::default() }
+    RunSpec {
+        suite: Some(suite),
+        encoder_ids: encoders.iter().map(|id| (*id).to_owned()).collect(),
+        ..RunSpec::default()
+    }
 }
 
 pub async fn create(client: &mut RunServiceClient<GrpcChannel>, spec: RunSpec) -> Result<Run, Fault> {
-    let request = CreateRunRequest { spec: Some(spec), request_id: String::new() };
+    let request = CreateRunRequest {
+        spec: Some(spec),
+        request_id: String::new(),
+    };
     match client.create_run(request).await {
         Ok(answer) => Ok(answer.into_inner().run.unwrap()),
         Err(status) => Err(Fault::from_status(&status)),
@@ -333,9 +427,14 @@ pub async fn create(client: &mut RunServiceClient<GrpcChannel>, spec: RunSpec) -
 
 /// All events of a run until it ends.
 pub async fn watch(client: &mut RunServiceClient<GrpcChannel>, id: &str, after: u64) -> Vec<WatchRunResponse> {
-    let request = WatchRunRequest { id: id.to_owned(), after_sequence: after };
+    let request = WatchRunRequest {
+        id: id.to_owned(),
+        after_sequence: after,
+    };
     let stream = client.watch_run(request).await.unwrap().into_inner();
-    tokio::time::timeout(Duration::from_secs(60), stream.map(Result::unwrap).collect()).await.expect("the run ends")
+    tokio::time::timeout(Duration::from_secs(60), stream.map(Result::unwrap).collect())
+        .await
+        .expect("the run ends")
 }
 
 pub fn ended(events: &[WatchRunResponse]) -> Run {
@@ -351,7 +450,10 @@ pub async fn run_to_end(client: &mut RunServiceClient<GrpcChannel>, spec: RunSpe
 }
 
 pub async fn report(client: &mut RunServiceClient<GrpcChannel>, id: &str, format: ReportFormat) -> Vec<u8> {
-    let request = GetReportRequest { id: id.to_owned(), format: format.into() };
+    let request = GetReportRequest {
+        id: id.to_owned(),
+        format: format.into(),
+    };
     client.get_report(request).await.unwrap().into_inner().content
 }
 

@@ -138,7 +138,7 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
             epilogue.residual.is_none_or(|r| r.len() == m * n),
             "residual is not m x n"
         );
-        (m > 0 && n > 0).then(|| Product {
+        (m > 0 && n > 0).then_some(Product {
             x,
             weights,
             epilogue,

@@ -44,7 +44,10 @@ impl http_body::Body for Request {
             return frame;
         }
         // An error, not an end: the server must see a cancelled call, not a complete request.
-        self.ended.as_mut().poll(cx).map(|()| Some(Err(Status::cancelled("the caller dropped the answer"))))
+        self.ended
+            .as_mut()
+            .poll(cx)
+            .map(|()| Some(Err(Status::cancelled("the caller dropped the answer"))))
     }
 
     fn is_end_stream(&self) -> bool {

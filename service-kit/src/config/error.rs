@@ -18,7 +18,12 @@ pub struct ConfigError {
 impl ConfigError {
     /// A value that cannot be used: path of the key (`embed.max_batch_tokens`), what is wrong, how to mend it.
     pub fn new(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { field: field.into(), message: message.into(), mend: mend.into(), origin: None }
+        Self {
+            field: field.into(),
+            message: message.into(),
+            mend: mend.into(),
+            origin: None,
+        }
     }
 
     /// Path of the key; empty when the whole file is to blame.
@@ -34,7 +39,11 @@ impl ConfigError {
     /// The same error, seen from the section that holds it: `max_batch_tokens` becomes `embed.max_batch_tokens`.
     #[must_use]
     pub fn within(mut self, section: &str) -> Self {
-        self.field = if self.field.is_empty() { section.to_owned() } else { format!("{section}.{}", self.field) };
+        self.field = if self.field.is_empty() {
+            section.to_owned()
+        } else {
+            format!("{section}.{}", self.field)
+        };
         self
     }
 

@@ -49,7 +49,9 @@ pub(super) fn misfit(error: &figment::Error, layers: &Figment) -> ConfigError {
 
 /// A key that nothing reads; `known` is the configuration as it was understood.
 pub(super) fn unread(path: &[String], known: Option<&Value>, layers: &Figment) -> ConfigError {
-    let (key, parents) = path.split_last().map_or(("", &[][..]), |(key, parents)| (key.as_str(), parents));
+    let (key, parents) = path
+        .split_last()
+        .map_or(("", &[][..]), |(key, parents)| (key.as_str(), parents));
     let names: Vec<&str> = match known.and_then(|known| find(known, parents)) {
         Some(Value::Dict(_, dict)) => dict.keys().map(String::as_str).collect(),
         _ => Vec::new(),
@@ -60,12 +62,16 @@ pub(super) fn unread(path: &[String], known: Option<&Value>, layers: &Figment) -
 /// The place where the value at `path`, or else the nearest section above it, was written.
 pub(super) fn origin(layers: &Figment, path: &[String]) -> Option<String> {
     (1..=path.len()).rev().find_map(|length| {
-        layers.find_metadata(&path[..length].join(".")).map(|metadata| metadata.name.to_string())
+        layers
+            .find_metadata(&path[..length].join("."))
+            .map(|metadata| metadata.name.to_string())
     })
 }
 
 fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
-    let Some((key, rest)) = path.split_first() else { return Some(value) };
+    let Some((key, rest)) = path.split_first() else {
+        return Some(value);
+    };
     match value {
         Value::Dict(_, dict) => find(dict.get(key)?, rest),
         Value::Array(_, items) => find(items.get(key.parse::<usize>().ok()?)?, rest),

@@ -24,7 +24,12 @@ impl Secret {
 
     /// Takes the secret from an environment variable; absent or empty gives an empty secret.
     pub fn from_env(variable: &str) -> Self {
-        Self(std::env::var(variable).ok().filter(|v| !v.is_empty()).map(SecretString::from))
+        Self(
+            std::env::var(variable)
+                .ok()
+                .filter(|v| !v.is_empty())
+                .map(SecretString::from),
+        )
     }
 
     /// True when there is none.
@@ -40,7 +45,9 @@ impl Secret {
     fn named_variable(name: &str) -> Result<Self, String> {
         let secret = Self::from_env(name);
         if secret.is_empty() {
-            return Err(format!("environment variable {name} is not set or empty; put the secret in it"));
+            return Err(format!(
+                "environment variable {name} is not set or empty; put the secret in it"
+            ));
         }
         Ok(secret)
     }
@@ -82,7 +89,11 @@ impl<'de> Visitor<'de> for SecretVisitor {
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Secret, E> {
-        Ok(if value.is_empty() { Secret::default() } else { Secret::new(value) })
+        Ok(if value.is_empty() {
+            Secret::default()
+        } else {
+            Secret::new(value)
+        })
     }
 
     fn visit_unit<E: de::Error>(self) -> Result<Secret, E> {
@@ -109,7 +120,9 @@ impl<'de> Visitor<'de> for SecretVisitor {
                 _ => return Err(de::Error::unknown_field(&key, &["env", "file"])),
             });
         }
-        found.unwrap_or_else(|| Err("give env or file".to_owned())).map_err(de::Error::custom)
+        found
+            .unwrap_or_else(|| Err("give env or file".to_owned()))
+            .map_err(de::Error::custom)
     }
 }
 
@@ -135,13 +148,17 @@ mod tests {
         let secret: Secret = serde_json::from_value(json!({"file": file.path()})).unwrap();
         assert_eq!(secret.expose(), Some("s3cret"));
         std::fs::write(file.path(), "\n").unwrap();
-        let error = serde_json::from_value::<Secret>(json!({"file": file.path()})).unwrap_err().to_string();
+        let error = serde_json::from_value::<Secret>(json!({"file": file.path()}))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is empty"), "{error}");
     }
 
     #[test]
     fn a_named_variable_that_is_missing_is_refused() {
-        let error = serde_json::from_value::<Secret>(json!({"env": "ISOMER_NO_SUCH_VARIABLE"})).unwrap_err().to_string();
+        let error = serde_json::from_value::<Secret>(json!({"env": "ISOMER_NO_SUCH_VARIABLE"}))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("ISOMER_NO_SUCH_VARIABLE"), "{error}");
         // PATH stands for any variable that is set where tests run.
         let secret: Secret = serde_json::from_value(json!({"env": "PATH"})).unwrap();

@@ -31,8 +31,16 @@ struct Lenient {
 
 impl Default for Sample {
     fn default() -> Self {
-        let nested = Nested { max_items: 8, ..Nested::default() };
-        Self { port: 1, nested, lenient: Lenient::default(), sources: BTreeMap::new() }
+        let nested = Nested {
+            max_items: 8,
+            ..Nested::default()
+        };
+        Self {
+            port: 1,
+            nested,
+            lenient: Lenient::default(),
+            sources: BTreeMap::new(),
+        }
     }
 }
 
@@ -48,7 +56,9 @@ impl Validate for Sample {
 fn read(toml: &str, environment: &[(&str, &str)], flags: serde_json::Value) -> Result<Sample, ConfigError> {
     let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
     std::fs::write(file.path(), toml).unwrap();
-    let environment = environment.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let environment = environment
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     load_from(Some(file.path()), environment, &flags)
 }
 
@@ -81,18 +91,32 @@ fn a_number_in_the_environment_is_text_where_text_is_wanted() {
     let value = read("", &environment, json!({})).unwrap();
     assert_eq!(value.nested.key.as_deref(), Some("0123"));
     assert_eq!(value.lenient.address, "true");
-    assert_eq!(read("", &[("ISOMER_NESTED__TAGS", "[a, b]")], json!({})).unwrap().nested.tags, ["a", "b"]);
+    assert_eq!(
+        read("", &[("ISOMER_NESTED__TAGS", "[a, b]")], json!({}))
+            .unwrap()
+            .nested
+            .tags,
+        ["a", "b"]
+    );
 }
 
 #[test]
 fn a_variable_without_a_section_belongs_to_the_command_line() {
-    assert_eq!(read("", &[("ISOMER_PORT", "9"), ("ISOMER_HOME", "/x")], json!({})).unwrap().port, 1);
+    assert_eq!(
+        read("", &[("ISOMER_PORT", "9"), ("ISOMER_HOME", "/x")], json!({}))
+            .unwrap()
+            .port,
+        1
+    );
 }
 
 #[test]
 fn a_typo_names_the_key_its_file_and_the_nearest_name() {
     let error = refusal("[nested]\nmax_itmes = 9", &[]);
-    assert!(error.starts_with("configuration: nested.max_itmes: unknown key, in file "), "{error}");
+    assert!(
+        error.starts_with("configuration: nested.max_itmes: unknown key, in file "),
+        "{error}"
+    );
     assert!(error.contains(".toml; did you mean `max_items`?"), "{error}");
 }
 
@@ -100,7 +124,9 @@ fn a_typo_names_the_key_its_file_and_the_nearest_name() {
 fn a_typo_in_the_environment_names_the_variable_even_when_the_file_has_the_section() {
     let error = refusal("[nested]\nmax_items = 9", &[("ISOMER_NESTED__MAX_ITMES", "3")]);
     assert!(
-        error.starts_with("configuration: nested.max_itmes: unknown key, in environment variable ISOMER_NESTED__MAX_ITMES"),
+        error.starts_with(
+            "configuration: nested.max_itmes: unknown key, in environment variable ISOMER_NESTED__MAX_ITMES"
+        ),
         "{error}"
     );
     assert!(error.contains("did you mean `max_items`?"), "{error}");
@@ -109,28 +135,48 @@ fn a_typo_in_the_environment_names_the_variable_even_when_the_file_has_the_secti
 #[test]
 fn a_struct_that_would_ignore_unknown_keys_does_not() {
     let error = refusal("[lenient]\nadress = 'x'", &[]);
-    assert!(error.contains("lenient.adress: unknown key") && error.contains("did you mean `address`?"), "{error}");
+    assert!(
+        error.contains("lenient.adress: unknown key") && error.contains("did you mean `address`?"),
+        "{error}"
+    );
     let error = refusal("[sources.first]\nadres = 'x'", &[]);
-    assert!(error.contains("sources.first.adres") && error.contains("did you mean `address`?"), "{error}");
+    assert!(
+        error.contains("sources.first.adres") && error.contains("did you mean `address`?"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_unknown_section_lists_the_sections() {
     let error = refusal("[bananas]\nx = 1", &[]);
-    assert!(error.starts_with("configuration: bananas: unknown key") && error.contains("port, nested, lenient, sources"), "{error}");
+    assert!(
+        error.starts_with("configuration: bananas: unknown key") && error.contains("port, nested, lenient, sources"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_wrong_type_names_the_key_its_place_and_what_is_wanted() {
     let error = refusal("port = \"high\"", &[]);
-    assert!(error.contains("port: ") && error.contains("high") && error.contains("u16"), "{error}");
+    assert!(
+        error.contains("port: ") && error.contains("high") && error.contains("u16"),
+        "{error}"
+    );
     let error = refusal("port = 5", &[("ISOMER_NESTED__MAX_ITEMS", "many")]);
-    assert!(error.contains("nested.max_items: ") && error.contains("ISOMER_NESTED__MAX_ITEMS"), "{error}");
+    assert!(
+        error.contains("nested.max_items: ") && error.contains("ISOMER_NESTED__MAX_ITEMS"),
+        "{error}"
+    );
 }
 
 #[test]
 fn validation_names_the_whole_path_and_where_the_value_was_written() {
-    let error = read("[nested]\nmax_items = 4", &[("ISOMER_NESTED__MAX_ITEMS", "0")], json!({})).unwrap_err();
+    let error = read(
+        "[nested]\nmax_items = 4",
+        &[("ISOMER_NESTED__MAX_ITEMS", "0")],
+        json!({}),
+    )
+    .unwrap_err();
     assert_eq!(error.field(), "nested.max_items");
     assert_eq!(error.origin(), Some("environment variable ISOMER_NESTED__MAX_ITEMS"));
     let error = read("", &[], json!({"nested": {"max_items": 0}})).unwrap_err();
@@ -139,7 +185,9 @@ fn validation_names_the_whole_path_and_where_the_value_was_written() {
 
 #[test]
 fn a_missing_file_and_broken_toml_are_told() {
-    let error = load::<Sample>(Some(Path::new("/no/such.toml")), &json!({})).unwrap_err().to_string();
+    let error = load::<Sample>(Some(Path::new("/no/such.toml")), &json!({}))
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("/no/such.toml"), "{error}");
     let error = refusal("port = 1\nport = = 2", &[]);
     assert!(error.contains("line 2"), "{error}");

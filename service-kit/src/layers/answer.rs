@@ -38,12 +38,21 @@ pub(super) struct Record {
 impl Record {
     pub(super) fn start(label: Label, via: &'static str, span: Span) -> Self {
         metrics::gauge!(metric_names::IN_FLIGHT, "via" => via).increment(1.0);
-        Self { label, via, started: Instant::now(), code: None, span }
+        Self {
+            label,
+            via,
+            started: Instant::now(),
+            code: None,
+            span,
+        }
     }
 
     pub(super) fn grpc(&mut self, code: Code) {
         self.span.record("rpc.grpc.status_code", code as i32);
-        if matches!(code, Code::Unknown | Code::DeadlineExceeded | Code::Internal | Code::Unavailable | Code::DataLoss) {
+        if matches!(
+            code,
+            Code::Unknown | Code::DeadlineExceeded | Code::Internal | Code::Unavailable | Code::DataLoss
+        ) {
             self.span.record("otel.status_code", "ERROR");
         }
         self.code = Some(code_name(code).to_owned());
@@ -58,8 +67,12 @@ impl Record {
     }
 
     pub(super) fn panicked(&self, panic: &(dyn std::any::Any + Send)) -> Fault {
-        let what = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        self.span.in_scope(|| tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked"));
+        let what = panic
+            .downcast_ref::<&str>()
+            .copied()
+            .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        self.span
+            .in_scope(|| tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked"));
         metrics::counter!(metric_names::PANICS, "service" => self.label.service.clone()).increment(1);
         Fault::internal("the service failed on this request; its log says where")
     }
@@ -68,9 +81,13 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         // No code by now: the caller went away before the answer ended.
-        let code = self.code.take().unwrap_or_else(|| code_name(Code::Cancelled).to_owned());
+        let code = self
+            .code
+            .take()
+            .unwrap_or_else(|| code_name(Code::Cancelled).to_owned());
         let elapsed = self.started.elapsed().as_secs_f64();
-        self.span.in_scope(|| tracing::debug!(%code, elapsed_ms = elapsed * 1e3, "answered"));
+        self.span
+            .in_scope(|| tracing::debug!(%code, elapsed_ms = elapsed * 1e3, "answered"));
         metrics::gauge!(metric_names::IN_FLIGHT, "via" => self.via).decrement(1.0);
         let labels = [
             metrics::Label::new("service", self.label.service.clone()),
@@ -109,7 +126,13 @@ impl Answer {
         cut: Cut,
         place: Option<OwnedSemaphorePermit>,
     ) -> Self {
-        Self { body: Some(body), is_grpc, record, cut, place }
+        Self {
+            body: Some(body),
+            is_grpc,
+            record,
+            cut,
+            place,
+        }
     }
 
     /// The last frame when something other than the handler ends the answer.
@@ -136,7 +159,9 @@ impl http_body::Body for Answer {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         let this = self.get_mut();
-        let Some(body) = this.body.as_mut() else { return Poll::Ready(None) };
+        let Some(body) = this.body.as_mut() else {
+            return Poll::Ready(None);
+        };
         let span = this.record.span.clone();
         let _entered = span.enter();
         if let Some((sleep, fault)) = this.cut.deadline.as_mut()
@@ -181,6 +206,8 @@ impl http_body::Body for Answer {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.as_ref().map_or_else(|| SizeHint::with_exact(0), http_body::Body::size_hint)
+        self.body
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), http_body::Body::size_hint)
     }
 }

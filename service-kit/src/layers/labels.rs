@@ -11,8 +11,11 @@ use prost_types::FileDescriptorSet;
 const OTHER: &str = "other";
 const HTTP: &str = "http";
 /// Answered however busy the house is, and ended at once when it closes.
-const PROBE_SERVICES: &[&str] =
-    &["grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"];
+const PROBE_SERVICES: &[&str] = &[
+    "grpc.health.v1.Health",
+    "grpc.reflection.v1.ServerReflection",
+    "grpc.reflection.v1alpha.ServerReflection",
+];
 const PROBE_PATHS: &[&str] = &["/healthz", "/readyz", "/metrics"];
 
 /// Names of a request.
@@ -38,7 +41,9 @@ pub(crate) struct Labels {
 impl Labels {
     /// Methods of the services in `names` that the descriptor sets describe; others are called `other`.
     pub(crate) fn new(names: &[&'static str], descriptor_sets: &[&[u8]]) -> Self {
-        let sets = descriptor_sets.iter().filter_map(|bytes| FileDescriptorSet::decode(*bytes).ok());
+        let sets = descriptor_sets
+            .iter()
+            .filter_map(|bytes| FileDescriptorSet::decode(*bytes).ok());
         let mut methods = HashMap::new();
         for file in sets.flat_map(|set| set.file) {
             for service in &file.service {
@@ -58,7 +63,10 @@ impl Labels {
                 }
             }
         }
-        Self { methods: Arc::new(methods), services: Arc::from(names) }
+        Self {
+            methods: Arc::new(methods),
+            services: Arc::from(names),
+        }
     }
 
     /// Names of a gRPC request.
@@ -67,8 +75,18 @@ impl Labels {
             return label.clone();
         }
         let asked = path.trim_start_matches('/').split('/').next().unwrap_or_default();
-        let service = self.services.iter().find(|known| **known == asked).copied().unwrap_or(OTHER);
-        Label { service: service.into(), method: OTHER.into(), probe: false, streams: false }
+        let service = self
+            .services
+            .iter()
+            .find(|known| **known == asked)
+            .copied()
+            .unwrap_or(OTHER);
+        Label {
+            service: service.into(),
+            method: OTHER.into(),
+            probe: false,
+            streams: false,
+        }
     }
 
     /// Names of an HTTP request: the route as it was declared, never the path as it was asked for.
@@ -80,7 +98,12 @@ impl Labels {
         };
         let method = route.map_or_else(|| OTHER.into(), |route| format!("{verb} {route}").into());
         let probe = route.is_some_and(|route| PROBE_PATHS.contains(&route));
-        Label { service: HTTP.into(), method, probe, streams: false }
+        Label {
+            service: HTTP.into(),
+            method,
+            probe,
+            streams: false,
+        }
     }
 }
 
@@ -89,14 +112,24 @@ mod tests {
     use super::*;
 
     fn labels() -> Labels {
-        let names = ["isomer.encoder.v1.EncoderService", "grpc.health.v1.Health", "acme.Proxied"];
-        Labels::new(&names, &[isomer_proto::FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET])
+        let names = [
+            "isomer.encoder.v1.EncoderService",
+            "grpc.health.v1.Health",
+            "acme.Proxied",
+        ];
+        Labels::new(
+            &names,
+            &[isomer_proto::FILE_DESCRIPTOR_SET, tonic_health::pb::FILE_DESCRIPTOR_SET],
+        )
     }
 
     #[test]
     fn a_known_method_is_called_by_its_name() {
         let label = labels().grpc("/isomer.encoder.v1.EncoderService/EncodeStream");
-        assert_eq!((&*label.service, &*label.method), ("isomer.encoder.v1.EncoderService", "EncodeStream"));
+        assert_eq!(
+            (&*label.service, &*label.method),
+            ("isomer.encoder.v1.EncoderService", "EncodeStream")
+        );
         assert!(label.streams && !label.probe);
         assert!(labels().grpc("/grpc.health.v1.Health/Check").probe);
     }
@@ -108,7 +141,11 @@ mod tests {
         }
         // Described, but not served here.
         assert_eq!(&*labels().grpc("/isomer.eval.v1.RunService/CreateRun").service, "other");
-        let request = Request::builder().method("BREW").uri("/made/up").body(()).unwrap_or_default();
+        let request = Request::builder()
+            .method("BREW")
+            .uri("/made/up")
+            .body(())
+            .unwrap_or_default();
         assert_eq!(&*Labels::http(&request).method, "other");
     }
 }

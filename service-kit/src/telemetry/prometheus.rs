@@ -10,12 +10,25 @@ use crate::{error::Fault, metric_names};
 const BUCKETS: &[(&str, &[f64])] = &[
     (
         "_seconds",
-        &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0],
+        &[
+            0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0,
+        ],
     ),
-    ("_ratio", &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0]),
+    (
+        "_ratio",
+        &[0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0],
+    ),
     ("_bytes", &[1e3, 1e4, 1e5, 1e6, 4e6, 16e6, 64e6, 256e6]),
-    ("_texts", &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0]),
-    ("_tokens", &[8.0, 32.0, 128.0, 512.0, 2048.0, 8192.0, 32768.0, 131_072.0]),
+    (
+        "_texts",
+        &[
+            1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 4096.0,
+        ],
+    ),
+    (
+        "_tokens",
+        &[8.0, 32.0, 128.0, 512.0, 2048.0, 8192.0, 32768.0, 131_072.0],
+    ),
 ];
 /// Samples wait in memory until they are sorted into buckets; this often somebody does it though nobody scrapes.
 const UPKEEP: Duration = Duration::from_secs(5);
@@ -33,9 +46,11 @@ pub(crate) fn install() -> Result<(), Fault> {
         return Ok(());
     }
     let told = |error: BuildError| Fault::internal(format!("metrics cannot be installed: {error}"));
-    let builder = BUCKETS.iter().try_fold(PrometheusBuilder::new(), |builder, (suffix, bounds)| {
-        builder.set_buckets_for_metric(Matcher::Suffix((*suffix).to_owned()), bounds)
-    });
+    let builder = BUCKETS
+        .iter()
+        .try_fold(PrometheusBuilder::new(), |builder, (suffix, bounds)| {
+            builder.set_buckets_for_metric(Matcher::Suffix((*suffix).to_owned()), bounds)
+        });
     let handle = builder.and_then(PrometheusBuilder::install_recorder).map_err(told)?;
     let upkeep = handle.clone();
     let tending = move || {

@@ -12,11 +12,15 @@ use tonic_types::StatusExt;
 use crate::support::{Obedient, get, in_memory};
 
 fn full() -> Fault {
-    Fault::new(Code::FailedPrecondition, "MODEL_BROKEN", "the model's weights are truncated")
-        .field("inputs[3].text")
-        .mend("run `isomer models verify`")
-        .retry_after(Duration::from_millis(1500))
-        .with("encoder_id", "mini")
+    Fault::new(
+        Code::FailedPrecondition,
+        "MODEL_BROKEN",
+        "the model's weights are truncated",
+    )
+    .field("inputs[3].text")
+    .mend("run `isomer models verify`")
+    .retry_after(Duration::from_millis(1500))
+    .with("encoder_id", "mini")
 }
 
 #[test]
@@ -43,13 +47,19 @@ fn a_status_carries_the_details_that_aip_193_names() {
     let violation = &details.bad_request().unwrap().field_violations[0];
     assert_eq!(violation.field, "inputs[3].text");
     assert!(violation.description.contains("isomer models verify"));
-    assert_eq!(details.retry_info().unwrap().retry_delay, Some(Duration::from_millis(1500)));
+    assert_eq!(
+        details.retry_info().unwrap().retry_delay,
+        Some(Duration::from_millis(1500))
+    );
 }
 
 #[test]
 fn a_status_of_someone_else_is_read_as_far_as_it_goes() {
     let fault = Fault::from_status(&Status::permission_denied("go away"));
-    assert_eq!((fault.code, fault.message.as_str()), (Code::PermissionDenied, "go away"));
+    assert_eq!(
+        (fault.code, fault.message.as_str()),
+        (Code::PermissionDenied, "go away")
+    );
     assert!(fault.reason.is_empty() && fault.field.is_none() && fault.retry_after.is_none());
 }
 
@@ -66,14 +76,23 @@ async fn a_port_in_use_is_told_with_its_mend() {
     let address = first.local_addr().unwrap();
     let fault = server::bind(address).await.unwrap_err();
     assert_eq!((fault.code, fault.reason.as_str()), (Code::Unavailable, "CANNOT_BIND"));
-    assert!(fault.message.contains(&address.to_string()) && fault.message.contains("in use"), "{fault}");
+    assert!(
+        fault.message.contains(&address.to_string()) && fault.message.contains("in use"),
+        "{fault}"
+    );
     assert!(fault.mend.unwrap().contains("--listen"));
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_told_with_its_address() {
-    let nobody = server::bind(([127, 0, 0, 1], 0).into()).await.unwrap().local_addr().unwrap();
-    let fault = client::connect(&ClientConfig::plain(nobody.to_string())).await.unwrap_err();
+    let nobody = server::bind(([127, 0, 0, 1], 0).into())
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let fault = client::connect(&ClientConfig::plain(nobody.to_string()))
+        .await
+        .unwrap_err();
     assert_eq!(fault.code, Code::Unavailable);
     assert!(fault.message.contains(&nobody.to_string()), "{fault}");
     assert!(fault.mend.is_some());
@@ -85,16 +104,30 @@ fn addresses_and_limits_that_cannot_work_are_refused_before_anything_is_bound() 
         let error = ClientConfig::plain(address).validate().unwrap_err();
         assert_eq!(error.field(), "address", "{address}");
     }
-    for address in ["localhost:50051", "http://10.0.0.1:1", "https://encoder.example:443", "[::1]:50051"] {
+    for address in [
+        "localhost:50051",
+        "http://10.0.0.1:1",
+        "https://encoder.example:443",
+        "[::1]:50051",
+    ] {
         ClientConfig::plain(address).validate().unwrap();
     }
     let tls = Some(ClientTls::default());
-    let downgrade = ClientConfig { address: "http://x:1".to_owned(), tls };
+    let downgrade = ClientConfig {
+        address: "http://x:1".to_owned(),
+        tls,
+    };
     assert_eq!(downgrade.validate().unwrap_err().field(), "tls");
     let mut config = ServerConfig::default();
     config.validate().unwrap();
     config.limits.max_concurrent_requests = 0;
-    assert_eq!(config.validate().unwrap_err().field(), "server.limits.max_concurrent_requests");
+    assert_eq!(
+        config.validate().unwrap_err().field(),
+        "server.limits.max_concurrent_requests"
+    );
     config.limits.max_concurrent_requests = usize::MAX;
-    assert_eq!(config.validate().unwrap_err().field(), "server.limits.max_concurrent_requests");
+    assert_eq!(
+        config.validate().unwrap_err().field(),
+        "server.limits.max_concurrent_requests"
+    );
 }

@@ -1,14 +1,14 @@
 use isomer_service_kit::{LimitsConfig, server::ServerConfig};
 use std::time::Duration;
 use tonic::{Code, codec::CompressionEncoding};
-use tonic_health::pb::{
-    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
-};
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 use crate::support::{Obedient, Running, get, http, in_memory, services};
 
 fn about(service: &str) -> HealthCheckRequest {
-    HealthCheckRequest { service: service.to_owned() }
+    HealthCheckRequest {
+        service: service.to_owned(),
+    }
 }
 
 #[tokio::test]
@@ -21,10 +21,20 @@ async fn health_is_told_per_service() {
         let answer = health.check(about(name)).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving, "{name}");
     }
-    let status = health.check(about("isomer.encoder.v2.EncoderService")).await.unwrap_err();
+    let status = health
+        .check(about("isomer.encoder.v2.EncoderService"))
+        .await
+        .unwrap_err();
     assert_eq!(status.code(), Code::NotFound);
-    let mut watch = health.watch(about("isomer.encoder.v2.EncoderService")).await.unwrap().into_inner();
-    assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::ServiceUnknown);
+    let mut watch = health
+        .watch(about("isomer.encoder.v2.EncoderService"))
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(
+        watch.message().await.unwrap().unwrap().status(),
+        ServingStatus::ServiceUnknown
+    );
 }
 
 #[tokio::test]
@@ -47,7 +57,10 @@ async fn a_draining_server_says_not_serving_and_lets_no_watch_keep_it_open() {
     service.seen.begun(1).await;
     running.stop();
     for mut watch in watches {
-        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+        assert_eq!(
+            watch.message().await.unwrap().unwrap().status(),
+            ServingStatus::NotServing
+        );
         assert_eq!(watch.message().await.unwrap_err().code(), Code::Unavailable);
     }
     service.seen.release.notify_waiters();

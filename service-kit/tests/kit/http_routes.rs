@@ -7,8 +7,14 @@ use isomer_service_kit::{LimitsConfig, server::ServerConfig};
 use crate::support::{self, Obedient, Running, http, services};
 
 async fn start(routes: Router) -> Running {
-    let limits = LimitsConfig { max_message_bytes: 4096, ..LimitsConfig::default() };
-    let config = ServerConfig { limits, ..ServerConfig::default() };
+    let limits = LimitsConfig {
+        max_message_bytes: 4096,
+        ..LimitsConfig::default()
+    };
+    let config = ServerConfig {
+        limits,
+        ..ServerConfig::default()
+    };
     Running::start(services(&Obedient::default()).http(routes), config).await
 }
 
@@ -22,10 +28,18 @@ async fn probes_metrics_http_and_grpc_share_one_port() {
     assert_eq!(support::get(&running.connect().await, "x").await.unwrap(), "x");
 
     let metrics = get("/metrics").await.unwrap();
-    assert!(metrics.headers()["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4"));
+    assert!(
+        metrics.headers()["content-type"]
+            .to_str()
+            .unwrap()
+            .starts_with("text/plain; version=0.0.4")
+    );
     let text = metrics.text().await.unwrap();
     // The route as declared: a label per id would grow without bound.
-    assert!(text.contains("service=\"http\",method=\"GET /v1/things/{id}\",code=\"200\",via=\"network\""), "{text}");
+    assert!(
+        text.contains("service=\"http\",method=\"GET /v1/things/{id}\",code=\"200\",via=\"network\""),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -34,15 +48,42 @@ async fn an_unknown_path_is_named_and_counted_as_other() {
     let answer = http().get(running.url("/made/up")).send().await.unwrap();
     assert_eq!(answer.status(), 404);
     assert!(answer.text().await.unwrap().contains("no such path: /made/up"));
-    let text = http().get(running.url("/metrics")).send().await.unwrap().text().await.unwrap();
+    let text = http()
+        .get(running.url("/metrics"))
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
     assert!(text.contains("method=\"other\",code=\"404\"") && !text.contains("/made/up"));
 }
 
 #[tokio::test]
 async fn routes_may_have_a_fallback_of_their_own() {
     let running = start(Router::new().fallback(|| async { "the page" })).await;
-    assert_eq!(http().get(running.url("/any")).send().await.unwrap().text().await.unwrap(), "the page");
-    assert_eq!(http().get(running.url("/healthz")).send().await.unwrap().text().await.unwrap(), "ok\n");
+    assert_eq!(
+        http()
+            .get(running.url("/any"))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap(),
+        "the page"
+    );
+    assert_eq!(
+        http()
+            .get(running.url("/healthz"))
+            .send()
+            .await
+            .unwrap()
+            .text()
+            .await
+            .unwrap(),
+        "ok\n"
+    );
 }
 
 #[tokio::test]

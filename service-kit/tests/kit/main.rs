@@ -1,5 +1,11 @@
 //! What a server promises whatever it serves: over sockets and in memory, with the layers that production has.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub
+)]
 
 mod faults;
 mod health;

@@ -33,7 +33,10 @@ async fn a_large_message_goes_both_ways() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_thousand_dropped_calls_are_cancelled_and_the_others_go_on() {
-    let limits = LimitsConfig { max_concurrent_requests: 5000, ..LimitsConfig::default() };
+    let limits = LimitsConfig {
+        max_concurrent_requests: 5000,
+        ..LimitsConfig::default()
+    };
     let service = Obedient::default();
     let channel = in_memory(&service, &limits).await;
     let held = |n: usize| {
@@ -47,7 +50,10 @@ async fn two_thousand_dropped_calls_are_cancelled_and_the_others_go_on() {
     for call in &doomed {
         call.abort();
     }
-    eventually("every dropped call is cancelled", || service.seen.dropped.load(Ordering::SeqCst) == 2000).await;
+    eventually("every dropped call is cancelled", || {
+        service.seen.dropped.load(Ordering::SeqCst) == 2000
+    })
+    .await;
     assert_eq!(get(&channel, "after").await.unwrap(), "after");
     service.seen.release.notify_waiters();
     for call in survivors {
@@ -63,7 +69,10 @@ async fn a_dropped_stream_is_cancelled_though_its_request_side_is_open() {
         let mut stream = open(&channel, kind).await.unwrap();
         stream.message().await.unwrap().unwrap();
         drop(stream);
-        eventually("the stream is cancelled", || service.seen.dropped.load(Ordering::SeqCst) == 1).await;
+        eventually("the stream is cancelled", || {
+            service.seen.dropped.load(Ordering::SeqCst) == 1
+        })
+        .await;
     }
 }
 
@@ -97,10 +106,18 @@ async fn the_services_end_with_the_last_channel() {
 
 #[tokio::test]
 async fn what_is_not_served_is_unimplemented() {
-    let channel = memory::channel(Services::new(), &LimitsConfig::default()).await.unwrap();
+    let channel = memory::channel(Services::new(), &LimitsConfig::default())
+        .await
+        .unwrap();
     let status = get(&channel, "x").await.unwrap_err();
     assert_eq!(status.code(), Code::Unimplemented);
-    assert!(status.message().contains("/isomer.encoder.v1.EncoderService/GetEncoder"), "{}", status.message());
+    assert!(
+        status
+            .message()
+            .contains("/isomer.encoder.v1.EncoderService/GetEncoder"),
+        "{}",
+        status.message()
+    );
 }
 
 #[tokio::test]
@@ -121,6 +138,9 @@ async fn a_slow_call_does_not_hold_up_a_quick_one() {
         let channel = channel.clone();
         async move { get(&channel, "slow:2000").await }
     });
-    tokio::time::timeout(Duration::from_secs(1), get(&channel, "quick")).await.unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(1), get(&channel, "quick"))
+        .await
+        .unwrap()
+        .unwrap();
     slow.abort();
 }

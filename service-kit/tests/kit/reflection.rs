@@ -18,11 +18,25 @@ macro_rules! reflection {
             use super::*;
 
             async fn ask(channel: &GrpcChannel, question: MessageRequest) -> MessageResponse {
-                let mut client =
-                    ServerReflectionClient::new(channel.clone()).send_compressed(Gzip).accept_compressed(Gzip);
-                let request = ServerReflectionRequest { host: String::new(), message_request: Some(question) };
-                let answers = client.server_reflection_info(stream::iter([request])).await.unwrap();
-                answers.into_inner().message().await.unwrap().unwrap().message_response.unwrap()
+                let mut client = ServerReflectionClient::new(channel.clone())
+                    .send_compressed(Gzip)
+                    .accept_compressed(Gzip);
+                let request = ServerReflectionRequest {
+                    host: String::new(),
+                    message_request: Some(question),
+                };
+                let answers = client
+                    .server_reflection_info(stream::iter([request]))
+                    .await
+                    .unwrap();
+                answers
+                    .into_inner()
+                    .message()
+                    .await
+                    .unwrap()
+                    .unwrap()
+                    .message_response
+                    .unwrap()
             }
 
             async fn file(channel: &GrpcChannel, question: MessageRequest) -> FileDescriptorProto {
@@ -65,7 +79,8 @@ macro_rules! reflection {
                     "grpc.reflection.v1.ServerReflection",
                     "grpc.reflection.v1alpha.ServerReflection",
                 ] {
-                    let mut wanted = vec![file(&channel, MessageRequest::FileContainingSymbol(symbol.to_owned())).await];
+                    let mut wanted =
+                        vec![file(&channel, MessageRequest::FileContainingSymbol(symbol.to_owned())).await];
                     while let Some(next) = wanted.pop() {
                         for dependency in next.dependency {
                             let found = file(&channel, MessageRequest::FileByFilename(dependency.clone())).await;

@@ -6,7 +6,10 @@ use tokio::net::TcpStream;
 use crate::support::{Obedient, Running, StreamKind, eventually, get, open, services};
 
 fn grace(seconds: u64) -> ServerConfig {
-    ServerConfig { shutdown_grace_seconds: seconds, ..ServerConfig::default() }
+    ServerConfig {
+        shutdown_grace_seconds: seconds,
+        ..ServerConfig::default()
+    }
 }
 
 #[tokio::test]
@@ -40,7 +43,10 @@ async fn a_request_in_flight_is_answered_and_a_new_connection_refused() {
     }
     let begun = Instant::now();
     running.ended(Duration::from_secs(10)).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5), "it waited for the grace period though nothing was left");
+    assert!(
+        begun.elapsed() < Duration::from_secs(5),
+        "it waited for the grace period though nothing was left"
+    );
 }
 
 #[tokio::test]
@@ -56,11 +62,17 @@ async fn the_end_comes_when_the_grace_is_over_whatever_is_in_flight() {
     let begun = Instant::now();
     running.stop();
     running.ended(Duration::from_secs(10)).await.unwrap();
-    assert!(begun.elapsed() >= Duration::from_millis(900), "the grace period was cut short");
+    assert!(
+        begun.elapsed() >= Duration::from_millis(900),
+        "the grace period was cut short"
+    );
     held.await.unwrap().unwrap_err();
     stream.message().await.unwrap_err();
     let seen = &service.seen;
-    eventually("the work is dropped", || seen.dropped.load(std::sync::atomic::Ordering::SeqCst) == 2).await;
+    eventually("the work is dropped", || {
+        seen.dropped.load(std::sync::atomic::Ordering::SeqCst) == 2
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -82,6 +94,15 @@ async fn sigterm_completes_the_signal() {
     // The handler is installed at the first poll.
     tokio::time::sleep(Duration::from_millis(200)).await;
     let me = std::process::id().to_string();
-    assert!(std::process::Command::new("kill").args(["-TERM", &me]).status().unwrap().success());
-    tokio::time::timeout(Duration::from_secs(5), signal).await.unwrap().unwrap();
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-TERM", &me])
+            .status()
+            .unwrap()
+            .success()
+    );
+    tokio::time::timeout(Duration::from_secs(5), signal)
+        .await
+        .unwrap()
+        .unwrap();
 }

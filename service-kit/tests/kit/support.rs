@@ -32,7 +32,10 @@ pub struct Seen {
 
 impl Seen {
     pub async fn begun(&self, calls: usize) {
-        eventually(&format!("{calls} calls begin"), || self.begun.load(Ordering::SeqCst) >= calls).await;
+        eventually(&format!("{calls} calls begin"), || {
+            self.begun.load(Ordering::SeqCst) >= calls
+        })
+        .await;
     }
 }
 
@@ -70,7 +73,10 @@ impl StreamKind {
 }
 
 fn message(client_index: u64) -> Result<EncodeStreamResponse, Status> {
-    Ok(EncodeStreamResponse { client_index, response: None })
+    Ok(EncodeStreamResponse {
+        client_index,
+        response: None,
+    })
 }
 
 #[tonic::async_trait]
@@ -92,7 +98,12 @@ impl EncoderService for Obedient {
             _ => {}
         }
         count.1 = true;
-        Ok(Response::new(GetEncoderResponse { encoder: Some(Encoder { id: answer, ..Encoder::default() }) }))
+        Ok(Response::new(GetEncoderResponse {
+            encoder: Some(Encoder {
+                id: answer,
+                ..Encoder::default()
+            }),
+        }))
     }
 
     async fn encode_stream(
@@ -100,7 +111,10 @@ impl EncoderService for Obedient {
         request: Request<Streaming<EncodeStreamRequest>>,
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let mut requests = request.into_inner();
-        let first = requests.next().await.ok_or_else(|| Status::invalid_argument("no request"))??;
+        let first = requests
+            .next()
+            .await
+            .ok_or_else(|| Status::invalid_argument("no request"))??;
         self.seen.begun.fetch_add(1, Ordering::SeqCst);
         let count = DropCount(Arc::clone(&self.seen), false);
         let one = stream::once(async { message(1) });
@@ -142,7 +156,9 @@ pub fn encoder(channel: GrpcChannel) -> EncoderServiceClient<GrpcChannel> {
 
 /// Asks for an encoder, and returns the id that came back.
 pub async fn get(channel: &GrpcChannel, id: impl Into<String>) -> Result<String, Status> {
-    let answer = encoder(channel.clone()).get_encoder(GetEncoderRequest { id: id.into() }).await?;
+    let answer = encoder(channel.clone())
+        .get_encoder(GetEncoderRequest { id: id.into() })
+        .await?;
     Ok(answer.into_inner().encoder.unwrap_or_default().id)
 }
 
@@ -159,7 +175,10 @@ pub async fn open_with(
 }
 
 pub fn requests(kind: u64) -> impl Stream<Item = EncodeStreamRequest> + Send + 'static {
-    let first = EncodeStreamRequest { client_index: kind, request: None };
+    let first = EncodeStreamRequest {
+        client_index: kind,
+        request: None,
+    };
     stream::once(async { first }).chain(stream::pending())
 }
 
@@ -179,13 +198,18 @@ impl Running {
         let listener = server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
-        let task =
-            tokio::spawn(async move { server::serve(services, &config, listener, stopped.map(drop)).await });
-        Self { address, stop: Some(stop), task }
+        let task = tokio::spawn(async move { server::serve(services, &config, listener, stopped.map(drop)).await });
+        Self {
+            address,
+            stop: Some(stop),
+            task,
+        }
     }
 
     pub async fn connect(&self) -> GrpcChannel {
-        client::connect(&client::ClientConfig::plain(self.address.to_string())).await.unwrap()
+        client::connect(&client::ClientConfig::plain(self.address.to_string()))
+            .await
+            .unwrap()
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -199,7 +223,10 @@ impl Running {
 
     /// Waits until the server has ended, at most so long.
     pub async fn ended(self, at_most: Duration) -> Result<(), Fault> {
-        tokio::time::timeout(at_most, self.task).await.expect("the server did not end in time").unwrap()
+        tokio::time::timeout(at_most, self.task)
+            .await
+            .expect("the server did not end in time")
+            .unwrap()
     }
 }
 

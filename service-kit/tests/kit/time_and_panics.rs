@@ -20,7 +20,13 @@ async fn raw_call(running: &Running, timeout: &str, id: &str) -> (String, String
         .header("grpc-timeout", timeout)
         .body(body);
     let response = request.send().await.unwrap();
-    let header = |name: &str| response.headers().get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default();
+    let header = |name: &str| {
+        response
+            .headers()
+            .get(name)
+            .map(|v| v.to_str().unwrap().to_owned())
+            .unwrap_or_default()
+    };
     (header("grpc-status"), header("grpc-message"))
 }
 
@@ -60,12 +66,18 @@ async fn a_deadline_ends_a_stream_that_has_begun() {
         assert_eq!(status.code(), Code::DeadlineExceeded);
         assert_eq!(Fault::from(status).reason, "DEADLINE_EXCEEDED");
     }
-    eventually("the work is dropped", || service.seen.dropped.load(Ordering::SeqCst) == 2).await;
+    eventually("the work is dropped", || {
+        service.seen.dropped.load(Ordering::SeqCst) == 2
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn our_own_time_limit_ends_calls_but_not_streams() {
-    let limits = LimitsConfig { request_timeout_seconds: 1, ..LimitsConfig::default() };
+    let limits = LimitsConfig {
+        request_timeout_seconds: 1,
+        ..LimitsConfig::default()
+    };
     let channel = in_memory(&Obedient::default(), &limits).await;
     let mut stream = open(&channel, StreamKind::ENDLESS).await.unwrap();
     let status = get(&channel, "slow:20000").await.unwrap_err();
@@ -79,7 +91,11 @@ async fn our_own_time_limit_ends_calls_but_not_streams() {
 async fn panics_are_internal(channel: &GrpcChannel) {
     let status = get(channel, "panic:42").await.unwrap_err();
     assert_eq!(status.code(), Code::Internal);
-    assert!(!status.message().contains("ingredient"), "a panic's words stay in the log: {}", status.message());
+    assert!(
+        !status.message().contains("ingredient"),
+        "a panic's words stay in the log: {}",
+        status.message()
+    );
 
     let mut stream = open(channel, StreamKind::ONE_THEN_PANIC).await.unwrap();
     assert_eq!(stream.message().await.unwrap().unwrap().client_index, 1);
@@ -106,20 +122,37 @@ async fn every_call_is_counted_once_with_its_last_word() {
             "isomer_server_requests_total{{service=\"isomer.encoder.v1.EncoderService\",method=\"{method}\",code=\"{code}\",via=\"network\"}} "
         );
         let text = telemetry::metrics_text();
-        text.lines().find_map(|line| line.strip_prefix(&labels)).map_or(0, |n| n.parse::<u64>().unwrap())
+        text.lines()
+            .find_map(|line| line.strip_prefix(&labels))
+            .map_or(0, |n| n.parse::<u64>().unwrap())
     };
     // Other tests of this process count too; nobody else uses these methods over the network.
-    let before = (count("EncodeStream", "CANCELLED"), count("CountTokens", "UNIMPLEMENTED"));
+    let before = (
+        count("EncodeStream", "CANCELLED"),
+        count("CountTokens", "UNIMPLEMENTED"),
+    );
     let mut stream = open(&channel, StreamKind::ENDLESS).await.unwrap();
     stream.message().await.unwrap();
     drop(stream);
-    eventually("a caller that went away is counted", || count("EncodeStream", "CANCELLED") == before.0 + 1).await;
+    eventually("a caller that went away is counted", || {
+        count("EncodeStream", "CANCELLED") == before.0 + 1
+    })
+    .await;
 
     let mut client = crate::support::encoder(channel.clone());
-    client.count_tokens(isomer_proto::encoder::v1::CountTokensRequest::default()).await.unwrap_err();
-    eventually("a refusal is counted", || count("CountTokens", "UNIMPLEMENTED") == before.1 + 1).await;
+    client
+        .count_tokens(isomer_proto::encoder::v1::CountTokensRequest::default())
+        .await
+        .unwrap_err();
+    eventually("a refusal is counted", || {
+        count("CountTokens", "UNIMPLEMENTED") == before.1 + 1
+    })
+    .await;
 
     let text = telemetry::metrics_text();
-    assert!(text.contains("isomer_server_latency_seconds_bucket{"), "latency is a histogram with buckets");
+    assert!(
+        text.contains("isomer_server_latency_seconds_bucket{"),
+        "latency is a histogram with buckets"
+    );
     assert!(text.contains("# HELP isomer_server_requests_total"));
 }

@@ -24,9 +24,10 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
-        for (name, usage) in
-            [("server", ExtendedKeyUsagePurpose::ServerAuth), ("client", ExtendedKeyUsagePurpose::ClientAuth)]
-        {
+        for (name, usage) in [
+            ("server", ExtendedKeyUsagePurpose::ServerAuth),
+            ("client", ExtendedKeyUsagePurpose::ClientAuth),
+        ] {
             let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
             params.extended_key_usages = vec![usage];
             let key = KeyPair::generate().unwrap();
@@ -47,7 +48,10 @@ impl Authority {
             key_file: self.file("server.key"),
             client_ca_file: client_ca.then(|| self.file("ca.pem")),
         };
-        ServerConfig { tls: Some(tls), ..ServerConfig::default() }
+        ServerConfig {
+            tls: Some(tls),
+            ..ServerConfig::default()
+        }
     }
 
     fn client(&self, with_certificate: bool) -> ClientTls {
@@ -62,7 +66,11 @@ impl Authority {
 
 async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault> {
     let address = format!("https://localhost:{}", running.address.port());
-    client::connect(&ClientConfig { address, tls: Some(tls) }).await
+    client::connect(&ClientConfig {
+        address,
+        tls: Some(tls),
+    })
+    .await
 }
 
 /// Connects and calls: TLS 1.3 tells a client that was not let in only at its first read.
@@ -92,7 +100,10 @@ async fn grpc_http_1_and_http_2_share_a_port_under_tls() {
     let running = Running::start(services(&Obedient::default()), authority.server(false)).await;
     assert_eq!(call(&running, authority.client(false)).await.unwrap(), "x");
     for (client, version) in [
-        (browser(&authority, false).http1_only().build().unwrap(), reqwest::Version::HTTP_11),
+        (
+            browser(&authority, false).http1_only().build().unwrap(),
+            reqwest::Version::HTTP_11,
+        ),
         (browser(&authority, false).build().unwrap(), reqwest::Version::HTTP_2),
     ] {
         let answer = client.get(health(&running)).send().await.unwrap();
@@ -110,9 +121,19 @@ async fn mutual_tls_lets_in_only_clients_of_the_authority() {
     assert_eq!(browser_in.get(health(&running)).send().await.unwrap().status(), 200);
 
     call(&running, authority.client(false)).await.unwrap_err();
-    let forged = ClientTls { ca_file: Some(authority.file("ca.pem")), ..stranger.client(true) };
+    let forged = ClientTls {
+        ca_file: Some(authority.file("ca.pem")),
+        ..stranger.client(true)
+    };
     call(&running, forged).await.unwrap_err();
-    browser(&authority, false).http1_only().build().unwrap().get(health(&running)).send().await.unwrap_err();
+    browser(&authority, false)
+        .http1_only()
+        .build()
+        .unwrap()
+        .get(health(&running))
+        .send()
+        .await
+        .unwrap_err();
 }
 
 #[tokio::test]
@@ -121,7 +142,10 @@ async fn a_client_trusts_only_its_authority() {
     let running = Running::start(services(&Obedient::default()), authority.server(false)).await;
     let fault = call(&running, stranger.client(false)).await.unwrap_err();
     assert!(fault.message.contains("certificate"), "{fault}");
-    let elsewhere = ClientTls { server_name: Some("elsewhere.example".to_owned()), ..authority.client(false) };
+    let elsewhere = ClientTls {
+        server_name: Some("elsewhere.example".to_owned()),
+        ..authority.client(false)
+    };
     let fault = call(&running, elsewhere).await.unwrap_err();
     assert!(fault.message.contains("certificate"), "{fault}");
 }

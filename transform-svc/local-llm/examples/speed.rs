@@ -12,8 +12,24 @@ use isomer_local_llm::{Arithmetic, ChatMessage, GenerateRequest, LoadOptions, Lo
 
 const INSTRUCTION: &str = "Rewrite the text in different words. Keep its meaning, its language and its kind: a question stays \
      a question. Answer with the rewritten text only, without quotes, notes or alternatives.";
-const WHO: [&str; 7] = ["A man", "The nurse", "My sister", "An old dog", "The committee", "Nobody here", "The engineer"];
-const DOES: [&str; 7] = ["is playing", "carefully repairs", "never saw", "wants to sell", "will describe", "forgot", "looks for"];
+const WHO: [&str; 7] = [
+    "A man",
+    "The nurse",
+    "My sister",
+    "An old dog",
+    "The committee",
+    "Nobody here",
+    "The engineer",
+];
+const DOES: [&str; 7] = [
+    "is playing",
+    "carefully repairs",
+    "never saw",
+    "wants to sell",
+    "will describe",
+    "forgot",
+    "looks for",
+];
 const WHAT: [&str; 8] = [
     "a guitar on the street in the rain",
     "the broken window of the small shop",
@@ -49,7 +65,9 @@ fn processor_seconds() -> f64 {
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) / 1024
+    line.and_then(|l| l.trim().trim_end_matches(" kB").parse::<u64>().ok())
+        .unwrap_or(0)
+        / 1024
 }
 
 fn report(what: &str, tokens: usize, start: (Instant, f64)) {
@@ -71,7 +89,11 @@ fn main() -> Result<(), LocalError> {
     let mut args = std::env::args().skip(1);
     let path = PathBuf::from(args.next().unwrap_or_default());
     let rest: Vec<String> = args.collect();
-    let arithmetic = if rest.iter().any(|a| a == "f32") { Arithmetic::F32 } else { Arithmetic::Int8 };
+    let arithmetic = if rest.iter().any(|a| a == "f32") {
+        Arithmetic::F32
+    } else {
+        Arithmetic::Int8
+    };
     let texts: usize = rest.iter().find_map(|a| a.parse().ok()).unwrap_or(350);
     let options = LoadOptions {
         arithmetic,
@@ -111,14 +133,23 @@ fn main() -> Result<(), LocalError> {
         let start = now();
         let answers = all(24)?;
         let generated = answers.iter().map(|a| a.generated_tokens).sum();
-        report(&format!("answers, batch {batch} (prompts: {prefill:.2} s of it)"), generated, start);
+        report(
+            &format!("answers, batch {batch} (prompts: {prefill:.2} s of it)"),
+            generated,
+            start,
+        );
     }
 
     let start = now();
     let requests = (0..texts).map(|i| model.generate(request(i, 40)));
-    let answers = block_on(join_all(requests)).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let answers = block_on(join_all(requests))
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
     let private = |prompt: usize| prompt.saturating_sub(shared_prefix(&answers));
-    let tokens = answers.iter().map(|a| private(a.prompt_tokens) + a.generated_tokens).sum();
+    let tokens = answers
+        .iter()
+        .map(|a| private(a.prompt_tokens) + a.generated_tokens)
+        .sum();
     report(&format!("{texts} paraphrases, private prompt + answer"), tokens, start);
     let generated: usize = answers.iter().map(|a| a.generated_tokens).sum();
     println!(
@@ -134,5 +165,10 @@ fn main() -> Result<(), LocalError> {
 
 /// The shortest prompt less the twenty tokens or so that are a text and the end of its turn.
 fn shared_prefix(answers: &[isomer_local_llm::Generated]) -> usize {
-    answers.iter().map(|a| a.prompt_tokens).min().unwrap_or(0).saturating_sub(20)
+    answers
+        .iter()
+        .map(|a| a.prompt_tokens)
+        .min()
+        .unwrap_or(0)
+        .saturating_sub(20)
 }

@@ -186,7 +186,12 @@ impl<T: Send> Batch<T> {
             let wants_logits = answers || feed.end == prompt.len();
             if wants_logits {
                 let before = *last;
-                spans.push((cache, if answers { None } else { Some(&prompt[feed.clone()]) }, before, true));
+                spans.push((
+                    cache,
+                    if answers { None } else { Some(&prompt[feed.clone()]) },
+                    before,
+                    true,
+                ));
                 drawing.push((sampler, output, *max_tokens, last, generated, finish));
             } else {
                 spans.push((cache, Some(&prompt[feed.clone()]), 0, false));
@@ -205,8 +210,10 @@ impl<T: Send> Batch<T> {
         }
         self.rows += spans.iter().map(|span| span.tokens.len() as u64).sum::<u64>();
         let logits = decoder.forward(&mut spans, &mut self.scratch);
-        drawing.into_par_iter().zip(logits.par_chunks(vocabulary.len())).for_each(
-            |((sampler, output, max_tokens, last, generated, finish), logits)| {
+        drawing
+            .into_par_iter()
+            .zip(logits.par_chunks(vocabulary.len()))
+            .for_each(|((sampler, output, max_tokens, last, generated, finish), logits)| {
                 *last = sampler.next(logits);
                 *generated += 1;
                 *finish = if vocabulary.ends_text(*last) || output.push(vocabulary.token(*last)) {
@@ -216,8 +223,7 @@ impl<T: Send> Batch<T> {
                 } else {
                     None
                 };
-            },
-        );
+            });
     }
 
     fn collect(&mut self) -> Vec<(T, Generated)> {

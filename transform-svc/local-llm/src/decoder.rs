@@ -153,15 +153,18 @@ impl Decoder {
         let table = &rotations[usize::from(window.is_some())];
         let prepare = |rows: &mut [f32], width: usize, norm: Option<&Vec<f32>>| {
             let turns = table.par_chunks(shape.rope_dims / 2);
-            rows.par_chunks_mut(width).zip(turns).with_min_len(8).for_each(|(row, turn)| {
-                if let Some(norm) = norm {
-                    for head in row.chunks_exact_mut(shape.head_dim) {
-                        let plain = head.to_vec();
-                        ops::rms_norm(&plain, norm, shape.eps, head);
+            rows.par_chunks_mut(width)
+                .zip(turns)
+                .with_min_len(8)
+                .for_each(|(row, turn)| {
+                    if let Some(norm) = norm {
+                        for head in row.chunks_exact_mut(shape.head_dim) {
+                            let plain = head.to_vec();
+                            ops::rms_norm(&plain, norm, shape.eps, head);
+                        }
                     }
-                }
-                ops::rotate(row, shape.head_dim, turn, shape.pairing == Pairing::Neighbours);
-            });
+                    ops::rotate(row, shape.head_dim, turn, shape.pairing == Pairing::Neighbours);
+                });
         };
         prepare(query, q_width, layer.query_norm.as_ref());
         prepare(key, kv_width, layer.key_norm.as_ref());

@@ -127,10 +127,14 @@ impl GgufFile {
     pub(crate) fn find_count(&self, key: &str) -> Result<Option<usize>, LocalError> {
         self.find(key, "a whole number from 0 up", |v| {
             let signed = v.to_i64().ok().and_then(|v| usize::try_from(v).ok());
-            v.to_u64().ok().and_then(|v| usize::try_from(v).ok()).or(signed).or(match v {
-                Value::I32(v) => usize::try_from(*v).ok(),
-                _ => None,
-            })
+            v.to_u64()
+                .ok()
+                .and_then(|v| usize::try_from(v).ok())
+                .or(signed)
+                .or(match v {
+                    Value::I32(v) => usize::try_from(*v).ok(),
+                    _ => None,
+                })
         })
     }
 

@@ -109,7 +109,7 @@ dispatched! {
 #[inline(always)]
 fn gelu_tanh_body<const FMA: bool>(gate: &mut [f32], up: &[f32]) {
     // x/2 · (1 + tanh(u)) = x / (1 + exp(-2u)), and 2·√(2/π) = 1.5957691.
-    const TWICE: f32 = 1.595_769_1;
+    const TWICE: f32 = 1.595_769;
     for (gate, up) in gate.iter_mut().zip(up) {
         let x = *gate;
         let u = x * fma::<FMA>(0.044_715 * x, x, 1.0);
@@ -167,7 +167,10 @@ mod tests {
         for (found, x) in gate.iter().zip(values()) {
             let x = f64::from(x);
             let expected = x / (1.0 + (-x).exp()) * 1.5;
-            assert!((f64::from(*found) - expected).abs() <= 1e-6 * expected.abs() + 1e-12, "{x}: {found} {expected}");
+            assert!(
+                (f64::from(*found) - expected).abs() <= 1e-6 * expected.abs() + 1e-12,
+                "{x}: {found} {expected}"
+            );
         }
     }
 
@@ -179,7 +182,10 @@ mod tests {
             let x = f64::from(x);
             let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
             let expected = 0.5 * x * (1.0 + u.tanh());
-            assert!((f64::from(*found) - expected).abs() <= 2e-6 * x.abs(), "{x}: {found} {expected}");
+            assert!(
+                (f64::from(*found) - expected).abs() <= 2e-6 * x.abs(),
+                "{x}: {found} {expected}"
+            );
         }
     }
 

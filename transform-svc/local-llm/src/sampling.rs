@@ -42,7 +42,11 @@ impl Sampler {
             *weight /= total;
         }
         let threshold = threshold / total;
-        let mut nucleus: Vec<(usize, f64)> = weights.into_iter().enumerate().filter(|(_, p)| *p >= threshold).collect();
+        let mut nucleus: Vec<(usize, f64)> = weights
+            .into_iter()
+            .enumerate()
+            .filter(|(_, p)| *p >= threshold)
+            .collect();
         nucleus.sort_by(|(i, p), (j, q)| q.total_cmp(p).then(i.cmp(j)));
         // The smallest set whose probability reaches top_p (Holtzman et al. 2020).
         let mut mass = 0.0;

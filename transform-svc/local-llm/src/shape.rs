@@ -193,7 +193,9 @@ impl Shape {
 
     /// The window of a layer, when it has one.
     pub(crate) fn window_of(&self, layer: usize) -> Option<usize> {
-        self.window.filter(|_| !(layer + 1).is_multiple_of(6)).map(|(window, _)| window)
+        self.window
+            .filter(|_| !(layer + 1).is_multiple_of(6))
+            .map(|(window, _)| window)
     }
 
     /// Factor on the embeddings.

@@ -3,8 +3,9 @@
 use isomer_kernels::quant::{Int8Rows, QuantMatrix, dequantize_row, gemm_quant, gemm_quant_int8};
 
 use crate::{
-    LocalError, ops,
+    LocalError,
     gguf::{GgufFile, Tensor},
+    ops,
     shape::{Architecture, Shape},
 };
 

@@ -122,6 +122,9 @@ mod tests {
 
     #[test]
     fn the_key_of_known_parts_does_not_change_between_releases() {
-        assert_eq!(hex::encode(PARTS.key()), "4acb93c0084dce40dd94616f44ba3d1b6c27cb1a2b3a87f4fccb45c9f3c494bc");
+        assert_eq!(
+            hex::encode(PARTS.key()),
+            "4acb93c0084dce40dd94616f44ba3d1b6c27cb1a2b3a87f4fccb45c9f3c494bc"
+        );
     }
 }

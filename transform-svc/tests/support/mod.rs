@@ -1,4 +1,5 @@
 //! What the tests of this crate share; the stub server alone (`stub.rs`) is included by other crates' tests too.
+#![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod stub;

@@ -2,6 +2,7 @@
 //!
 //! It needs axum, serde_json and tokio only, so that any crate's tests can include it:
 //! `#[path = "…/transform-svc/tests/support/stub.rs"] mod stub;`
+#![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{

@@ -21,8 +21,12 @@ const FOOT: f64 = 30.0;
 
 /// One block an encoder, one row an axis, the total first. A ring is the original, a disc what became of it.
 pub(in crate::report) fn dumbbell(report: &Report) -> String {
-    let blocks: Vec<(&EncoderProfile, Vec<(&str, &Moved, bool)>)> =
-        report.profile.encoders.iter().map(|encoder| (encoder, rows(encoder))).collect();
+    let blocks: Vec<(&EncoderProfile, Vec<(&str, &Moved, bool)>)> = report
+        .profile
+        .encoders
+        .iter()
+        .map(|encoder| (encoder, rows(encoder)))
+        .collect();
     let rows: usize = blocks.iter().map(|(_, rows)| rows.len()).sum();
     let height = TOP + blocks.len() as f64 * HEAD + rows as f64 * ROW + FOOT;
     let values: Vec<f64> = blocks
@@ -36,19 +40,35 @@ pub(in crate::report) fn dumbbell(report: &Report) -> String {
         .collect();
     let scale = Scale::new(&values, LEFT, RIGHT);
 
-    let mut chart = drawing("dumbbell", WIDTH, height, "Original and transformed score per axis", &description(report));
+    let mut chart = drawing(
+        "dumbbell",
+        WIDTH,
+        height,
+        "Original and transformed score per axis",
+        &description(report),
+    );
     for tick in scale.ticks() {
         let x = scale.at(tick);
-        chart = chart
-            .add(rule(x, TOP, x, height - FOOT, "grid"))
-            .add(label(x, height - FOOT + 17.0, "tick middle", scale.tick(tick)));
+        chart = chart.add(rule(x, TOP, x, height - FOOT, "grid")).add(label(
+            x,
+            height - FOOT + 17.0,
+            "tick middle",
+            scale.tick(tick),
+        ));
     }
     let mut y = TOP;
     for (encoder, rows) in blocks {
         chart = chart.add(label(0.0, y + 17.0, "name", fitted(&encoder.encoder, 60)));
         y += HEAD;
         for (name, moved, is_total) in rows {
-            chart = chart.add(bell(&scale, y + ROW / 2.0 - 4.0, name, encoder.original, moved, is_total));
+            chart = chart.add(bell(
+                &scale,
+                y + ROW / 2.0 - 4.0,
+                name,
+                encoder.original,
+                moved,
+                is_total,
+            ));
             y += ROW;
         }
     }
@@ -57,7 +77,9 @@ pub(in crate::report) fn dumbbell(report: &Report) -> String {
 
 fn rows(encoder: &EncoderProfile) -> Vec<(&'static str, &Moved, bool)> {
     let total = encoder.total.iter().map(|total| ("Total", total, true));
-    total.chain(encoder.axes.iter().map(|axis| (axis.axis.title(), &axis.moved, false))).collect()
+    total
+        .chain(encoder.axes.iter().map(|axis| (axis.axis.title(), &axis.moved, false)))
+        .collect()
 }
 
 fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_total: bool) -> Group {
@@ -70,8 +92,17 @@ fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_tota
         "same"
     };
     let radius = if is_total { 6.5 } else { 5.0 };
-    let mut group = Group::new().set("class", if is_total { format!("bell {trend} total") } else { format!("bell {trend}") });
-    group = group.add(label(LEFT - 12.0, y + 4.5, "row end", name)).add(rule(from, y, to, y, "bar"));
+    let mut group = Group::new().set(
+        "class",
+        if is_total {
+            format!("bell {trend} total")
+        } else {
+            format!("bell {trend}")
+        },
+    );
+    group = group
+        .add(label(LEFT - 12.0, y + 4.5, "row end", name))
+        .add(rule(from, y, to, y, "bar"));
     if let Some(sd) = moved.sd.filter(|sd| *sd > 0.0) {
         group = group.add(rule(scale.at(moved.mean - sd), y, scale.at(moved.mean + sd), y, "sd"));
     }
@@ -82,11 +113,20 @@ fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_tota
 }
 
 fn circle(x: f64, y: f64, radius: f64, class: &str) -> Circle {
-    Circle::new().set("cx", short(x)).set("cy", short(y)).set("r", short(radius)).set("class", class)
+    Circle::new()
+        .set("cx", short(x))
+        .set("cy", short(y))
+        .set("r", short(radius))
+        .set("class", class)
 }
 
 fn rule(x1: f64, y1: f64, x2: f64, y2: f64, class: &str) -> Line {
-    Line::new().set("x1", short(x1)).set("y1", short(y1)).set("x2", short(x2)).set("y2", short(y2)).set("class", class)
+    Line::new()
+        .set("x1", short(x1))
+        .set("y1", short(y1))
+        .set("x2", short(x2))
+        .set("y2", short(y2))
+        .set("class", class)
 }
 
 /// The chart in words.
@@ -94,9 +134,21 @@ fn description(report: &Report) -> String {
     let encoders = report.profile.encoders.iter().map(|encoder| {
         let axes: Vec<String> = rows(encoder)
             .into_iter()
-            .map(|(name, moved, _)| format!("{} {} ({})", name.to_lowercase(), points(moved.mean), signed(moved.delta)))
+            .map(|(name, moved, _)| {
+                format!(
+                    "{} {} ({})",
+                    name.to_lowercase(),
+                    points(moved.mean),
+                    signed(moved.delta)
+                )
+            })
             .collect();
-        format!("{}: original {}, {}.", encoder.encoder, points(encoder.original), axes.join(", "))
+        format!(
+            "{}: original {}, {}.",
+            encoder.encoder,
+            points(encoder.original),
+            axes.join(", ")
+        )
     });
     encoders.collect::<Vec<_>>().join(" ")
 }

@@ -17,13 +17,24 @@ const STEPS: f64 = 4.0;
 /// Rows are encoders, columns transformations with their axis above; a cell is the change in points.
 pub(in crate::report) fn heat_map(report: &Report) -> String {
     let columns = &report.suite.transformations;
-    let longest = columns.iter().map(|column| column.label.chars().count()).max().unwrap_or(0).min(26);
+    let longest = columns
+        .iter()
+        .map(|column| column.label.chars().count())
+        .max()
+        .unwrap_or(0)
+        .min(26);
     // Names stand slanted: their height and what they reach over to the right.
     let head = 26.0 + longest as f64 * 4.6;
     let width = LEFT + columns.len() as f64 * CELL + longest as f64 * 4.6;
     let height = head + report.profile.encoders.len() as f64 * ROW + 6.0;
     let full = largest_change(report);
-    let mut chart = drawing("heat", width, height, "Change per encoder and transformation, in points", &description(report));
+    let mut chart = drawing(
+        "heat",
+        width,
+        height,
+        "Change per encoder and transformation, in points",
+        &description(report),
+    );
     for (c, column) in columns.iter().enumerate() {
         let x = LEFT + c as f64 * CELL + CELL / 2.0 - 8.0;
         let turned = format!("rotate(-38 {} {})", short(x), short(head - 8.0));
@@ -31,7 +42,12 @@ pub(in crate::report) fn heat_map(report: &Report) -> String {
     }
     for (r, encoder) in report.profile.encoders.iter().enumerate() {
         let y = head + r as f64 * ROW;
-        chart = chart.add(label(LEFT - 10.0, y + ROW / 2.0 + 3.0, "row end", fitted(&encoder.encoder, 24)));
+        chart = chart.add(label(
+            LEFT - 10.0,
+            y + ROW / 2.0 + 3.0,
+            "row end",
+            fitted(&encoder.encoder, 24),
+        ));
         for (c, one) in encoder.transformations.iter().enumerate() {
             let x = LEFT + c as f64 * CELL;
             let class = heat_class(one.moved.delta, full);
@@ -39,7 +55,12 @@ pub(in crate::report) fn heat_map(report: &Report) -> String {
                 Group::new()
                     .set("class", format!("cell {class}"))
                     .add(rectangle(x, y, CELL - GAP, ROW - GAP, "box").set("rx", "4"))
-                    .add(label(x + (CELL - GAP) / 2.0, y + ROW / 2.0 + 3.0, "value middle", signed(one.moved.delta))),
+                    .add(label(
+                        x + (CELL - GAP) / 2.0,
+                        y + ROW / 2.0 + 3.0,
+                        "value middle",
+                        signed(one.moved.delta),
+                    )),
             );
         }
     }
@@ -48,7 +69,12 @@ pub(in crate::report) fn heat_map(report: &Report) -> String {
 
 /// The change that takes the strongest colour.
 pub(in crate::report) fn largest_change(report: &Report) -> f64 {
-    let changes = report.profile.encoders.iter().flat_map(|encoder| &encoder.transformations).map(|t| t.moved.delta.abs());
+    let changes = report
+        .profile
+        .encoders
+        .iter()
+        .flat_map(|encoder| &encoder.transformations)
+        .map(|t| t.moved.delta.abs());
     changes.filter(|change| change.is_finite()).fold(LEAST_FULL, f64::max)
 }
 
@@ -65,8 +91,11 @@ pub(in crate::report) fn heat_class(delta: f64, full: f64) -> &'static str {
 
 fn description(report: &Report) -> String {
     let encoders = report.profile.encoders.iter().map(|encoder| {
-        let cells: Vec<String> =
-            encoder.transformations.iter().map(|t| format!("{} {}", t.transformation, signed(t.moved.delta))).collect();
+        let cells: Vec<String> = encoder
+            .transformations
+            .iter()
+            .map(|t| format!("{} {}", t.transformation, signed(t.moved.delta)))
+            .collect();
         format!("{}: {}.", encoder.encoder, cells.join(", "))
     });
     encoders.collect::<Vec<_>>().join(" ")

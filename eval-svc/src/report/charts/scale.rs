@@ -14,13 +14,22 @@ impl Scale {
     /// A scale that holds all values, with some air, between two positions and about five ticks.
     pub(super) fn new(values: &[f64], from: f64, to: f64) -> Self {
         let finite = || values.iter().copied().filter(|value| value.is_finite());
-        let (low, high) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
+        let (low, high) = (
+            finite().fold(f64::INFINITY, f64::min),
+            finite().fold(f64::NEG_INFINITY, f64::max),
+        );
         let (low, high) = if low <= high { (low, high) } else { (0.0, 1.0) };
         let span = (high - low).max(1.0);
         let step = round_step(span * 1.2 / 4.0);
         let low = ((low - span * 0.06) / step).floor() * step;
         let high = ((high + span * 0.06) / step).ceil() * step;
-        Self { low, high, from, to, step }
+        Self {
+            low,
+            high,
+            from,
+            to,
+            step,
+        }
     }
 
     /// Position of a value.
@@ -36,7 +45,11 @@ impl Scale {
 
     /// A tick in words, with as many decimals as the step needs.
     pub(super) fn tick(&self, value: f64) -> String {
-        let text = if self.step < 1.0 { format!("{value:.1}") } else { format!("{value:.0}") };
+        let text = if self.step < 1.0 {
+            format!("{value:.1}")
+        } else {
+            format!("{value:.0}")
+        };
         text.replacen('-', "−", 1)
     }
 }
@@ -45,7 +58,10 @@ impl Scale {
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
-    steps.into_iter().find(|step| *step >= least * 0.999).unwrap_or(power * 10.0)
+    steps
+        .into_iter()
+        .find(|step| *step >= least * 0.999)
+        .unwrap_or(power * 10.0)
 }
 
 #[cfg(test)]

@@ -46,7 +46,13 @@ impl Int8Rows {
         // Pieces of whole rows, large enough to be worth a thread.
         let piece = k * (1usize << 15).div_ceil(k);
         if x.len() <= piece || rayon::current_num_threads() == 1 {
-            return round_runs(x, &mut self.codes, &mut self.scales, &mut self.sums, &mut self.half_sums);
+            return round_runs(
+                x,
+                &mut self.codes,
+                &mut self.scales,
+                &mut self.sums,
+                &mut self.half_sums,
+            );
         }
         x.par_chunks(piece)
             .zip(self.codes.par_chunks_mut(piece))
@@ -238,7 +244,11 @@ unsafe fn multiply_group(
             let cols = OCTET.min(n - octet * OCTET);
             // SAFETY: row < m and octet · 8 < n.
             let target = unsafe { out.0.add(row * n + octet * OCTET) };
-            let (to, to_stride) = if cols == OCTET { (target, n) } else { (edge.as_mut_ptr(), OCTET) };
+            let (to, to_stride) = if cols == OCTET {
+                (target, n)
+            } else {
+                (edge.as_mut_ptr(), OCTET)
+            };
             let args = TileArgs {
                 x: x.codes[row * k..(row + rows) * k].as_ptr(),
                 x_scales: x.scales[row * runs..(row + rows) * runs].as_ptr(),

@@ -5,9 +5,9 @@
 //! 2 · 127 · 63 twice. Signed codes are multiplied as magnitudes, with the sign moved to the input: that fits once.
 
 use std::arch::x86_64::{
-    __m256i, _mm256_abs_epi8, _mm256_add_epi16, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps, _mm256_set1_epi16,
-    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_storeu_ps,
+    __m256i, _mm256_abs_epi8, _mm256_add_epi16, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_mul_ps, _mm256_set1_epi16, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_storeu_ps,
 };
 
 use super::{
@@ -71,7 +71,11 @@ unsafe fn rows<const R: usize, const FIT: usize, const STEPS: usize, const SIGNE
                         };
                         let x = if SIGNED { _mm256_sign_epi8(x, codes) } else { x };
                         let pairs = _mm256_maddubs_epi16(sizes, x);
-                        narrow[r] = if g == 0 { pairs } else { _mm256_add_epi16(narrow[r], pairs) };
+                        narrow[r] = if g == 0 {
+                            pairs
+                        } else {
+                            _mm256_add_epi16(narrow[r], pairs)
+                        };
                     }
                 }
                 for r in 0..R {

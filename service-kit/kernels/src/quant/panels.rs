@@ -25,7 +25,14 @@ impl PanelSource for Blocks {
         for part in 0..width / OCTET {
             let octet = panel * (width / OCTET) + part;
             if octet < self.octets() {
-                unpack_octet(self, octet, first / RUN, &mut scratch[part * OCTET..], width, depth / RUN);
+                unpack_octet(
+                    self,
+                    octet,
+                    first / RUN,
+                    &mut scratch[part * OCTET..],
+                    width,
+                    depth / RUN,
+                );
             } else {
                 for row in scratch.chunks_exact_mut(width) {
                     row[part * OCTET..(part + 1) * OCTET].fill(0.0);

@@ -1,8 +1,4 @@
-#![allow(
-    clippy::unwrap_used,
-    clippy::cast_possible_truncation,
-    clippy::cast_precision_loss
-)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 
 use half::f16;
 use rand::{Rng, RngCore, SeedableRng};
@@ -140,13 +136,23 @@ fn portable_and_fastest_int8_tiles_agree() {
         let x = random_rows(m, k, &mut rng);
         let blocks = Blocks::pack(kind, &bytes, n, k);
         let mut rows = Int8Rows::default();
-        gemm_quant_int8(&x, m, &QuantMatrix(Form::Blocks(blocks.clone())), &mut rows, &mut vec![0.0; m * n]);
+        gemm_quant_int8(
+            &x,
+            m,
+            &QuantMatrix(Form::Blocks(blocks.clone())),
+            &mut rows,
+            &mut vec![0.0; m * n],
+        );
         let (mut fast, mut plain) = (vec![0.0; m * n], vec![0.0; m * n]);
         multiply(&rows, m, &blocks, best_tile(kind), &mut fast);
         multiply(&rows, m, &blocks, portable_tile(kind), &mut plain);
         let largest = plain.iter().fold(0.0f32, |a, b| a.max(b.abs()));
         for (fast, plain) in fast.iter().zip(&plain) {
-            assert!((fast - plain).abs() <= 1e-5 * largest, "{}: {fast} {plain}", kind.name());
+            assert!(
+                (fast - plain).abs() <= 1e-5 * largest,
+                "{}: {fast} {plain}",
+                kind.name()
+            );
         }
     }
 }
@@ -176,7 +182,11 @@ fn largest_codes_and_inputs_do_not_overflow() {
         gemm_quant_int8(&x, 2, &matrix, &mut Int8Rows::default(), &mut out);
         let expected = exact(&x, &dequantized(kind, &bytes, n, k), k);
         for (found, (sum, size)) in out.iter().zip(expected) {
-            assert!((f64::from(*found) - sum).abs() <= 1e-4 * size.max(1.0), "{}: {found} {sum}", kind.name());
+            assert!(
+                (f64::from(*found) - sum).abs() <= 1e-4 * size.max(1.0),
+                "{}: {found} {sum}",
+                kind.name()
+            );
         }
     }
 }
@@ -206,7 +216,12 @@ fn a_row_has_the_same_bits_alone_and_in_any_batch_on_any_number_of_threads() {
             assert_eq!(batch, product(&x, int8, 1), "{} int8 {int8}: threads", kind.name());
             for row in [0, 5, 36] {
                 let alone = product(&x[row * k..(row + 1) * k], int8, 2);
-                assert_eq!(alone, batch[row * n..(row + 1) * n], "{} int8 {int8}: row {row}", kind.name());
+                assert_eq!(
+                    alone,
+                    batch[row * n..(row + 1) * n],
+                    "{} int8 {int8}: row {row}",
+                    kind.name()
+                );
             }
         }
     }
@@ -231,9 +246,18 @@ fn plain_numbers_are_multiplied_in_f32() {
 fn wrong_lengths_are_refused() {
     assert_eq!(
         QuantMatrix::pack(QuantType::Q4K, &[], 1, 288).unwrap_err(),
-        QuantError::Depth { kind: QuantType::Q4K, k: 288 }
+        QuantError::Depth {
+            kind: QuantType::Q4K,
+            k: 288
+        }
     );
     let error = QuantMatrix::pack(QuantType::Q8_0, &[0; 34], 2, 32).unwrap_err();
-    assert_eq!(error, QuantError::Length { expected: 68, found: 34 });
+    assert_eq!(
+        error,
+        QuantError::Length {
+            expected: 68,
+            found: 34
+        }
+    );
     assert_eq!(error.to_string(), "the shape takes 68 bytes, 34 are there");
 }
