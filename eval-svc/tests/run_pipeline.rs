@@ -203,7 +203,7 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
 #[tokio::test]
 async fn progress_is_streamed_replayed_and_ends_with_the_run() {
     let house = House::new();
-    *house.transform.pause.lock().unwrap() = Duration::from_millis(40);
+    *house.transform.pause.lock().unwrap() = Duration::from_millis(60);
     let (_service, mut client) = house.open().await;
     let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
     // A watcher that never reads holds nobody up.
@@ -355,7 +355,7 @@ async fn everything_is_checked_before_anything_is_generated() {
     .unwrap();
     let broken = create(&mut client, spec(suite, &["stub-a"])).await.unwrap_err();
     assert_eq!(broken.code, Code::InvalidArgument);
-    for part in ["small.toml:5", "sts.jsonl", "line 1", "sentence2"] {
+    for part in ["small.toml:4", "sts.jsonl", "line 1", "sentence2"] {
         assert!(broken.message.contains(part), "{part}: {}", broken.message);
     }
     assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);

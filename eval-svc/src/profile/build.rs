@@ -39,8 +39,15 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
-    let average = mean(per_seed.iter().copied());
-    let sd = (per_seed.len() >= 2).then(|| stats::sample_sd(per_seed)).flatten();
+    // Equal scores have themselves as mean and no deviation, to the last bit: sums would leave a rounding error.
+    let first = per_seed.first().copied().unwrap_or(f64::NAN);
+    let equal = per_seed.iter().all(|score| *score == first);
+    let average = if equal { first } else { mean(per_seed.iter().copied()) };
+    let sd = match per_seed.len() {
+        0 | 1 => None,
+        _ if equal => Some(0.0),
+        _ => stats::sample_sd(per_seed),
+    };
     let sd_note = match sd {
         None => Some("one seed: no standard deviation".to_owned()),
         Some(_) if same_texts => Some(
