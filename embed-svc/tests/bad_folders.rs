@@ -224,16 +224,13 @@ fn a_tokenizer_of_another_model_is_refused() {
 
 #[test]
 fn broken_json_is_refused_with_its_place() {
-    for file in [
-        "config.json",
-        "modules.json",
-        "sentence_bert_config.json",
-        "config_sentence_transformers.json",
+    for (file, text) in [
+        ("config.json", "{\n  \"a\": ,\n}"),
+        ("sentence_bert_config.json", "{\n  \"a\": ,\n}"),
+        ("config_sentence_transformers.json", "{\n  \"a\": ,\n}"),
+        ("modules.json", "[\n  {\"type\": ,}\n]"),
     ] {
-        says(
-            &refusal(|f| fs::write(f.join(file), "{\n  \"a\": ,\n}").unwrap()),
-            &[file, "line 2"],
-        );
+        says(&refusal(|f| fs::write(f.join(file), text).unwrap()), &[file, "line 2"]);
     }
 }
 

@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::{HIDDEN, POSITIONS, cosine, edit_json, tensors, tiny, write_json, write_tensors};
+use common::{HIDDEN, POSITIONS, cosine, edit_json, tensors, tiny, write_as, write_json, write_tensors};
+use half::{bf16, f16};
 use isomer_embed::{device::Device, model::Model, tokenise::Cut};
 use proptest::prelude::*;
+use safetensors::Dtype;
 use serde_json::json;
 
 fn load(folder: &std::path::Path) -> Model {
@@ -21,7 +23,7 @@ fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn batch_equals_single_bit_for_bit_in_any_order_on_any_number_of_threads(
         texts in prop::collection::vec(prop::collection::vec(0u32..61, 1..POSITIONS), 1..40),
@@ -59,13 +61,43 @@ fn the_kernels_and_candle_compute_the_same_transformer() {
 }
 
 #[test]
-fn names_with_and_without_the_bert_prefix_and_half_precision_load_alike() {
+fn names_with_and_without_the_bert_prefix_load_alike() {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
     let texts = [vec![2u32, 9, 10, 3], vec![2, 3]];
     let plain = load(folder.path()).encode(&texts).unwrap();
     write_tensors(&folder.path().join("model.safetensors"), &tensors("bert."));
     assert_eq!(load(folder.path()).encode(&texts).unwrap(), plain);
+}
+
+#[test]
+fn half_precision_weights_are_widened_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let file = folder.path().join("model.safetensors");
+    let texts = [vec![2u32, 9, 10, 3]];
+    type Half = (Dtype, fn(f32) -> Vec<u8>, fn(f32) -> f32);
+    let halves: [Half; 2] = [
+        (
+            Dtype::F16,
+            |x| f16::from_f32(x).to_le_bytes().to_vec(),
+            |x| f16::from_f32(x).to_f32(),
+        ),
+        (
+            Dtype::BF16,
+            |x| bf16::from_f32(x).to_le_bytes().to_vec(),
+            |x| bf16::from_f32(x).to_f32(),
+        ),
+    ];
+    for (dtype, bytes, rounded) in halves {
+        let mut all = tensors("");
+        write_as(&file, &all, dtype, bytes);
+        let half = load(folder.path()).encode(&texts).unwrap();
+        all.values_mut()
+            .for_each(|(_, values)| values.iter_mut().for_each(|x| *x = rounded(*x)));
+        write_tensors(&file, &all);
+        assert_eq!(load(folder.path()).encode(&texts).unwrap(), half, "{dtype:?}");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn vocabulary() -> Vec<String> {
 }
 
 /// Tensors of a BERT; `prefix` is empty or `bert.`.
-pub fn tensors(prefix: &str) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
+pub fn tensors(prefix: &str) -> Tensors {
     let mut numbers = Numbers(7);
     let mut all = BTreeMap::new();
     let mut put = |name: String, shape: &[usize], scale: f32, shift: f32| {
@@ -98,14 +98,21 @@ pub fn tensors(prefix: &str) -> BTreeMap<String, (Vec<usize>, Vec<f32>)> {
     all
 }
 
-pub fn write_tensors(file: &Path, tensors: &BTreeMap<String, (Vec<usize>, Vec<f32>)>) {
+type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+
+pub fn write_tensors(file: &Path, tensors: &Tensors) {
+    write_as(file, tensors, Dtype::F32, |x| x.to_le_bytes().to_vec());
+}
+
+/// The same values in another element type, each put into bytes by `bytes`.
+pub fn write_as(file: &Path, tensors: &Tensors, dtype: Dtype, bytes: impl Fn(f32) -> Vec<u8>) {
     let bytes: BTreeMap<&String, Vec<u8>> = tensors
         .iter()
-        .map(|(name, (_, values))| (name, values.iter().flat_map(|x| x.to_le_bytes()).collect()))
+        .map(|(name, (_, values))| (name, values.iter().flat_map(|x| bytes(*x)).collect()))
         .collect();
     let views = tensors
         .iter()
-        .map(|(name, (shape, _))| (name, TensorView::new(Dtype::F32, shape.clone(), &bytes[name]).unwrap()));
+        .map(|(name, (shape, _))| (name, TensorView::new(dtype, shape.clone(), &bytes[name]).unwrap()));
     safetensors::serialize_to_file(views, None, file).unwrap();
 }
 
