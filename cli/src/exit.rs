@@ -57,7 +57,7 @@ impl From<Status> for Failure {
 }
 
 fn names_a_file(reason: &str) -> bool {
-    reason.starts_with("DATASET") || reason.starts_with("MODEL")
+    reason == "BROKEN_DATASET" || reason.starts_with("MODEL")
 }
 
 /// Tells the failure on stderr and gives the exit code.

@@ -34,6 +34,13 @@ mod vocabulary;
 mod weights;
 mod worker;
 
+#[cfg(test)]
+mod golden_tests;
+#[cfg(test)]
+mod tiny;
+#[cfg(test)]
+mod tiny_tests;
+
 pub use error::LocalError;
 pub use model::{LoadOptions, LocalModel};
 pub use request::{ChatMessage, Finish, GenerateRequest, Generated};

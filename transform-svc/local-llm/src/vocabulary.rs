@@ -402,3 +402,11 @@ fn byte_stand_ins() -> HashMap<char, u8> {
         })
         .collect()
 }
+
+/// The stand-ins of bytes 0 to 255: a vocabulary for tests.
+#[cfg(test)]
+pub(crate) fn stand_ins_in_order() -> Vec<String> {
+    let mut all: Vec<(char, u8)> = byte_stand_ins().into_iter().collect();
+    all.sort_by_key(|(_, byte)| *byte);
+    all.into_iter().map(|(c, _)| c.to_string()).collect()
+}

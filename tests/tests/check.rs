@@ -1,0 +1,156 @@
+//! `isomer check` against a stub of an OpenAI-compatible server that counts what it is asked.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../transform-svc/tests/support/stub.rs"]
+mod stub;
+
+use std::{
+    collections::HashSet,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use isomer_tests::{
+    home::Home,
+    process::{finish, isomer},
+};
+use serde_json::Value;
+use stub::{Answer, Stub};
+
+const FIRST: &str = "all-MiniLM-L6-v2";
+const SECOND: &str = "paraphrase-MiniLM-L3-v2";
+const PAIRS: usize = 20;
+
+/// A suite of distinct sentences of our own: two a pair.
+fn suite(home: &Home) -> String {
+    let data = home.path().join("data");
+    std::fs::create_dir_all(&data).unwrap();
+    let animals = ["cat", "dog", "horse", "sheep", "goose"];
+    let rows: String = (0..PAIRS)
+        .map(|i| {
+            let animal = animals[i % animals.len()];
+            format!(
+                "{{\"sentence1\": \"The old {animal} number {i} slept quietly beside the wooden fence.\", \
+                 \"sentence2\": \"Beside the wall a young {animal} was resting near gate {i} all day.\", \"score\": {}}}\n",
+                (i * 7 % 11) as f64 / 2.0
+            )
+        })
+        .collect();
+    std::fs::write(data.join("test.jsonl"), rows).unwrap();
+    let suite = home.path().join("suite.toml");
+    let text = "name = \"tiny\"\nseeds = [1337]\ntransformations = [\"paraphrase\"]\nattempts = 2\n\n\
+                [[dataset]]\ntask = \"sts\"\npath = \"data\"\nname = \"tiny\"\n";
+    std::fs::write(&suite, text).unwrap();
+    suite.display().to_string()
+}
+
+fn check(home: &Home, suite: &str, stub: &Stub, models: &[&str]) -> Command {
+    let mut command = isomer(home);
+    let out = home.path().join("report").display().to_string();
+    let generator = format!("openai:stub@{}", stub.url());
+    command.args([
+        "check",
+        "--format",
+        "json",
+        "--suite",
+        suite,
+        "--generator",
+        &generator,
+        "--out",
+        &out,
+    ]);
+    for model in models {
+        command.args(["--model", model]);
+    }
+    command
+}
+
+/// Runs a check to its end, off the runtime that serves the stub.
+async fn finished(mut command: Command) -> (i32, Value, String) {
+    let (code, stdout, stderr) = tokio::task::spawn_blocking(move || finish(&mut command)).await.unwrap();
+    (code, serde_json::from_str(&stdout).unwrap_or_default(), stderr)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_encoders_share_one_generation_pass_and_a_second_run_asks_nothing() {
+    let Some(home) = Home::with_models(&[FIRST, SECOND]) else {
+        return;
+    };
+    let stub = Stub::start(Answer::Good).await;
+    let suite = suite(&home);
+    let (code, report, stderr) = finished(check(&home, &suite, &stub, &[FIRST, SECOND])).await;
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(stub.calls(), 2 * PAIRS);
+    assert_eq!(report["counters"]["texts_generated"], 2 * PAIRS);
+    assert_eq!(report["profile"]["encoders"].as_array().map(Vec::len), Some(2));
+    for name in ["report.json", "report.html", "report.md", "junit.xml"] {
+        assert!(
+            home.path().join("report").join(name).metadata().unwrap().len() > 100,
+            "{name}"
+        );
+    }
+
+    let (code, report, stderr) = finished(check(&home, &suite, &stub, &[FIRST, SECOND])).await;
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(stub.calls(), 2 * PAIRS);
+    assert_eq!(report["counters"]["scores_computed"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_half_way_it_goes_on_without_asking_for_a_text_twice() {
+    let Some(home) = Home::with_models(&[FIRST]) else {
+        return;
+    };
+    let slow = Answer::Slow(Duration::from_millis(400), Box::new(Answer::Good));
+    let stub = Stub::start(slow).await;
+    let suite = suite(&home);
+    let mut first = check(&home, &suite, &stub, &[FIRST])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while stub.calls() < PAIRS && start.elapsed() < Duration::from_secs(60) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // SIGKILL, while some answers are on their way.
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let asked_before: Vec<String> = stub.seen().iter().map(|s| s.user().to_owned()).collect();
+    tokio::time::sleep(Duration::from_millis(600)).await;
+
+    let (code, report, stderr) = finished(check(&home, &suite, &stub, &[FIRST])).await;
+    assert_eq!(code, 0, "{stderr}");
+    let kept = report["counters"]["texts_cached"].as_u64().unwrap();
+    let asked_again = stub.calls() - asked_before.len();
+    assert!(kept > 0, "nothing was kept of {} answers", asked_before.len());
+    assert_eq!(asked_again, 2 * PAIRS - usize::try_from(kept).unwrap());
+    let all: HashSet<String> = stub.seen().iter().map(|s| s.user().to_owned()).collect();
+    assert_eq!(all.len(), 2 * PAIRS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generator_that_fails_is_counted_in_the_report() {
+    let Some(home) = Home::with_models(&[FIRST]) else {
+        return;
+    };
+    let stub = Stub::start(Answer::Good).await;
+    stub.script([
+        Answer::Status(429, Some("0".to_owned())),
+        Answer::Status(500, None),
+        Answer::TruncatedJson,
+        Answer::Text(String::new()),
+        Answer::Text("<think>The user wants a paraphrase.</think> Fine.".to_owned()),
+    ]);
+    let suite = suite(&home);
+    let (code, report, stderr) = finished(check(&home, &suite, &stub, &[FIRST])).await;
+    assert_eq!(code, 0, "{stderr}");
+    let rows = report["checks"].as_array().unwrap();
+    for check in ["empty", "reasoning_leak"] {
+        let fired: u64 = rows.iter().filter_map(|r| r["retried_checks"][check].as_u64()).sum();
+        assert_eq!(fired, 1, "{check}: {rows:?}");
+    }
+    assert_eq!(rows.iter().map(|r| r["recovered"].as_u64().unwrap()).sum::<u64>(), 2);
+    // The transport's own retries (429, 500, broken JSON) and the two checks cost one more call each.
+    assert_eq!(stub.calls(), 2 * PAIRS + 5);
+}

@@ -1,0 +1,147 @@
+//! A tiny model with random weights, written as a GGUF file, for tests that must run without any download.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+
+use std::{collections::BTreeMap, fs::File, path::Path};
+
+use candle_core::{
+    Device, Tensor,
+    quantized::{
+        GgmlDType, QTensor,
+        gguf_file::{self, Value},
+    },
+};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub(crate) const HIDDEN: usize = 64;
+pub(crate) const FEED_FORWARD: usize = 96;
+pub(crate) const HEADS: usize = 4;
+pub(crate) const KV_HEADS: usize = 2;
+pub(crate) const HEAD_DIM: usize = 16;
+pub(crate) const LAYERS: usize = 7;
+pub(crate) const CONTEXT: usize = 128;
+pub(crate) const WINDOW: usize = 5;
+pub(crate) const EPS: f32 = 1e-5;
+
+/// Bytes as tokens, one merge, three control tokens.
+pub(crate) const MERGED: u32 = 256;
+pub(crate) const START: u32 = 257;
+pub(crate) const END: u32 = 258;
+pub(crate) const TOKENS: usize = 260;
+
+const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}\
+     {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// What the file will hold; tests change entries before they write it.
+pub(crate) struct TinyModel {
+    pub(crate) metadata: BTreeMap<String, Value>,
+    /// Tensors as they are after quantisation and back.
+    pub(crate) weights: BTreeMap<String, Vec<f32>>,
+    tensors: BTreeMap<String, QTensor>,
+}
+
+impl TinyModel {
+    pub(crate) fn new(architecture: &str, seed: u64) -> Self {
+        let mut model = Self {
+            metadata: metadata(architecture),
+            weights: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+        };
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let gemma = architecture == "gemma3";
+        let (q, kv) = (HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM);
+        model.add(&mut rng, "token_embd.weight", &[TOKENS, HIDDEN], GgmlDType::Q8_0);
+        model.add(&mut rng, "output_norm.weight", &[HIDDEN], GgmlDType::F32);
+        for layer in 0..LAYERS {
+            let mut add = |name: &str, shape: &[usize], kind| {
+                model.add(&mut rng, &format!("blk.{layer}.{name}"), shape, kind);
+            };
+            add("attn_norm.weight", &[HIDDEN], GgmlDType::F32);
+            add("ffn_norm.weight", &[HIDDEN], GgmlDType::F32);
+            add("attn_q.weight", &[q, HIDDEN], GgmlDType::Q5_0);
+            add("attn_k.weight", &[kv, HIDDEN], GgmlDType::Q4_1);
+            add("attn_v.weight", &[kv, HIDDEN], GgmlDType::Q8_0);
+            add("attn_output.weight", &[HIDDEN, q], GgmlDType::Q4_0);
+            add("ffn_gate.weight", &[FEED_FORWARD, HIDDEN], GgmlDType::Q5_1);
+            add("ffn_up.weight", &[FEED_FORWARD, HIDDEN], GgmlDType::Q5_0);
+            add("ffn_down.weight", &[HIDDEN, FEED_FORWARD], GgmlDType::F16);
+            if architecture == "qwen2" {
+                for (name, n) in [("attn_q", q), ("attn_k", kv), ("attn_v", kv)] {
+                    add(&format!("{name}.bias"), &[n], GgmlDType::F32);
+                }
+            }
+            if gemma {
+                for name in ["attn_q_norm", "attn_k_norm"] {
+                    add(&format!("{name}.weight"), &[HEAD_DIM], GgmlDType::F32);
+                }
+                for name in ["post_attention_norm", "post_ffw_norm"] {
+                    add(&format!("{name}.weight"), &[HIDDEN], GgmlDType::F32);
+                }
+            }
+        }
+        model
+    }
+
+    /// Vectors are near one, as norms are; matrices are centred.
+    fn add(&mut self, rng: &mut ChaCha8Rng, name: &str, shape: &[usize], kind: GgmlDType) {
+        let centre = if name.contains("norm") { 1.0 } else { 0.0 };
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| centre + rng.random_range(-0.4f32..0.4)).collect();
+        let tensor = Tensor::from_vec(values, shape, &Device::Cpu).unwrap();
+        let quantized = QTensor::quantize(&tensor, kind).unwrap();
+        let back = quantized.dequantize(&Device::Cpu).unwrap().flatten_all().unwrap();
+        self.weights.insert(name.to_owned(), back.to_vec1().unwrap());
+        self.tensors.insert(name.to_owned(), quantized);
+    }
+
+    pub(crate) fn remove_tensor(&mut self, name: &str) {
+        self.tensors.remove(name).unwrap();
+    }
+
+    pub(crate) fn write(&self, path: &Path) {
+        let metadata: Vec<(&str, &Value)> = self.metadata.iter().map(|(k, v)| (k.as_str(), v)).collect();
+        let tensors: Vec<(&str, &QTensor)> = self.tensors.iter().map(|(k, v)| (k.as_str(), v)).collect();
+        gguf_file::write(&mut File::create(path).unwrap(), &metadata, &tensors).unwrap();
+    }
+}
+
+fn metadata(architecture: &str) -> BTreeMap<String, Value> {
+    let text = |s: &str| Value::String(s.to_owned());
+    let texts = |items: &[String]| Value::Array(items.iter().map(|s| Value::String(s.clone())).collect());
+    let mut tokens: Vec<String> = crate::vocabulary::stand_ins_in_order();
+    tokens.extend(["he", "<|im_start|>", "<|im_end|>", "<|endoftext|>"].map(str::to_owned));
+    let kinds = (0..TOKENS as u32)
+        .map(|id| Value::I32(if id >= START { 3 } else { 1 }))
+        .collect();
+    let mut all: BTreeMap<String, Value> = [
+        ("general.architecture", text(architecture)),
+        ("tokenizer.ggml.model", text("gpt2")),
+        ("tokenizer.ggml.pre", text("gpt-2")),
+        ("tokenizer.ggml.tokens", texts(&tokens)),
+        ("tokenizer.ggml.token_type", Value::Array(kinds)),
+        ("tokenizer.ggml.merges", texts(&["h e".to_owned()])),
+        ("tokenizer.ggml.eos_token_id", Value::U32(END)),
+        ("tokenizer.ggml.add_bos_token", Value::Bool(false)),
+        ("tokenizer.chat_template", text(TEMPLATE)),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+    .into();
+    let counts = [
+        ("block_count", LAYERS),
+        ("embedding_length", HIDDEN),
+        ("feed_forward_length", FEED_FORWARD),
+        ("attention.head_count", HEADS),
+        ("attention.head_count_kv", KV_HEADS),
+        ("context_length", CONTEXT),
+        ("attention.sliding_window", WINDOW),
+    ];
+    for (key, value) in counts {
+        all.insert(format!("{architecture}.{key}"), Value::U32(value as u32));
+    }
+    all.insert(
+        format!("{architecture}.attention.layer_norm_rms_epsilon"),
+        Value::F32(EPS),
+    );
+    all.insert(format!("{architecture}.rope.freq_base"), Value::F32(10_000.0));
+    all
+}
