@@ -212,7 +212,7 @@ fn broken_data_sets_name_file_line_and_field() {
         &[good.as_slice(), b"\xff\xfe\n"].concat(),
         &["line 2", "UTF-8"],
     );
-    eval("nothing", b"", &["empty"]);
+    eval("nothing", b"", &["no rows"]);
     eval("constant", &good.repeat(3), &["constant"]);
     fails(
         &home,
