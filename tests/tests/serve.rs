@@ -1,5 +1,5 @@
 //! `isomer serve` as clients in other languages see it, and how it stops.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use std::{fmt::Write, path::PathBuf, process::Command, time::Duration};
 
