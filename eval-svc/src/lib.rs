@@ -1,7 +1,7 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`task`], [`metric`], [`stats`],
-//! [`suite`], [`profile`], [`report`]. At the edge: [`run`] plans and executes robustness checks against an encoder and a
+//! [`suite`], [`profile`], [`report`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 pub mod config;

@@ -1,7 +1,7 @@
 //! One address in front of every Isomer service.
 //!
 //! * [`proxy`]: passes a gRPC service's calls on to the server behind it, undecoded.
-//! * [`compose`]: every service in this process, meeting over in-memory channels; what `isomer serve` and the other
+//! * [`mod@compose`]: every service in this process, meeting over in-memory channels; what `isomer serve` and the other
 //!   commands run when no server is named.
 //! * [`upstreams`]: the same front, with services that run elsewhere.
 

@@ -157,7 +157,7 @@ pub struct Counters {
 /// A run, as `run.json` holds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// [`SCHEMA`].
+    /// The format of this record.
     pub schema: String,
     /// Chosen by the server; later runs sort after earlier ones.
     pub id: String,

@@ -4,9 +4,9 @@
 //! * [`rank`]: average ranks.
 //! * [`correlation`]: Pearson, Spearman, Kendall's tau-b.
 //! * [`wilcoxon`]: the signed-rank test as scipy 1.17 computes it.
-//! * [`hodges_lehmann`]: the one-sample shift estimate that belongs to that test.
+//! * [`mod@hodges_lehmann`]: the one-sample shift estimate that belongs to that test.
 //! * [`bootstrap`]: percentile intervals.
-//! * [`holm`]: adjustment for several tests.
+//! * [`mod@holm`]: adjustment for several tests.
 
 pub mod bootstrap;
 pub mod correlation;
