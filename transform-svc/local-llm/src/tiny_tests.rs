@@ -10,6 +10,7 @@
 
 use std::path::PathBuf;
 
+use candle_core::quantized::gguf_file::Value;
 use futures::{FutureExt, executor::block_on, future::join_all};
 use tempfile::TempDir;
 
