@@ -6,11 +6,13 @@
 
 pub mod config;
 pub mod dataset;
+mod encoding;
 pub mod error;
 pub mod metric;
 pub mod mteb_result;
 pub mod profile;
 pub mod report;
+mod retry;
 pub mod run;
 mod run_service;
 mod statistics_service;

@@ -3,7 +3,7 @@
 use isomer_service_kit::Fault;
 
 use super::{record::RunState, store::StoreError};
-use crate::{dataset::DatasetError, suite::SuiteError, task::ScoreError};
+use crate::{dataset::DatasetError, encoding::EncodingError, suite::SuiteError, task::ScoreError};
 
 /// A run that cannot be made, found, carried on or reported.
 #[derive(Debug, thiserror::Error)]
@@ -114,4 +114,19 @@ pub enum RunError {
     /// A task of ours died: a fault of ours.
     #[error("internal: {0}")]
     Internal(String),
+}
+
+impl RunError {
+    /// What an encoder's error means to a run; `text` says which text an index stands for.
+    pub(super) fn encoding(id: &str, error: EncodingError, text: impl FnOnce(usize) -> String) -> Self {
+        let id = id.to_owned();
+        match error {
+            EncodingError::Refused(fault) => Self::Encoder { id, fault },
+            EncodingError::Unusable(message) => Self::BadVectors { id, message },
+            EncodingError::Text { index, message } => Self::BadVectors {
+                id,
+                message: format!("could not encode {}: {message}", text(index)),
+            },
+        }
+    }
 }

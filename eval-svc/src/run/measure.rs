@@ -6,19 +6,19 @@ use std::{
     time::Instant,
 };
 
-use isomer_proto::{common::v1::Similarity as ProtoSimilarity, encoder::v1::Encoder};
+use isomer_proto::encoder::v1::Encoder;
 
 use super::{
     RunContext, RunError,
-    encode::{self, Vectors},
     live::Live,
     plan::{Plan, Variant},
     progress::Meter,
     record::Stage,
     transform::Transformed,
     units::{UnitKey, UnitScore, digest_of_texts},
+    vectors::Vectors,
 };
-use crate::metric::Similarity;
+use crate::encoding;
 
 /// A score and what it belongs to.
 #[derive(Debug, Clone)]
@@ -184,7 +184,7 @@ fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
         texts: set.digest.clone(),
         task: dataset.task().name().to_owned(),
         // The similarity belongs to the encoder's description rather than to its vectors.
-        profile: format!("{}, {:?}", plan.suite.profile.stamp(), similarity(encoder)),
+        profile: format!("{}, {:?}", plan.suite.profile.stamp(), encoding::similarity(encoder)),
     }
 }
 
@@ -205,22 +205,43 @@ async fn fill(
         .copied()
         .filter(|text| !vectors.contains(*text) && seen.insert(*text))
         .collect();
-    encode::encode(context, encoder, &plan.corpus, &lacking, vectors, |encoded| {
-        live.count(|counters| {
-            counters.texts_encoded += encoded.texts;
-            counters.tokens_encoded += encoded.tokens;
-        });
-        meter.add(encoded.texts, 0, Instant::now());
-        live.tell(meter);
-    })
+    let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();
+    let encoded = encoding::encode(
+        &context.clients.encoder,
+        &context.config,
+        encoder,
+        &texts,
+        |texts, tokens| {
+            live.count(|counters| {
+                counters.texts_encoded += texts;
+                counters.tokens_encoded += tokens;
+            });
+            meter.add(texts, 0, Instant::now());
+            live.tell(meter);
+        },
+    )
     .await
+    .map_err(|error| {
+        RunError::encoding(&encoder.id, error, |index| {
+            format!("the text \"{}\"", excerpt(texts[index]))
+        })
+    })?;
+    vectors.insert(&encoder.id, &lacking, encoded)
+}
+
+fn excerpt(text: &str) -> String {
+    let mut excerpt: String = text.chars().take(60).collect();
+    if excerpt.len() < text.len() {
+        excerpt.push('…');
+    }
+    excerpt
 }
 
 /// Scores on a thread of its own.
 async fn compute(plan: &Plan, encoder: &Encoder, set: &TextSet, vectors: &Vectors) -> Result<UnitScore, RunError> {
     let matrix = vectors.matrix(&set.texts, &encoder.id)?;
     let dataset = Arc::clone(&plan.tables[set.table].dataset);
-    let (profile, similarity) = (plan.suite.profile, similarity(encoder));
+    let (profile, similarity) = (plan.suite.profile, encoding::similarity(encoder));
     let name = dataset.name().to_owned();
     let scores = tokio::task::spawn_blocking(move || dataset.score_with(&matrix, profile, similarity))
         .await
@@ -233,14 +254,5 @@ async fn compute(plan: &Plan, encoder: &Encoder, set: &TextSet, vectors: &Vector
             variant: plan.describe(set.variant),
             source,
         }),
-    }
-}
-
-fn similarity(encoder: &Encoder) -> Similarity {
-    match encoder.similarity() {
-        ProtoSimilarity::Dot => Similarity::Dot,
-        ProtoSimilarity::Euclidean => Similarity::Euclidean,
-        ProtoSimilarity::Manhattan => Similarity::Manhattan,
-        ProtoSimilarity::Cosine | ProtoSimilarity::Unspecified => Similarity::Cosine,
     }
 }

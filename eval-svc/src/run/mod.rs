@@ -3,7 +3,6 @@
 //! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
 //! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
 
-mod encode;
 mod error;
 mod events;
 mod execute;
@@ -14,11 +13,11 @@ mod plan;
 mod prepare;
 mod progress;
 mod record;
-mod retry;
 mod store;
 mod summary;
 mod transform;
 pub mod units;
+mod vectors;
 mod wire;
 
 use isomer_service_kit::GrpcChannel;

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, sync::Arc};
 
 use isomer_proto::{
-    encoder::v1::{Encoder, GetEncoderRequest, encoder_service_client::EncoderServiceClient},
+    encoder::v1::Encoder,
     transform::v1::{ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient},
 };
 use isomer_service_kit::Fault;
@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     dataset::{self, Dataset, DatasetError, LoadOptions, Source},
+    encoding,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
 };
@@ -169,19 +170,9 @@ fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Res
 }
 
 async fn encoder(context: &RunContext, id: &str) -> Result<Encoder, RunError> {
-    let failed = |fault: Fault| RunError::Encoder {
-        id: id.to_owned(),
-        fault: Box::new(fault),
-    };
-    let mut client = EncoderServiceClient::new(context.clients.encoder.clone());
-    let answer = client
-        .get_encoder(GetEncoderRequest { id: id.to_owned() })
+    let encoder = encoding::describe(&context.clients.encoder, id)
         .await
-        .map_err(|status| failed(Fault::from_status(&status)))?;
-    let encoder = answer
-        .into_inner()
-        .encoder
-        .ok_or_else(|| failed(Fault::internal("the service described no encoder")))?;
+        .map_err(|error| RunError::encoding(id, error, |_| String::new()))?;
     let space = encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str());
     if space.is_empty() {
         return Err(RunError::BadVectors {

@@ -20,8 +20,9 @@ use super::{
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
     record::Stage,
-    retry, wire,
+    wire,
 };
+use crate::retry;
 
 /// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;

@@ -14,7 +14,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
 /// Calls until the answer is final: overload and broken connections are waited out, longer each time, a bounded number of
 /// times. Only for calls that may be made twice.
-pub(super) async fn calls<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
+pub(crate) async fn calls<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
 {
