@@ -338,7 +338,7 @@ mod tests {
         TransformConfig::default().validate().unwrap();
         assert_eq!(
             TransformConfig::default().default_generator,
-            "local:qwen2.5-coder-0.5b-instruct"
+            "local:qwen2.5-coder-1.5b-instruct"
         );
         let home = Path::new("home");
         assert_eq!(

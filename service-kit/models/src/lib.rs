@@ -40,4 +40,4 @@ pub use status::{ModelState, ModelStatus, VerifyReport, VerifyState};
 pub const DEFAULT_ENCODER: &str = "all-MiniLM-L6-v2";
 
 /// The generator used where none is named.
-pub const DEFAULT_GENERATOR: &str = "qwen2.5-coder-0.5b-instruct";
+pub const DEFAULT_GENERATOR: &str = "qwen2.5-coder-1.5b-instruct";
