@@ -38,6 +38,13 @@ pub enum Floats {
     Owned(Arc<[f32]>),
 }
 
+impl Floats {
+    /// No values.
+    pub fn empty() -> Self {
+        Self::Owned(Vec::new().into())
+    }
+}
+
 impl Deref for Floats {
     type Target = [f32];
 
@@ -128,20 +135,8 @@ impl Weights {
     /// # Errors
     /// Names the tensor: missing, another shape, not a float type.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
-        let Some(entry) = self.tensors.get(name) else {
-            return Err(self.missing(&[name.to_owned()]));
-        };
+        let entry = self.entry(name, shape)?;
         let (path, map) = &self.files[entry.file];
-        if entry.shape != shape {
-            return Err(EmbedError::file(
-                path,
-                format!(
-                    "tensor `{name}` has shape {:?}, the configuration says {shape:?}",
-                    entry.shape
-                ),
-                "config.json and the weights belong to different models",
-            ));
-        }
         let bytes = &map[entry.bytes.clone()];
         let convert =
             |size: usize, read: &dyn Fn(&[u8]) -> f32| bytes.chunks_exact(size).map(read).collect::<Arc<[f32]>>();
@@ -164,6 +159,32 @@ impl Weights {
                 "save the model in one of these types",
             )),
         }
+    }
+
+    /// Looks whether a tensor is there with this shape.
+    ///
+    /// # Errors
+    /// Names the tensor: missing, another shape.
+    pub fn check(&self, name: &str, shape: &[usize]) -> Result<(), EmbedError> {
+        self.entry(name, shape).map(drop)
+    }
+
+    fn entry(&self, name: &str, shape: &[usize]) -> Result<&Entry, EmbedError> {
+        let Some(entry) = self.tensors.get(name) else {
+            return Err(self.missing(&[name.to_owned()]));
+        };
+        let (path, _) = &self.files[entry.file];
+        if entry.shape != shape {
+            return Err(EmbedError::file(
+                path,
+                format!(
+                    "tensor `{name}` has shape {:?}, the configuration says {shape:?}",
+                    entry.shape
+                ),
+                "config.json and the weights belong to different models",
+            ));
+        }
+        Ok(entry)
     }
 
     /// The error for tensors that are not there.

@@ -1,16 +1,15 @@
 //! Transformer architectures: one file each, chosen by `model_type` of `config.json`.
 
-pub mod bert;
+mod bert;
+mod encoder;
+mod reader;
+mod roberta;
+mod settings;
 
 use serde_json::Value;
 
 use crate::{
-    backend::{Threads, candle::Candle, cpu::Cpu},
-    batch::TokenBatch,
-    device::Device,
-    error::EmbedError,
-    folder::ModelFolder,
-    weights::Weights,
+    backend::Threads, batch::TokenBatch, device::Device, error::EmbedError, folder::ModelFolder, weights::Weights,
 };
 
 /// A loaded transformer: token ids in, one vector a token out.
@@ -34,21 +33,14 @@ pub trait Architecture: Send + Sync {
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
     let kind = folder.config.get("model_type").and_then(Value::as_str);
     match kind {
-        Some("bert") => {
-            let config = bert::Config::read(folder)?;
-            match device {
-                Device::Cpu => Ok(Box::new(bert::Bert::load(Cpu, &config, weights)?)),
-                Device::Candle(device) => Ok(Box::new(bert::Bert::load(
-                    Candle::new(device.clone()),
-                    &config,
-                    weights,
-                )?)),
-            }
-        }
+        Some("bert") => reader::place(&bert::Config::read(folder)?, weights, device),
+        Some("roberta") => reader::place(&roberta::read(folder, "roberta")?, weights, device),
+        Some("xlm-roberta") => reader::place(&roberta::read(folder, "xlm-roberta")?, weights, device),
+        Some("camembert") => reader::place(&roberta::read(folder, "camembert")?, weights, device),
         _ => Err(EmbedError::file(
             &folder.config_file(),
             format!("architecture `{}` is not served", kind.unwrap_or("(no model_type)")),
-            "served is: bert",
+            "served are: bert, roberta, xlm-roberta, camembert",
         )),
     }
 }

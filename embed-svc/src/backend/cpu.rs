@@ -1,14 +1,20 @@
 //! The CPU, on our own kernels: weights packed once, embedding tables read from the mapped file, buffers used again.
 
-use std::{cell::RefCell, ops::Deref};
+use std::{
+    borrow::Cow,
+    cell::RefCell,
+    ops::{Deref, Range},
+    sync::OnceLock,
+};
 
 use isomer_kernels::{
     self as kernels, Epilogue, PackedMatrix,
-    attention::{Scratch, Shape, self_attention},
+    attention::{self, Scratch, Shape, self_attention},
+    rotary::rotate,
 };
 use rayon::prelude::*;
 
-use super::{Activation, Backend, Heads, Threads};
+use super::{Activation, Attention, Backend, Layers, NormWeights, Rotation, Threads, rotation::Angles};
 use crate::{batch::TokenBatch, error::EmbedError, weights::Floats};
 
 /// Rows that one task normalises.
@@ -22,15 +28,61 @@ pub struct Cpu;
 #[derive(Debug)]
 pub struct Linear {
     weights: PackedMatrix,
-    bias: Vec<f32>,
+    bias: Option<Vec<f32>>,
 }
 
-/// A layer normalisation.
+/// A normalisation.
 #[derive(Debug)]
 pub struct Norm {
     gamma: Vec<f32>,
-    beta: Vec<f32>,
+    /// Of a layer normalisation.
+    beta: Option<Vec<f32>>,
     eps: f32,
+}
+
+impl Norm {
+    fn rows(&self, values: &mut [f32]) {
+        match &self.beta {
+            Some(beta) => kernels::rows::layer_norm(values, &self.gamma, beta, self.eps),
+            None => kernels::rows::rms_norm(values, &self.gamma, self.eps),
+        }
+    }
+}
+
+/// A rotation; its angles are computed once for each power of two that the texts' lengths reach.
+#[derive(Debug)]
+pub struct Rotary {
+    rotation: Rotation,
+    longest: usize,
+    tables: Vec<OnceLock<Angles>>,
+}
+
+impl Rotary {
+    fn angles(&self, length: usize) -> Cow<'_, Angles> {
+        if self.rotation.is_beyond(length) {
+            return Cow::Owned(self.rotation.angles(length));
+        }
+        let size = length.next_power_of_two();
+        match self.tables.get(size.trailing_zeros() as usize) {
+            // A limit between two powers of two ends the last table.
+            Some(table) => {
+                let limit = self
+                    .rotation
+                    .beyond
+                    .as_ref()
+                    .map_or(self.longest, |beyond| beyond.limit);
+                Cow::Borrowed(table.get_or_init(|| self.rotation.angles(size.min(limit.max(length)))))
+            }
+            None => Cow::Owned(self.rotation.angles(length)),
+        }
+    }
+}
+
+/// Values by head and distance.
+#[derive(Debug)]
+pub struct Bias {
+    by_distance: Vec<f32>,
+    longest: usize,
 }
 
 /// An embedding table.
@@ -117,23 +169,37 @@ impl Drop for Buffer {
     }
 }
 
-impl Backend for Cpu {
+impl Layers for Cpu {
     type Linear = Linear;
     type Norm = Norm;
     type Table = Table;
-    type States = States;
+    type Rotary = Rotary;
+    type Bias = Bias;
 
-    fn linear(&self, weights: &[f32], bias: &[f32], outputs: usize, inputs: usize) -> Result<Linear, EmbedError> {
+    fn linear(
+        &self,
+        weights: &[f32],
+        bias: Option<&[f32]>,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Linear, EmbedError> {
         Ok(Linear {
             weights: PackedMatrix::pack(weights, outputs, inputs),
-            bias: bias.to_vec(),
+            bias: bias.map(<[f32]>::to_vec),
         })
     }
 
-    fn norm(&self, gamma: &[f32], beta: &[f32], eps: f32) -> Result<Norm, EmbedError> {
+    fn norm(&self, weights: NormWeights<'_>, eps: f32) -> Result<Norm, EmbedError> {
+        let (gamma, beta) = match weights {
+            NormWeights::Layer { gamma, beta } => {
+                let beta = beta.map_or_else(|| vec![0.0; gamma.len()], <[f32]>::to_vec);
+                (gamma, Some(beta))
+            }
+            NormWeights::Rms { gamma } => (gamma, None),
+        };
         Ok(Norm {
             gamma: gamma.to_vec(),
-            beta: beta.to_vec(),
+            beta,
             eps,
         })
     }
@@ -142,23 +208,64 @@ impl Backend for Cpu {
         Ok(Table { values, width })
     }
 
-    fn embed(
-        &self,
-        batch: &TokenBatch,
-        words: &Table,
-        positions: &Table,
-        types: &Table,
-        threads: Threads,
-    ) -> Result<States, EmbedError> {
-        let mut states = States::new(batch.tokens(), words.width, threads);
-        let rows = states.values.values_mut().chunks_exact_mut(words.width);
-        for ((row, &id), position) in rows.zip(batch.ids()).zip(batch.positions()) {
-            row.copy_from_slice(words.row(id as usize));
-            // torch adds the token type first, then the position.
-            kernels::rows::add(row, types.row(0));
-            kernels::rows::add(row, positions.row(position));
+    fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Rotary, EmbedError> {
+        let tables = longest.next_power_of_two().trailing_zeros() as usize + 1;
+        Ok(Rotary {
+            rotation,
+            longest,
+            tables: (0..tables).map(|_| OnceLock::new()).collect(),
+        })
+    }
+
+    fn bias(&self, by_distance: Vec<f32>, _heads: usize, longest: usize) -> Result<Bias, EmbedError> {
+        Ok(Bias { by_distance, longest })
+    }
+}
+
+impl Cpu {
+    fn product(x: &States, layer: &Linear, epilogue: Epilogue<'_>) -> States {
+        let rows = x.rows();
+        let mut out = States::new(rows, layer.weights.n(), x.threads);
+        let product = match x.threads {
+            Threads::One => kernels::gemm_serial,
+            Threads::All => kernels::gemm_with,
+        };
+        let epilogue = Epilogue {
+            bias: layer.bias.as_deref(),
+            ..epilogue
+        };
+        product(&x.values, rows, &layer.weights, epilogue, out.values.values_mut());
+        out
+    }
+}
+
+impl Backend for Cpu {
+    type States = States;
+
+    fn gather(&self, table: &Table, rows: &[u32], threads: Threads) -> Result<States, EmbedError> {
+        let mut states = States::new(rows.len(), table.width, threads);
+        let out = states.values.values_mut().chunks_exact_mut(table.width);
+        for (out, &row) in out.zip(rows) {
+            out.copy_from_slice(table.row(row as usize));
         }
         Ok(states)
+    }
+
+    fn add_rows(&self, mut x: States, table: &Table, rows: &[u32]) -> Result<States, EmbedError> {
+        for (out, &row) in x.values.values_mut().chunks_exact_mut(table.width).zip(rows) {
+            kernels::rows::add(out, table.row(row as usize));
+        }
+        Ok(x)
+    }
+
+    fn scale(&self, mut x: States, factor: f32) -> Result<States, EmbedError> {
+        x.values.values_mut().iter_mut().for_each(|value| *value *= factor);
+        Ok(x)
+    }
+
+    fn add(&self, mut x: States, other: &States) -> Result<States, EmbedError> {
+        kernels::rows::add(x.values.values_mut(), &other.values);
+        Ok(x)
     }
 
     fn apply(
@@ -168,61 +275,69 @@ impl Backend for Cpu {
         activation: Activation,
         residual: Option<&States>,
     ) -> Result<States, EmbedError> {
-        let rows = x.rows();
-        let mut out = States::new(rows, layer.weights.n(), x.threads);
-        let activation = match activation {
-            Activation::Identity => kernels::Activation::Identity,
-            Activation::Gelu => kernels::Activation::Gelu,
-        };
         let epilogue = Epilogue {
-            bias: Some(&layer.bias),
             activation,
             residual: residual.map(|r| &*r.values),
+            ..Epilogue::default()
         };
-        let product = match x.threads {
-            Threads::One => kernels::gemm_serial,
-            Threads::All => kernels::gemm_with,
+        Ok(Self::product(x, layer, epilogue))
+    }
+
+    fn gated(&self, x: &States, gate: &Linear, up: &Linear, activation: Activation) -> Result<States, EmbedError> {
+        let gate = self.apply(x, gate, activation, None)?;
+        let epilogue = Epilogue {
+            factor: Some(&gate.values),
+            ..Epilogue::default()
         };
-        product(&x.values, rows, &layer.weights, epilogue, out.values.values_mut());
-        Ok(out)
+        Ok(Self::product(x, up, epilogue))
     }
 
     fn normalise(&self, mut x: States, norm: &Norm) -> Result<States, EmbedError> {
-        let Norm { gamma, beta, eps } = norm;
         let values = x.values.values_mut();
         match x.threads {
-            Threads::One => kernels::rows::layer_norm(values, gamma, beta, *eps),
+            Threads::One => norm.rows(values),
             Threads::All => values
-                .par_chunks_mut(NORM_ROWS * gamma.len())
-                .for_each(|rows| kernels::rows::layer_norm(rows, gamma, beta, *eps)),
+                .par_chunks_mut(NORM_ROWS * norm.gamma.len())
+                .for_each(|rows| norm.rows(rows)),
         }
         Ok(x)
     }
 
-    fn attention(&self, qkv: &States, batch: &TokenBatch, heads: Heads) -> Result<States, EmbedError> {
-        let hidden = heads.count * heads.width;
-        #[allow(clippy::cast_precision_loss)]
-        let scale = 1.0 / (heads.width as f32).sqrt();
+    fn normalised(&self, x: &States, norm: &Norm) -> Result<States, EmbedError> {
+        let mut copy = States::new(x.rows(), x.width, x.threads);
+        copy.values.values_mut().copy_from_slice(&x.values);
+        self.normalise(copy, norm)
+    }
+
+    fn attention(&self, mut qkv: States, batch: &TokenBatch, how: &Attention<'_, Self>) -> Result<States, EmbedError> {
         let shape = Shape {
-            heads: heads.count,
-            head_dim: heads.width,
-            scale,
+            heads: how.heads.query,
+            key_heads: how.heads.key,
+            head_dim: how.heads.width,
+            scale: how.scale,
         };
-        let mut out = States::new(qkv.rows(), hidden, qkv.threads);
-        let one_text = |range: std::ops::Range<usize>, out: &mut [f32]| {
-            let text = &qkv.values[range.start * 3 * hidden..range.end * 3 * hidden];
-            SCRATCH.with_borrow_mut(|scratch| self_attention(text, range.len(), shape, scratch, out));
+        let (columns, hidden, threads) = (shape.row(), shape.heads * shape.head_dim, qkv.threads);
+        let mut out = States::new(qkv.rows(), hidden, threads);
+        let one_text = |text: &mut [f32], out: &mut [f32]| {
+            prepare(text, how);
+            let bias = how.bias.map(|bias| attention::Bias {
+                by_distance: &bias.by_distance,
+                longest: bias.longest,
+            });
+            let n = text.len() / columns;
+            SCRATCH.with_borrow_mut(|scratch| self_attention(text, n, shape, how.span, bias, scratch, out));
         };
-        let mut rest = out.values.values_mut();
+        let mut rest = (qkv.values.values_mut(), out.values.values_mut());
         let mut texts = Vec::with_capacity(batch.texts());
-        for range in batch.ranges() {
-            let (text, after) = rest.split_at_mut(range.len() * hidden);
-            texts.push((range, text));
-            rest = after;
+        for Range { start, end } in batch.ranges() {
+            let (text, after) = rest.0.split_at_mut((end - start) * columns);
+            let (out, out_after) = rest.1.split_at_mut((end - start) * hidden);
+            texts.push((text, out));
+            rest = (after, out_after);
         }
-        match qkv.threads {
-            Threads::One => texts.into_iter().for_each(|(range, out)| one_text(range, out)),
-            Threads::All => texts.into_par_iter().for_each(|(range, out)| one_text(range, out)),
+        match threads {
+            Threads::One => texts.into_iter().for_each(|(text, out)| one_text(text, out)),
+            Threads::All => texts.into_par_iter().for_each(|(text, out)| one_text(text, out)),
         }
         Ok(out)
     }
@@ -230,5 +345,31 @@ impl Backend for Cpu {
     fn read(&self, x: &States, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
         visit(&x.values);
         Ok(())
+    }
+}
+
+/// Normalises and turns the queries and keys of one text.
+fn prepare(text: &mut [f32], how: &Attention<'_, Cpu>) {
+    if how.query_norm.is_none() && how.key_norm.is_none() && how.rotary.is_none() {
+        return;
+    }
+    let (columns, width) = (how.heads.columns(), how.heads.width);
+    let (queries, keys) = (how.heads.query * width, how.heads.key * width);
+    let rotary = how
+        .rotary
+        .map(|rotary| (rotary.angles(text.len() / columns), rotary.rotation.pairs));
+    for (position, row) in text.chunks_exact_mut(columns).enumerate() {
+        if let Some(norm) = how.query_norm {
+            norm.rows(&mut row[..queries]);
+        }
+        if let Some(norm) = how.key_norm {
+            norm.rows(&mut row[queries..queries + keys]);
+        }
+        if let Some((angles, pairs)) = &rotary {
+            let half = angles.cos.len() / angles.length.max(1);
+            let at = position * half..(position + 1) * half;
+            let (cos, sin) = (&angles.cos[at.clone()], &angles.sin[at]);
+            rotate(&mut row[..queries + keys], width, cos, sin, *pairs);
+        }
     }
 }

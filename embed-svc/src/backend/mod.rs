@@ -1,29 +1,98 @@
 //! Where an architecture's layers are computed.
 //!
-//! An architecture is written once, over [`Backend`]. [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any
-//! device that Candle knows.
+//! An architecture is written once, over [`Layers`] (what is loaded) and [`Backend`] (what is computed with it).
+//! [`cpu::Cpu`] runs on our own kernels; [`candle::Candle`] runs on any device that Candle knows.
 
 pub mod candle;
 pub mod cpu;
+pub mod rotation;
+
+pub use isomer_kernels::{Activation, attention::Span, rotary::Pairs};
+pub use rotation::Rotation;
 
 use crate::{batch::TokenBatch, error::EmbedError, weights::Floats};
 
-/// Element-wise function after a linear layer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Activation {
-    /// None.
-    Identity,
-    /// Exact GELU.
-    Gelu,
-}
-
 /// Shape of a multi-head attention.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heads {
-    /// Number of heads.
-    pub count: usize,
+    /// Number of query heads.
+    pub query: usize,
+    /// Number of key and value heads, a divisor of `query`.
+    pub key: usize,
     /// Width of each.
     pub width: usize,
+}
+
+impl Heads {
+    /// As many keys as queries.
+    pub fn equal(count: usize, width: usize) -> Self {
+        Self {
+            query: count,
+            key: count,
+            width,
+        }
+    }
+
+    /// Columns of queries, keys and values side by side.
+    pub fn columns(&self) -> usize {
+        (self.query + 2 * self.key) * self.width
+    }
+
+    /// `1 / sqrt(width)`.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn scale(&self) -> f32 {
+        1.0 / (self.width as f32).sqrt()
+    }
+}
+
+/// How an attention goes: what happens to queries and keys before, which keys a query sees, what is added to the scores.
+pub struct Attention<'a, L: Layers> {
+    /// Its heads.
+    pub heads: Heads,
+    /// Factor on the scores.
+    pub scale: f32,
+    /// The keys that a query sees.
+    pub span: Span,
+    /// Normalisation of the queries, before the rotation: of each head when it is as wide as a head, else of all together.
+    pub query_norm: Option<&'a L::Norm>,
+    /// The same of the keys.
+    pub key_norm: Option<&'a L::Norm>,
+    /// Rotation of queries and keys.
+    pub rotary: Option<&'a L::Rotary>,
+    /// Added to the scores.
+    pub bias: Option<&'a L::Bias>,
+}
+
+impl<L: Layers> Attention<'_, L> {
+    /// Plain bidirectional attention.
+    pub fn plain(heads: Heads) -> Self {
+        Self {
+            heads,
+            scale: heads.scale(),
+            span: Span::ALL,
+            query_norm: None,
+            key_norm: None,
+            rotary: None,
+            bias: None,
+        }
+    }
+}
+
+/// Weights of a normalisation.
+#[derive(Debug, Clone, Copy)]
+pub enum NormWeights<'a> {
+    /// Layer normalisation, `(x - mean) / sqrt(variance + eps) · gamma + beta`.
+    Layer {
+        /// Factor of each column.
+        gamma: &'a [f32],
+        /// Added to each column; zero where there is none.
+        beta: Option<&'a [f32]>,
+    },
+    /// Root-mean-square normalisation, `x / sqrt(mean(x²) + eps) · gamma`.
+    Rms {
+        /// Factor of each column.
+        gamma: &'a [f32],
+    },
 }
 
 /// How many threads a forward pass may use. On the CPU a batch of many texts is shared out as a whole, one piece a
@@ -36,37 +105,54 @@ pub enum Threads {
     All,
 }
 
-/// Layers on packed tokens. `States` is `tokens × width`.
-///
-/// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the same text: so a text's
-/// result does not depend on its batch.
-pub trait Backend: Send + Sync + Sized + 'static {
+/// Layers that hold weights, and how they are made from a checkpoint's tensors.
+pub trait Layers: Clone + Send + Sync + Sized + 'static {
     /// A linear layer.
     type Linear: Send + Sync;
-    /// A layer normalisation.
+    /// A normalisation.
     type Norm: Send + Sync;
     /// An embedding table.
     type Table: Send + Sync;
+    /// A rotation of queries and keys by their positions.
+    type Rotary: Send + Sync;
+    /// Values added to attention scores by head and distance.
+    type Bias: Send + Sync;
+
+    /// A linear layer from `outputs × inputs` weights.
+    fn linear(
+        &self,
+        weights: &[f32],
+        bias: Option<&[f32]>,
+        outputs: usize,
+        inputs: usize,
+    ) -> Result<Self::Linear, EmbedError>;
+    /// A normalisation.
+    fn norm(&self, weights: NormWeights<'_>, eps: f32) -> Result<Self::Norm, EmbedError>;
+    /// An embedding table of `rows × width`.
+    fn table(&self, values: Floats, rows: usize, width: usize) -> Result<Self::Table, EmbedError>;
+    /// A rotation, for texts of up to `longest` tokens.
+    fn rotary(&self, rotation: Rotation, longest: usize) -> Result<Self::Rotary, EmbedError>;
+    /// A bias for texts of up to `longest` tokens: `heads × (2 · longest - 1)`, element `longest - 1 + key position - query
+    /// position` of a head's row.
+    fn bias(&self, by_distance: Vec<f32>, heads: usize, longest: usize) -> Result<Self::Bias, EmbedError>;
+}
+
+/// Computing on packed tokens. `States` is `tokens × width`.
+///
+/// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the same text: so a text's
+/// result does not depend on its batch.
+pub trait Backend: Layers {
     /// One vector a token.
     type States;
 
-    /// A linear layer from `outputs × inputs` weights.
-    fn linear(&self, weights: &[f32], bias: &[f32], outputs: usize, inputs: usize) -> Result<Self::Linear, EmbedError>;
-    /// A layer normalisation.
-    fn norm(&self, gamma: &[f32], beta: &[f32], eps: f32) -> Result<Self::Norm, EmbedError>;
-    /// An embedding table of `rows × width`.
-    fn table(&self, values: Floats, rows: usize, width: usize) -> Result<Self::Table, EmbedError>;
-
-    /// Sum of the tokens' rows of `words`, their positions' rows of `positions` and row 0 of `types`. Ids and positions
-    /// must lie inside their tables.
-    fn embed(
-        &self,
-        batch: &TokenBatch,
-        words: &Self::Table,
-        positions: &Self::Table,
-        types: &Self::Table,
-        threads: Threads,
-    ) -> Result<Self::States, EmbedError>;
+    /// The rows `rows` of a table, which must lie inside it.
+    fn gather(&self, table: &Self::Table, rows: &[u32], threads: Threads) -> Result<Self::States, EmbedError>;
+    /// Adds the rows `rows` of a table, one to each row of `x`.
+    fn add_rows(&self, x: Self::States, table: &Self::Table, rows: &[u32]) -> Result<Self::States, EmbedError>;
+    /// `x · factor`.
+    fn scale(&self, x: Self::States, factor: f32) -> Result<Self::States, EmbedError>;
+    /// `x + other`.
+    fn add(&self, x: Self::States, other: &Self::States) -> Result<Self::States, EmbedError>;
     /// `activation(x · Wᵀ + b) + residual`.
     fn apply(
         &self,
@@ -75,10 +161,25 @@ pub trait Backend: Send + Sync + Sized + 'static {
         activation: Activation,
         residual: Option<&Self::States>,
     ) -> Result<Self::States, EmbedError>;
-    /// Layer normalisation of each row.
+    /// `activation(gate(x)) · up(x)`, the first half of a gated feed-forward (Shazeer 2020).
+    fn gated(
+        &self,
+        x: &Self::States,
+        gate: &Self::Linear,
+        up: &Self::Linear,
+        activation: Activation,
+    ) -> Result<Self::States, EmbedError>;
+    /// Normalisation of each row, in place.
     fn normalise(&self, x: Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
-    /// Bidirectional attention inside each text; rows hold queries, keys and values side by side.
-    fn attention(&self, qkv: &Self::States, batch: &TokenBatch, heads: Heads) -> Result<Self::States, EmbedError>;
+    /// Normalisation of each row; `x` stays.
+    fn normalised(&self, x: &Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
+    /// Attention inside each text; rows hold queries, keys and values side by side.
+    fn attention(
+        &self,
+        qkv: Self::States,
+        batch: &TokenBatch,
+        how: &Attention<'_, Self>,
+    ) -> Result<Self::States, EmbedError>;
     /// Hands the rows to `visit` on the CPU.
     fn read(&self, x: &Self::States, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError>;
 }

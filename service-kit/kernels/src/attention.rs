@@ -1,19 +1,75 @@
-//! Bidirectional multi-head attention of one sequence (Vaswani et al. 2017, eq. 1), on the micro-kernel.
+//! Multi-head attention of one sequence (Vaswani et al. 2017, eq. 1), on the micro-kernel.
 //!
 //! For each head the keys and the values become panels: a panel of keys is the transposed keys of `width` positions, a panel
-//! of values is simply `width` columns of them. Scores and context are then two small products.
+//! of values is simply `width` columns of them. Scores and context are then two small products. Where a query sees only
+//! some of the keys, the panels that none of a block of queries sees are not computed.
+
+use std::ops::Range;
 
 use crate::{KBLOCK, Kernel, rows};
 
 /// Shape of a multi-head attention.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
-    /// Number of heads.
+    /// Number of query heads.
     pub heads: usize,
+    /// Number of key and value heads; a divisor of `heads`. Consecutive query heads share one (Ainslie et al. 2023).
+    pub key_heads: usize,
     /// Width of a head.
     pub head_dim: usize,
     /// Factor on the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
+}
+
+impl Shape {
+    /// Values of a row that holds queries, keys and values side by side.
+    pub fn row(&self) -> usize {
+        (self.heads + 2 * self.key_heads) * self.head_dim
+    }
+}
+
+/// The keys that a query sees: from `before` positions before its own to `after` positions behind it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Positions before the query's own.
+    pub before: usize,
+    /// Positions behind it.
+    pub after: usize,
+}
+
+impl Span {
+    /// Every key.
+    pub const ALL: Self = Self {
+        before: usize::MAX,
+        after: usize::MAX,
+    };
+    /// The query's own position and all before it.
+    pub const CAUSAL: Self = Self {
+        before: usize::MAX,
+        after: 0,
+    };
+
+    /// The keys of `n` that the queries of `queries` see, together.
+    fn keys(self, queries: &Range<usize>, n: usize) -> Range<usize> {
+        queries.start.saturating_sub(self.before)..queries.end.saturating_add(self.after).min(n)
+    }
+}
+
+/// Added to the scores: a value for each head and each distance.
+#[derive(Debug, Clone, Copy)]
+pub struct Bias<'a> {
+    /// `heads × (2 · longest - 1)`: element `longest - 1 + key position - query position` of a head's row.
+    pub by_distance: &'a [f32],
+    /// Longest sequence.
+    pub longest: usize,
+}
+
+impl Bias<'_> {
+    /// What is added to the scores of one query over a range of keys.
+    fn of(&self, head: usize, query: usize, keys: &Range<usize>) -> &[f32] {
+        let row = head * (2 * self.longest - 1) + self.longest - 1 - query;
+        &self.by_distance[row + keys.start..row + keys.end]
+    }
 }
 
 /// Buffers that calls reuse.
@@ -29,20 +85,41 @@ const QUERY_BLOCK: usize = 48;
 
 /// Attention of one sequence of `n` tokens.
 ///
-/// `qkv` is `n × 3·heads·head_dim`: queries, keys and values of a token side by side, each head after head, as one fused
-/// projection writes them. `out` is `n × heads·head_dim`.
+/// `qkv` is `n × (heads + 2·key_heads)·head_dim`: queries, keys and values of a token side by side, each head after head, as
+/// one fused projection writes them. `out` is `n × heads·head_dim`. Scores are `scale · q·k + bias`.
 ///
 /// # Panics
-/// When a slice does not have the length its shape says.
-pub fn self_attention(qkv: &[f32], n: usize, shape: Shape, scratch: &mut Scratch, out: &mut [f32]) {
-    let Shape { heads, head_dim, scale } = shape;
-    let hidden = heads * head_dim;
-    let stride = 3 * hidden;
-    assert_eq!(qkv.len(), n * stride, "qkv is not n x 3 hidden");
+/// When a slice does not have the length its shape says, `heads` is no multiple of `key_heads`, or the sequence is longer
+/// than the bias.
+pub fn self_attention(
+    qkv: &[f32],
+    n: usize,
+    shape: Shape,
+    span: Span,
+    bias: Option<Bias<'_>>,
+    scratch: &mut Scratch,
+    out: &mut [f32],
+) {
+    let Shape {
+        heads,
+        key_heads,
+        head_dim,
+        scale,
+    } = shape;
+    let (hidden, stride) = (heads * head_dim, shape.row());
+    assert_eq!(qkv.len(), n * stride, "qkv is not n x (heads + 2 key_heads) head_dim");
     assert_eq!(out.len(), n * hidden, "out is not n x hidden");
     if n == 0 || hidden == 0 {
         return;
     }
+    assert!(
+        key_heads > 0 && heads.is_multiple_of(key_heads),
+        "heads do not share keys evenly"
+    );
+    assert!(
+        bias.is_none_or(|b| n <= b.longest && b.by_distance.len() == heads * (2 * b.longest - 1)),
+        "the bias does not fit"
+    );
     let kernel = Kernel::best();
     let width = kernel.width();
     let (key_panels, value_panels) = (n.div_ceil(width), head_dim.div_ceil(width));
@@ -51,33 +128,27 @@ pub fn self_attention(qkv: &[f32], n: usize, shape: Shape, scratch: &mut Scratch
     grow(values, value_panels * width * n);
     grow(scores, QUERY_BLOCK * n);
     for head in 0..heads {
-        let column = head * head_dim;
-        pack_keys(
-            &mut keys[..key_panels * width * head_dim],
-            &qkv[hidden + column..],
-            n,
-            stride,
-            head_dim,
-            width,
-        );
-        pack_values(
-            &mut values[..value_panels * width * n],
-            &qkv[2 * hidden + column..],
-            n,
-            stride,
-            head_dim,
-            width,
-        );
+        let (column, group) = (head * head_dim, heads / key_heads);
+        if head % group == 0 {
+            let shared = hidden + head / group * head_dim;
+            let keys = &mut keys[..key_panels * width * head_dim];
+            pack_keys(keys, &qkv[shared..], n, stride, head_dim, width);
+            let values = &mut values[..value_panels * width * n];
+            let from = &qkv[shared + key_heads * head_dim..];
+            pack_values(values, from, n, stride, head_dim, width);
+        }
         for first in (0..n).step_by(QUERY_BLOCK) {
-            let count = QUERY_BLOCK.min(n - first);
+            let block = first..n.min(first + QUERY_BLOCK);
+            let count = block.len();
+            let seen = span.keys(&block, n);
             let queries = &qkv[first * stride + column..];
             let scores = &mut scores[..count * n];
-            for (p, panel) in keys.chunks_exact(width * head_dim).take(key_panels).enumerate() {
+            for p in seen.start / width..seen.end.div_ceil(width) {
                 kernel.run(
                     queries,
                     stride,
                     count,
-                    panel,
+                    &keys[p * width * head_dim..(p + 1) * width * head_dim],
                     head_dim,
                     &mut scores[p * width..],
                     n,
@@ -85,12 +156,27 @@ pub fn self_attention(qkv: &[f32], n: usize, shape: Shape, scratch: &mut Scratch
                     false,
                 );
             }
-            rows::softmax(scores, n, scale);
+            if span == Span::ALL && bias.is_none() {
+                rows::softmax(scores, n, scale);
+            } else {
+                for (query, row) in block.clone().zip(scores.chunks_exact_mut(n)) {
+                    let sees = span.keys(&(query..query + 1), n);
+                    row[seen.start..sees.start].fill(0.0);
+                    row[sees.end..seen.end].fill(0.0);
+                    let row = &mut row[sees.clone()];
+                    if let Some(bias) = bias {
+                        rows::scale_add(row, scale, bias.of(head, query, &sees));
+                        rows::softmax(row, sees.len(), 1.0);
+                    } else {
+                        rows::softmax(row, sees.len(), scale);
+                    }
+                }
+            }
             let context = &mut out[first * hidden + column..];
             for (p, panel) in values.chunks_exact(width * n).take(value_panels).enumerate() {
                 let cols = width.min(head_dim - p * width);
-                for start in (0..n).step_by(KBLOCK) {
-                    let depth = KBLOCK.min(n - start);
+                for start in seen.clone().step_by(KBLOCK) {
+                    let depth = KBLOCK.min(seen.end - start);
                     kernel.run(
                         &scores[start..],
                         n,
@@ -100,7 +186,7 @@ pub fn self_attention(qkv: &[f32], n: usize, shape: Shape, scratch: &mut Scratch
                         &mut context[p * width..],
                         hidden,
                         cols,
-                        start > 0,
+                        start > seen.start,
                     );
                 }
             }

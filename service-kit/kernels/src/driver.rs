@@ -42,15 +42,40 @@ pub enum Activation {
     Identity,
     /// Exact GELU, `x · Φ(x)`.
     Gelu,
+    /// GELU by the hyperbolic tangent.
+    GeluTanh,
+    /// `max(x, 0)`.
+    Relu,
+    /// `x / (1 + exp(-x))`.
+    Silu,
+    /// Hyperbolic tangent.
+    Tanh,
 }
 
-/// What happens to `x · Wᵀ` before it is handed back: `+ bias`, then the activation, then `+ residual`.
+impl Activation {
+    /// Applies it in place.
+    pub fn apply(self, values: &mut [f32]) {
+        match self {
+            Self::Identity => {}
+            Self::Gelu => rows::gelu(values),
+            Self::GeluTanh => rows::gelu_tanh(values),
+            Self::Relu => rows::relu(values),
+            Self::Silu => rows::silu(values),
+            // Only small heads use it: the standard library's is exact enough and fast enough.
+            Self::Tanh => values.iter_mut().for_each(|value| *value = value.tanh()),
+        }
+    }
+}
+
+/// What happens to `x · Wᵀ` before it is handed back: `+ bias`, then the activation, then `· factor`, then `+ residual`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Epilogue<'a> {
     /// One value per output.
     pub bias: Option<&'a [f32]>,
     /// Applied after the bias.
     pub activation: Activation,
+    /// `m × n`, multiplied with the activation's result: the gate of a gated feed-forward.
+    pub factor: Option<&'a [f32]>,
     /// `m × n`, added last.
     pub residual: Option<&'a [f32]>,
 }
@@ -134,6 +159,7 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
         assert_eq!(x.len(), m * k, "x is not m x k");
         assert_eq!(out.len(), m * n, "out is not m x n");
         assert!(epilogue.bias.is_none_or(|b| b.len() == n), "bias is not n long");
+        assert!(epilogue.factor.is_none_or(|f| f.len() == m * n), "factor is not m x n");
         assert!(
             epilogue.residual.is_none_or(|r| r.len() == m * n),
             "residual is not m x n"
@@ -205,9 +231,10 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
         let Epilogue {
             bias,
             activation,
+            factor,
             residual,
         } = self.epilogue;
-        if bias.is_none() && residual.is_none() && activation == Activation::Identity {
+        if bias.is_none() && factor.is_none() && residual.is_none() && activation == Activation::Identity {
             return;
         }
         let n = self.weights.n();
@@ -217,9 +244,9 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
             if let Some(bias) = bias {
                 rows::add(out, &bias[col..col + cols]);
             }
-            match activation {
-                Activation::Identity => {}
-                Activation::Gelu => rows::gelu(out),
+            activation.apply(out);
+            if let Some(factor) = factor {
+                rows::multiply(out, &factor[r * n + col..r * n + col + cols]);
             }
             if let Some(residual) = residual {
                 rows::add(out, &residual[r * n + col..r * n + col + cols]);

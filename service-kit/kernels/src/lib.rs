@@ -7,14 +7,16 @@
 //! * [`PackedMatrix`], [`gemm`], [`gemm_with`], [`gemm_serial`]: `x · Wᵀ (+ bias)` with weights packed once.
 //! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: what feeds it, so that weights in another form
 //!   (block-quantised, half precision) need only say how to unpack one panel.
-//! * [`rows`]: GELU, softmax, layer normalisation, row by row.
-//! * [`attention`]: bidirectional multi-head attention of one sequence.
+//! * [`rows`]: activations, softmax, normalisations, row by row.
+//! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with grouped keys and biases by distance.
+//! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
 mod driver;
 mod micro;
 mod pack;
 pub mod quant;
+pub mod rotary;
 pub mod rows;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};

@@ -45,8 +45,40 @@ dispatched! {
 }
 
 dispatched! {
+    /// GELU by the hyperbolic tangent in place (Hendrycks & Gimpel 2016, §2), `x / (1 + exp(-2 √(2/π) (x + 0.044715 x³)))`:
+    /// the same function as `x/2 · (1 + tanh(…))`, without the cancellation.
+    gelu_tanh, gelu_tanh_body, (values: &mut [f32])
+}
+
+dispatched! {
+    /// SiLU in place, `x / (1 + exp(-x))`.
+    silu, silu_body, (values: &mut [f32])
+}
+
+dispatched! {
+    /// `max(x, 0)` in place; NaN stays NaN.
+    relu, relu_body, (values: &mut [f32])
+}
+
+dispatched! {
+    /// Root-mean-square normalisation of each row of `gamma.len()` values in place: `x / sqrt(mean(x²) + eps) · gamma`
+    /// (Zhang & Sennrich 2019).
+    rms_norm, rms_norm_body, (values: &mut [f32], gamma: &[f32], eps: f32)
+}
+
+dispatched! {
     /// `values[i] += other[i]`.
     add, add_body, (values: &mut [f32], other: &[f32])
+}
+
+dispatched! {
+    /// `values[i] *= other[i]`.
+    multiply, multiply_body, (values: &mut [f32], other: &[f32])
+}
+
+dispatched! {
+    /// `values[i] = values[i] · scale + other[i]`.
+    scale_add, scale_add_body, (values: &mut [f32], scale: f32, other: &[f32])
 }
 
 #[inline(always)]
@@ -114,6 +146,51 @@ fn gelu_one<const FMA: bool>(x: f32) -> f32 {
 fn gelu_body<const FMA: bool>(values: &mut [f32]) {
     for value in values {
         *value = gelu_one::<FMA>(*value);
+    }
+}
+
+#[inline(always)]
+fn silu_one<const FMA: bool>(x: f32) -> f32 {
+    x / (1.0 + exp::<FMA>(-x))
+}
+
+#[inline(always)]
+fn silu_body<const FMA: bool>(values: &mut [f32]) {
+    for value in values {
+        *value = silu_one::<FMA>(*value);
+    }
+}
+
+#[inline(always)]
+fn gelu_tanh_body<const FMA: bool>(values: &mut [f32]) {
+    // 2 √(2/π), and the same times 0.044715.
+    const LINEAR: f32 = 1.595_769_1;
+    const CUBIC: f32 = 0.071_354_814;
+    for value in values {
+        let x = *value;
+        let exponent = -x * fma::<FMA>(CUBIC * x, x, LINEAR);
+        *value = x / (1.0 + exp::<FMA>(exponent));
+    }
+}
+
+#[inline(always)]
+fn relu_body<const FMA: bool>(values: &mut [f32]) {
+    for value in values {
+        *value = if *value < 0.0 { 0.0 } else { *value };
+    }
+}
+
+#[inline(always)]
+fn multiply_body<const FMA: bool>(values: &mut [f32], other: &[f32]) {
+    for (value, other) in values.iter_mut().zip(other) {
+        *value *= other;
+    }
+}
+
+#[inline(always)]
+fn scale_add_body<const FMA: bool>(values: &mut [f32], scale: f32, other: &[f32]) {
+    for (value, other) in values.iter_mut().zip(other) {
+        *value = fma::<FMA>(*value, scale, *other);
     }
 }
 
@@ -190,6 +267,23 @@ fn layer_norm_body<const FMA: bool>(values: &mut [f32], gamma: &[f32], beta: &[f
         let inverse = 1.0 / (squares / n + eps).sqrt();
         for ((value, gamma), beta) in row.iter_mut().zip(gamma).zip(beta) {
             *value = fma::<FMA>(*value * inverse, *gamma, *beta);
+        }
+    }
+}
+
+#[inline(always)]
+fn rms_norm_body<const FMA: bool>(values: &mut [f32], gamma: &[f32], eps: f32) {
+    let width = gamma.len();
+    if width == 0 {
+        return;
+    }
+    #[allow(clippy::cast_precision_loss)]
+    let n = width as f32;
+    for row in values.chunks_exact_mut(width) {
+        let squares = reduce(row, 0.0, |sum, x| fma::<FMA>(x, x, sum), |a, b| a + b);
+        let inverse = 1.0 / (squares / n + eps).sqrt();
+        for (value, gamma) in row.iter_mut().zip(gamma) {
+            *value = *value * inverse * *gamma;
         }
     }
 }

@@ -93,19 +93,21 @@ fn bits_do_not_depend_on_the_number_of_threads() {
 }
 
 #[test]
-fn activation_and_residual_are_applied_in_order() {
+fn activation_factor_and_residual_are_applied_in_order() {
     let (m, n, k) = (37, 45, 300);
     let (x, weights, bias, residual) = (random(3, m * k), random(4, n * k), random(5, n), random(6, m * n));
+    let factor = random(7, m * n);
     let packed = PackedMatrix::pack(&weights, n, k);
     let mut expected = product(&x, m, &packed, Some(&bias));
     rows::gelu(&mut expected);
-    for (value, residual) in expected.iter_mut().zip(&residual) {
-        *value += residual;
+    for ((value, factor), residual) in expected.iter_mut().zip(&factor).zip(&residual) {
+        *value = *value * factor + residual;
     }
     let mut out = vec![f32::NAN; m * n];
     let epilogue = Epilogue {
         bias: Some(&bias),
         activation: Activation::Gelu,
+        factor: Some(&factor),
         residual: Some(&residual),
     };
     gemm_with(&x, m, &packed, epilogue, &mut out);

@@ -81,6 +81,74 @@ fn a_nan_in_a_row_reaches_the_output() {
     assert!(values.iter().any(|v| v.is_nan()));
 }
 
+#[test]
+fn the_other_activations_follow_their_definitions() {
+    let inputs: Vec<f32> = (-9000..9000).map(|i| i as f32 * 1e-3 + 3.3e-4).collect();
+    let of = |function: fn(&mut [f32])| {
+        let mut values = inputs.clone();
+        function(&mut values);
+        values
+    };
+    let gelu = |x: f64| {
+        let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x.powi(3));
+        0.5 * x * (1.0 + inner.tanh())
+    };
+    let cases: [(Vec<f32>, &dyn Fn(f64) -> f64); 6] = [
+        (of(silu), &|x| x / (1.0 + (-x).exp())),
+        (of(silu_body::<false>), &|x| x / (1.0 + (-x).exp())),
+        (of(gelu_tanh), &gelu),
+        (of(gelu_tanh_body::<false>), &gelu),
+        (of(relu), &|x| x.max(0.0)),
+        (of(|values| crate::Activation::Tanh.apply(values)), &f64::tanh),
+    ];
+    for (number, (outputs, exact)) in cases.iter().enumerate() {
+        for (&x, &y) in inputs.iter().zip(outputs) {
+            let exact = exact(f64::from(x));
+            let tolerance = 4e-7 * (1.0 + exact.abs());
+            assert!(
+                (f64::from(y) - exact).abs() < tolerance,
+                "{number}: f({x}) = {y}, exactly {exact}"
+            );
+        }
+    }
+    for function in [silu, gelu_tanh, relu] {
+        let mut values = [f32::NAN, 100.0, -100.0];
+        function(&mut values);
+        assert!(values[0].is_nan());
+        assert_eq!(values[1], 100.0);
+        assert!(values[2].abs() < 1e-30);
+    }
+}
+
+#[test]
+fn element_wise_products_and_sums_follow_their_definitions() {
+    let mut values = [1.0, 2.0, 3.0];
+    multiply(&mut values, &[2.0, 0.5, -1.0]);
+    assert_eq!(values, [2.0, 1.0, -3.0]);
+    scale_add(&mut values, 2.0, &[1.0, 1.0, 1.0]);
+    assert_eq!(values, [5.0, 3.0, -5.0]);
+}
+
+proptest! {
+    #[test]
+    fn rms_norm_agrees_with_f64_and_does_not_see_other_rows(width in 1usize..70, rows in 1usize..5, seed in prop::collection::vec(-30.0f32..30.0, 350)) {
+        let input: Vec<f32> = seed.iter().copied().cycle().take(width * rows).collect();
+        let gamma: Vec<f32> = (0..width).map(|i| 0.5 + i as f32 * 0.01).collect();
+        let mut all = input.clone();
+        rms_norm(&mut all, &gamma, 1e-6);
+        for (got, row) in all.chunks(width).zip(input.chunks(width)) {
+            let mean = row.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / width as f64;
+            for (i, got) in got.iter().enumerate() {
+                let want = f64::from(row[i]) / (mean + 1e-6).sqrt() * f64::from(gamma[i]);
+                prop_assert!((f64::from(*got) - want).abs() < 1e-5 * (1.0 + want.abs()), "{got} {want}");
+            }
+            let mut alone = row.to_vec();
+            rms_norm(&mut alone, &gamma, 1e-6);
+            prop_assert_eq!(&alone[..], got);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn softmax_and_layer_norm_agree_with_f64_and_do_not_see_other_rows(

@@ -1,0 +1,192 @@
+//! The encoder that BERT and its relatives share: embeddings, then layers of attention and feed-forward, each followed by a
+//! residual and a normalisation. The families differ in names, in how positions enter and in the feed-forward.
+
+use super::Architecture;
+use crate::{
+    backend::{Activation, Attention, Backend, Heads, Layers, Threads},
+    batch::TokenBatch,
+    error::EmbedError,
+};
+
+/// An encoder with the normalisation after each block.
+pub(super) struct Encoder<L: Layers> {
+    /// What computes it.
+    pub(super) backend: L,
+    /// `model_type`.
+    pub(super) name: &'static str,
+    /// Width of a token's vector.
+    pub(super) hidden: usize,
+    /// Rows of the table of words.
+    pub(super) vocabulary: usize,
+    /// Longest text in tokens.
+    pub(super) longest: usize,
+    /// Token embeddings.
+    pub(super) words: L::Table,
+    /// Token types, of which row 0 is used.
+    pub(super) types: Option<L::Table>,
+    /// Learnt positions.
+    pub(super) positions: Option<(L::Table, Numbering)>,
+    /// Normalisation of the embeddings.
+    pub(super) norm: Option<L::Norm>,
+    /// The layers.
+    pub(super) layers: Vec<Layer<L>>,
+    /// Heads of the attention.
+    pub(super) heads: Heads,
+    /// Rotation of queries and keys.
+    pub(super) rotary: Option<L::Rotary>,
+    /// Bias of the attention, the same in all layers.
+    pub(super) bias: Option<L::Bias>,
+    /// Of the feed-forward.
+    pub(super) activation: Activation,
+}
+
+/// How positions are numbered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbering {
+    /// From 0.
+    FromZero,
+    /// From the padding token's id + 1, counting tokens that are not padding; a padding token has its id for position.
+    AfterPadding(u32),
+}
+
+impl Numbering {
+    /// The rows of the position table.
+    pub(super) fn rows(self, batch: &TokenBatch) -> Vec<u32> {
+        let mut rows = Vec::with_capacity(batch.tokens());
+        for range in batch.ranges() {
+            match self {
+                Self::FromZero => rows.extend((0u32..).take(range.len())),
+                Self::AfterPadding(padding) => {
+                    let mut last = padding;
+                    rows.extend(batch.ids()[range].iter().map(|&id| {
+                        if id == padding {
+                            return padding;
+                        }
+                        last += 1;
+                        last
+                    }));
+                }
+            }
+        }
+        rows
+    }
+}
+
+/// One layer.
+pub(super) struct Layer<L: Layers> {
+    /// Queries, keys and values in one product.
+    pub(super) qkv: L::Linear,
+    /// Normalisations of queries and keys.
+    pub(super) query_key_norms: Option<(L::Norm, L::Norm)>,
+    /// After the attention.
+    pub(super) out: L::Linear,
+    /// After the attention's residual.
+    pub(super) attention_norm: L::Norm,
+    /// The feed-forward.
+    pub(super) feed: Feed<L>,
+    /// After the feed-forward's residual.
+    pub(super) norm: L::Norm,
+}
+
+/// A feed-forward.
+pub(super) enum Feed<L: Layers> {
+    /// `down(activation(up(x)))`.
+    Plain {
+        /// To the inner width.
+        up: L::Linear,
+        /// Back.
+        down: L::Linear,
+    },
+    /// `down(activation(gate(x)) · up(x))`.
+    Gated {
+        /// What goes through the activation.
+        gate: L::Linear,
+        /// What it is multiplied with.
+        up: L::Linear,
+        /// Back.
+        down: L::Linear,
+    },
+}
+
+impl<L: Layers> Feed<L> {
+    /// The feed-forward of `x`, plus `residual`.
+    pub(super) fn run(
+        &self,
+        on: &L,
+        x: &L::States,
+        activation: Activation,
+        residual: Option<&L::States>,
+    ) -> Result<L::States, EmbedError>
+    where
+        L: Backend,
+    {
+        let (inner, down) = match self {
+            Self::Plain { up, down } => (on.apply(x, up, activation, None)?, down),
+            Self::Gated { gate, up, down } => (on.gated(x, gate, up, activation)?, down),
+        };
+        on.apply(&inner, down, Activation::Identity, residual)
+    }
+}
+
+impl<B: Backend> Architecture for Encoder<B> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn hidden_size(&self) -> usize {
+        self.hidden
+    }
+
+    fn max_positions(&self) -> usize {
+        self.longest
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.vocabulary
+    }
+
+    fn forward(&self, batch: &TokenBatch, threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
+        let on = &self.backend;
+        let mut x = on.gather(&self.words, batch.ids(), threads)?;
+        // torch adds the token type first, then the position.
+        if let Some(types) = &self.types {
+            x = on.add_rows(x, types, &vec![0; batch.tokens()])?;
+        }
+        if let Some((table, numbering)) = &self.positions {
+            x = on.add_rows(x, table, &numbering.rows(batch))?;
+        }
+        if let Some(norm) = &self.norm {
+            x = on.normalise(x, norm)?;
+        }
+        for layer in &self.layers {
+            let (query_norm, key_norm) = layer.query_key_norms.as_ref().map(|(q, k)| (q, k)).unzip();
+            let how = Attention {
+                query_norm,
+                key_norm,
+                rotary: self.rotary.as_ref(),
+                bias: self.bias.as_ref(),
+                ..Attention::plain(self.heads)
+            };
+            let qkv = on.apply(&x, &layer.qkv, Activation::Identity, None)?;
+            let context = on.attention(qkv, batch, &how)?;
+            let attended = on.apply(&context, &layer.out, Activation::Identity, Some(&x))?;
+            drop(context);
+            x = on.normalise(attended, &layer.attention_norm)?;
+            let out = layer.feed.run(on, &x, self.activation, Some(&x))?;
+            x = on.normalise(out, &layer.norm)?;
+        }
+        on.read(&x, visit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_after_the_padding_id_skip_padding_tokens_inside_a_text() {
+        let batch = TokenBatch::pack(&[vec![0, 5, 1, 7, 2], vec![], vec![0, 2]]);
+        assert_eq!(Numbering::AfterPadding(1).rows(&batch), [2, 3, 1, 4, 5, 2, 3]);
+        assert_eq!(Numbering::FromZero.rows(&batch), [0, 1, 2, 3, 4, 0, 1]);
+    }
+}

@@ -1,0 +1,256 @@
+//! From the tensors of a checkpoint to layers on a backend.
+//!
+//! An architecture says once which tensors it is made of ([`Build::build`]). That is run twice: first on [`Names`], which
+//! only looks whether everything is there, so that an error can list all that is missing before anything is copied; then on
+//! the backend.
+
+use std::ops::Range;
+
+use super::Architecture;
+use crate::{
+    backend::{Layers, NormWeights, Rotation, candle::Candle, cpu::Cpu},
+    device::Device,
+    error::EmbedError,
+    weights::{Floats, Weights},
+};
+
+/// An architecture's configuration, which knows how to be built.
+pub(super) trait Build {
+    /// The architecture on some layers.
+    type On<L: Layers>;
+
+    /// Makes every layer.
+    fn build<L: Layers>(&self, reader: &mut Reader<'_, L>) -> Result<Self::On<L>, EmbedError>;
+}
+
+/// Builds an architecture on a device.
+pub(super) fn place<C: Build>(
+    config: &C,
+    weights: &Weights,
+    device: &Device,
+) -> Result<Box<dyn Architecture>, EmbedError>
+where
+    C::On<Cpu>: Architecture + 'static,
+    C::On<Candle>: Architecture + 'static,
+{
+    let mut names = Reader::new(weights, &Names, true);
+    config.build(&mut names)?;
+    if !names.missing.is_empty() {
+        return Err(weights.missing(&names.missing));
+    }
+    Ok(match device {
+        Device::Cpu => Box::new(config.build(&mut Reader::new(weights, &Cpu, false))?),
+        Device::Candle(device) => {
+            let candle = Candle::new(device.clone());
+            Box::new(config.build(&mut Reader::new(weights, &candle, false))?)
+        }
+    })
+}
+
+/// Layers that hold nothing.
+#[derive(Clone)]
+struct Names;
+
+impl Layers for Names {
+    type Linear = ();
+    type Norm = ();
+    type Table = ();
+    type Rotary = ();
+    type Bias = ();
+
+    fn linear(&self, _: &[f32], _: Option<&[f32]>, _: usize, _: usize) -> Result<(), EmbedError> {
+        Ok(())
+    }
+
+    fn norm(&self, _: NormWeights<'_>, _: f32) -> Result<(), EmbedError> {
+        Ok(())
+    }
+
+    fn table(&self, _: Floats, _: usize, _: usize) -> Result<(), EmbedError> {
+        Ok(())
+    }
+
+    fn rotary(&self, _: Rotation, _: usize) -> Result<(), EmbedError> {
+        Ok(())
+    }
+
+    fn bias(&self, _: Vec<f32>, _: usize, _: usize) -> Result<(), EmbedError> {
+        Ok(())
+    }
+}
+
+/// A kind of normalisation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NormKind {
+    /// Layer normalisation with a bias.
+    Layer,
+    /// Layer normalisation without.
+    LayerNoBias,
+    /// Root mean square.
+    Rms,
+    /// Root mean square with the factor stored less 1 (Gemma).
+    RmsPlusOne,
+}
+
+/// Makes layers of tensors by their names.
+pub(super) struct Reader<'a, L> {
+    weights: &'a Weights,
+    layers: &'a L,
+    prefix: &'static str,
+    names_only: bool,
+    missing: Vec<String>,
+}
+
+impl<'a, L: Layers> Reader<'a, L> {
+    fn new(weights: &'a Weights, layers: &'a L, names_only: bool) -> Self {
+        Self {
+            weights,
+            layers,
+            prefix: "",
+            names_only,
+            missing: Vec::new(),
+        }
+    }
+
+    /// What the layers are made on.
+    pub(super) fn layers(&self) -> L {
+        self.layers.clone()
+    }
+
+    /// Chooses what all names start with: the first of `prefixes` under which `probe` is there.
+    pub(super) fn find_prefix(&mut self, prefixes: &[&'static str], probe: &str) {
+        let found = |prefix: &&&'static str| self.weights.has(&format!("{prefix}{probe}"));
+        self.prefix = prefixes.iter().find(found).copied().unwrap_or_default();
+    }
+
+    /// Whether a tensor is there.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.weights.has(&format!("{}{name}", self.prefix))
+    }
+
+    /// The values of a tensor; none of them in the first pass.
+    pub(super) fn values(&mut self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
+        let full = format!("{}{name}", self.prefix);
+        // Checkpoints converted from TensorFlow long ago call the two vectors of a norm gamma and beta.
+        let old = [
+            ("LayerNorm.weight", "LayerNorm.gamma"),
+            ("LayerNorm.bias", "LayerNorm.beta"),
+        ]
+        .iter()
+        .find_map(|(new, old)| full.strip_suffix(new).map(|stem| format!("{stem}{old}")));
+        let there = if self.weights.has(&full) {
+            full
+        } else if let Some(old) = old.filter(|old| self.weights.has(old)) {
+            old
+        } else {
+            self.missing.push(full);
+            return Ok(Floats::empty());
+        };
+        if self.names_only {
+            self.weights.check(&there, shape)?;
+            return Ok(Floats::empty());
+        }
+        self.weights.get(&there, shape)
+    }
+
+    /// One linear layer of several tensors, `(name, outputs)`, stacked: their outputs stand side by side.
+    pub(super) fn linear(
+        &mut self,
+        parts: &[(String, usize)],
+        inputs: usize,
+        bias: bool,
+    ) -> Result<L::Linear, EmbedError> {
+        let outputs = parts.iter().map(|(_, outputs)| outputs).sum();
+        let (mut all, mut biases) = (Vec::new(), Vec::new());
+        for (name, outputs) in parts {
+            let values = self.values(&format!("{name}.weight"), &[*outputs, inputs])?;
+            if let [_] = parts {
+                let biases = bias.then(|| self.values(&format!("{name}.bias"), &[*outputs]));
+                return self
+                    .layers
+                    .linear(&values, biases.transpose()?.as_deref(), *outputs, inputs);
+            }
+            all.extend_from_slice(&values);
+            if bias {
+                biases.extend_from_slice(&self.values(&format!("{name}.bias"), &[*outputs])?);
+            }
+        }
+        self.layers.linear(&all, bias.then_some(&biases), outputs, inputs)
+    }
+
+    /// Some outputs of a tensor that holds several layers: rows `rows` of `outputs`.
+    pub(super) fn linear_rows(
+        &mut self,
+        name: &str,
+        rows: Range<usize>,
+        outputs: usize,
+        inputs: usize,
+        bias: bool,
+    ) -> Result<L::Linear, EmbedError> {
+        let values = self.values(&format!("{name}.weight"), &[outputs, inputs])?;
+        let biases = bias
+            .then(|| self.values(&format!("{name}.bias"), &[outputs]))
+            .transpose()?;
+        let weights = values.get(rows.start * inputs..rows.end * inputs).unwrap_or_default();
+        let biases = biases
+            .as_ref()
+            .map(|biases| biases.get(rows.clone()).unwrap_or_default());
+        self.layers.linear(weights, biases, rows.len(), inputs)
+    }
+
+    /// A normalisation of `width` columns.
+    pub(super) fn norm(&mut self, name: &str, width: usize, kind: NormKind, eps: f32) -> Result<L::Norm, EmbedError> {
+        let gamma = self.values(&format!("{name}.weight"), &[width])?;
+        match kind {
+            NormKind::Layer => {
+                let beta = self.values(&format!("{name}.bias"), &[width])?;
+                let (gamma, beta) = (&gamma[..], Some(&beta[..]));
+                self.layers.norm(NormWeights::Layer { gamma, beta }, eps)
+            }
+            NormKind::LayerNoBias => {
+                let weights = NormWeights::Layer {
+                    gamma: &gamma,
+                    beta: None,
+                };
+                self.layers.norm(weights, eps)
+            }
+            NormKind::Rms => self.layers.norm(NormWeights::Rms { gamma: &gamma }, eps),
+            NormKind::RmsPlusOne => {
+                let gamma: Vec<f32> = gamma.iter().map(|gamma| 1.0 + gamma).collect();
+                self.layers.norm(NormWeights::Rms { gamma: &gamma }, eps)
+            }
+        }
+    }
+
+    /// An embedding table.
+    pub(super) fn table(&mut self, name: &str, rows: usize, width: usize) -> Result<L::Table, EmbedError> {
+        let values = self.values(&format!("{name}.weight"), &[rows, width])?;
+        self.layers.table(values, rows, width)
+    }
+
+    /// A rotation.
+    pub(super) fn rotary(&mut self, rotation: Rotation, longest: usize) -> Result<L::Rotary, EmbedError> {
+        self.layers.rotary(rotation, longest)
+    }
+
+    /// A bias by distance whose values `value(head, key position - query position)` gives.
+    pub(super) fn bias(
+        &mut self,
+        heads: usize,
+        longest: usize,
+        value: impl Fn(usize, isize) -> f32,
+    ) -> Result<L::Bias, EmbedError> {
+        if self.names_only {
+            return self.layers.bias(Vec::new(), heads, longest);
+        }
+        let reach = isize::try_from(longest).unwrap_or(isize::MAX) - 1;
+        let values = (0..heads).flat_map(|head| (-reach..=reach).map(move |distance| (head, distance)));
+        let values = values.map(|(head, distance)| value(head, distance)).collect();
+        self.layers.bias(values, heads, longest)
+    }
+
+    /// Whether values are really read in this pass.
+    pub(super) fn reads(&self) -> bool {
+        !self.names_only
+    }
+}

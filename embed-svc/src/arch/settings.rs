@@ -1,0 +1,129 @@
+//! `config.json` of a transformer, key by key. Every refusal names the key.
+
+use serde_json::Value;
+
+use crate::{backend::Activation, error::EmbedError, folder::ModelFolder};
+
+/// Sizes beyond this are damage, not models.
+const LARGEST: u64 = 1 << 24;
+
+/// Reads keys of one folder's configuration.
+#[derive(Clone, Copy)]
+pub(super) struct Settings<'a> {
+    folder: &'a ModelFolder,
+}
+
+impl<'a> Settings<'a> {
+    pub(super) fn of(folder: &'a ModelFolder) -> Self {
+        Self { folder }
+    }
+
+    /// The value of a key that is there and not null.
+    pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
+        self.folder.config.get(key).filter(|value| !value.is_null())
+    }
+
+    /// The error about a key.
+    pub(super) fn refuse(&self, problem: impl Into<String>, mend: impl Into<String>) -> EmbedError {
+        EmbedError::file(&self.folder.config_file(), problem, mend)
+    }
+
+    fn wrong(&self, key: &str, value: &Value, expected: &str) -> EmbedError {
+        self.refuse(format!("{key} is {value}, not {expected}"), "fetch the model again")
+    }
+
+    /// A size, which must be there.
+    pub(super) fn size(&self, key: &str) -> Result<usize, EmbedError> {
+        match self.maybe_size(key)? {
+            Some(size) => Ok(size),
+            None => Err(self.refuse(format!("{key} is missing"), "config.json names the sizes of the model")),
+        }
+    }
+
+    /// A size, or the reference library's default.
+    pub(super) fn size_or(&self, key: &str, default: usize) -> Result<usize, EmbedError> {
+        Ok(self.maybe_size(key)?.unwrap_or(default))
+    }
+
+    /// A size that may be absent; 0 is damage.
+    pub(super) fn maybe_size(&self, key: &str) -> Result<Option<usize>, EmbedError> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        match value.as_u64().filter(|size| (1..=LARGEST).contains(size)) {
+            Some(size) => Ok(usize::try_from(size).ok()),
+            None => Err(self.wrong(key, value, "a size")),
+        }
+    }
+
+    /// A count of layers or types, where 0 may stand.
+    pub(super) fn count_or(&self, key: &str, default: usize) -> Result<usize, EmbedError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        match value.as_u64().filter(|&count| count <= 1 << 10) {
+            Some(count) => Ok(usize::try_from(count).unwrap_or(default)),
+            None => Err(self.wrong(key, value, "a number from 0 to 1024")),
+        }
+    }
+
+    /// A number.
+    pub(super) fn number_or(&self, key: &str, default: f64) -> Result<f64, EmbedError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.as_f64().ok_or_else(|| self.wrong(key, value, "a number"))
+    }
+
+    /// A small positive number, as `f32`.
+    pub(super) fn eps(&self, key: &str, default: f64) -> Result<f32, EmbedError> {
+        let eps = self.number_or(key, default)?;
+        if eps.is_nan() || !(0.0..=1.0).contains(&eps) {
+            return Err(self.refuse(format!("{key} is {eps}"), "give a number from 0 to 1"));
+        }
+        #[allow(clippy::cast_possible_truncation)]
+        Ok(eps as f32)
+    }
+
+    /// A switch.
+    pub(super) fn flag_or(&self, key: &str, default: bool) -> Result<bool, EmbedError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.as_bool().ok_or_else(|| self.wrong(key, value, "true or false"))
+    }
+
+    /// A word.
+    pub(super) fn word_or(&self, key: &str, default: &'a str) -> Result<&'a str, EmbedError> {
+        let Some(value) = self.get(key) else { return Ok(default) };
+        value.as_str().ok_or_else(|| self.wrong(key, value, "a word"))
+    }
+
+    /// Refuses any value of a key but this one; absent is fine.
+    pub(super) fn only(&self, key: &str, served: &Value) -> Result<(), EmbedError> {
+        match self.get(key) {
+            Some(value) if value != served => Err(self.refuse(
+                format!("{key} is {value}, which is not served"),
+                format!("served is: {served}"),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// An activation function by the name that transformers gives it.
+    pub(super) fn activation(&self, key: &str, default: &'a str) -> Result<Activation, EmbedError> {
+        match self.word_or(key, default)? {
+            "gelu" | "gelu_python" => Ok(Activation::Gelu),
+            "gelu_new" | "gelu_pytorch_tanh" | "gelu_fast" | "gelu_accurate" | "gelu_python_tanh" => {
+                Ok(Activation::GeluTanh)
+            }
+            "relu" => Ok(Activation::Relu),
+            "silu" | "swish" => Ok(Activation::Silu),
+            other => Err(self.refuse(
+                format!("{key} `{other}` is not served"),
+                "served are: gelu, gelu_new, gelu_pytorch_tanh, gelu_fast, relu, silu",
+            )),
+        }
+    }
+
+    /// The width of a head: `width` shared out evenly between `heads`.
+    pub(super) fn head_width(&self, width: (&str, usize), heads: (&str, usize)) -> Result<usize, EmbedError> {
+        if width.1.is_multiple_of(heads.1) {
+            return Ok(width.1 / heads.1);
+        }
+        let problem = format!("{} {} is no multiple of {} {}", width.0, width.1, heads.0, heads.1);
+        Err(self.refuse(problem, "fetch the model again"))
+    }
+}
