@@ -71,12 +71,20 @@ fn peak_mib() -> u64 {
 }
 
 fn report(what: &str, tokens: usize, start: (Instant, f64)) {
+    line(
+        what,
+        tokens,
+        start.0.elapsed().as_secs_f64(),
+        processor_seconds() - start.1,
+    );
+}
+
+fn line(what: &str, tokens: usize, wall: f64, cpu: f64) {
     #[allow(clippy::cast_precision_loss)]
     let tokens = tokens as f64;
-    let (wall, cpu) = (start.0.elapsed().as_secs_f64(), processor_seconds() - start.1);
     println!(
         "{what:<44} {tokens:>6} tokens {wall:>7.2} s  {:>7.1} tokens/s  {:>7.1} tokens/cpu-s",
-        tokens / wall,
+        tokens / wall.max(0.01),
         tokens / cpu.max(0.01)
     );
 }
@@ -120,23 +128,25 @@ fn main() -> Result<(), LocalError> {
     let answer = block_on(model.generate(prompt))?;
     report("prompt", answer.prompt_tokens, start);
 
-    // Warm instructions, then answers alone count: 24 tokens each unless the model stops.
+    // The same requests with one token and with 24: the difference is decoding alone.
     block_on(model.generate(request(0, 1)))?;
     for batch in [1, 8, 32] {
-        let all = |max_tokens| {
+        let all = |max_tokens| -> Result<_, LocalError> {
+            let start = now();
             let requests = (0..batch).map(|i| model.generate(request(batch * 3 + i, max_tokens)));
-            block_on(join_all(requests)).into_iter().collect::<Result<Vec<_>, _>>()
+            let answers = block_on(join_all(requests))
+                .into_iter()
+                .collect::<Result<Vec<_>, _>>()?;
+            let tokens: usize = answers.iter().map(|a| a.generated_tokens).sum();
+            Ok((tokens, start.0.elapsed().as_secs_f64(), processor_seconds() - start.1))
         };
-        let first = Instant::now();
-        all(1)?;
-        let prefill = first.elapsed().as_secs_f64();
-        let start = now();
-        let answers = all(24)?;
-        let generated = answers.iter().map(|a| a.generated_tokens).sum();
-        report(
-            &format!("answers, batch {batch} (prompts: {prefill:.2} s of it)"),
-            generated,
-            start,
+        let (first_tokens, first_wall, first_cpu) = all(1)?;
+        let (tokens, wall, cpu) = all(24)?;
+        line(
+            &format!("decode, batch {batch}"),
+            tokens - first_tokens,
+            wall - first_wall,
+            cpu - first_cpu,
         );
     }
 

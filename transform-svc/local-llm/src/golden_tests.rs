@@ -117,6 +117,11 @@ fn prompts_become_the_reference_tokens() {
     });
 }
 
+/// Where llama.cpp's first five logits are 15 to 29, ours differ by at most 0.26 (SmolLM2 in `f32`; int8 comes closer).
+const LOGIT_TOLERANCE: f64 = 0.35;
+/// A greedy token may differ where the two likeliest are closer than this.
+const GREEDY_GAP: f32 = 0.25;
+
 /// llama.cpp rounds inputs to eight bits as our int8 product does, but in other blocks for some formats, and keeps keys and
 /// values in half precision; so logits agree to about a hundredth of their size, and two tokens may change places when their
 /// logits are closer than that.
@@ -161,9 +166,6 @@ fn first_logits_and_greedy_tokens_agree_with_the_reference() {
         });
     }
 }
-
-const LOGIT_TOLERANCE: f64 = 0.5;
-const GREEDY_GAP: f32 = 0.5;
 
 #[test]
 fn control_tokens_in_a_message_are_text() {

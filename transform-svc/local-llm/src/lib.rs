@@ -35,8 +35,13 @@ mod weights;
 mod worker;
 
 #[cfg(test)]
+mod forward_tests;
+#[cfg(test)]
 mod golden_tests;
 #[cfg(test)]
+mod refusal_tests;
+#[cfg(test)]
+#[path = "../tests/support/tiny.rs"]
 mod tiny;
 #[cfg(test)]
 mod tiny_tests;

@@ -1,7 +1,20 @@
 //! A tiny model with random weights, written as a GGUF file, for tests that must run without any download.
-#![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
+//!
+//! It needs candle-core, rand, rand_chacha and tempfile only, so that other crates' tests can include it:
+//! `#[path = "…/local-llm/tests/support/tiny.rs"] mod tiny;`
+#![allow(unreachable_pub)]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss
+)]
 
-use std::{collections::BTreeMap, fs::File, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::File,
+    path::{Path, PathBuf},
+};
 
 use candle_core::{
     Device, Tensor,
@@ -12,36 +25,37 @@ use candle_core::{
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use tempfile::TempDir;
 
-pub(crate) const HIDDEN: usize = 64;
-pub(crate) const FEED_FORWARD: usize = 96;
-pub(crate) const HEADS: usize = 4;
-pub(crate) const KV_HEADS: usize = 2;
-pub(crate) const HEAD_DIM: usize = 16;
-pub(crate) const LAYERS: usize = 7;
-pub(crate) const CONTEXT: usize = 128;
-pub(crate) const WINDOW: usize = 5;
-pub(crate) const EPS: f32 = 1e-5;
+pub const HIDDEN: usize = 64;
+pub const FEED_FORWARD: usize = 96;
+pub const HEADS: usize = 4;
+pub const KV_HEADS: usize = 2;
+pub const HEAD_DIM: usize = 16;
+pub const LAYERS: usize = 7;
+pub const CONTEXT: usize = 128;
+pub const WINDOW: usize = 5;
+pub const EPS: f32 = 1e-5;
 
 /// Bytes as tokens, one merge, three control tokens.
-pub(crate) const MERGED: u32 = 256;
-pub(crate) const START: u32 = 257;
-pub(crate) const END: u32 = 258;
-pub(crate) const TOKENS: usize = 260;
+pub const MERGED: u32 = 256;
+pub const START: u32 = 257;
+pub const END: u32 = 258;
+pub const TOKENS: usize = 260;
 
 const TEMPLATE: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}\
      {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 /// What the file will hold; tests change entries before they write it.
-pub(crate) struct TinyModel {
-    pub(crate) metadata: BTreeMap<String, Value>,
+pub struct TinyModel {
+    pub metadata: BTreeMap<String, Value>,
     /// Tensors as they are after quantisation and back.
-    pub(crate) weights: BTreeMap<String, Vec<f32>>,
+    pub weights: BTreeMap<String, Vec<f32>>,
     tensors: BTreeMap<String, QTensor>,
 }
 
 impl TinyModel {
-    pub(crate) fn new(architecture: &str, seed: u64) -> Self {
+    pub fn new(architecture: &str, seed: u64) -> Self {
         let mut model = Self {
             metadata: metadata(architecture),
             weights: BTreeMap::new(),
@@ -94,21 +108,40 @@ impl TinyModel {
         self.tensors.insert(name.to_owned(), quantized);
     }
 
-    pub(crate) fn remove_tensor(&mut self, name: &str) {
+    pub fn remove_tensor(&mut self, name: &str) {
         self.tensors.remove(name).unwrap();
     }
 
-    pub(crate) fn write(&self, path: &Path) {
+    /// Writes it into a folder of its own, which goes when the handle is dropped.
+    pub fn written(&self) -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tiny.gguf");
+        self.write(&path);
+        (folder, path)
+    }
+
+    pub fn write(&self, path: &Path) {
         let metadata: Vec<(&str, &Value)> = self.metadata.iter().map(|(k, v)| (k.as_str(), v)).collect();
         let tensors: Vec<(&str, &QTensor)> = self.tensors.iter().map(|(k, v)| (k.as_str(), v)).collect();
         gguf_file::write(&mut File::create(path).unwrap(), &metadata, &tensors).unwrap();
     }
 }
 
+/// A token for each byte, by the character that byte-level vocabularies write for it.
+fn byte_tokens() -> Vec<String> {
+    let mut spare = '\u{100}'..;
+    (0..=255u8)
+        .map(|byte| match byte {
+            b'!'..=b'~' | 0xA1..=0xAC | 0xAE..=0xFF => char::from(byte).to_string(),
+            _ => spare.next().unwrap().to_string(),
+        })
+        .collect()
+}
+
 fn metadata(architecture: &str) -> BTreeMap<String, Value> {
     let text = |s: &str| Value::String(s.to_owned());
     let texts = |items: &[String]| Value::Array(items.iter().map(|s| Value::String(s.clone())).collect());
-    let mut tokens: Vec<String> = crate::vocabulary::stand_ins_in_order();
+    let mut tokens = byte_tokens();
     tokens.extend(["he", "<|im_start|>", "<|im_end|>", "<|endoftext|>"].map(str::to_owned));
     let kinds = (0..TOKENS as u32)
         .map(|id| Value::I32(if id >= START { 3 } else { 1 }))

@@ -4,14 +4,16 @@
 //! (`llama`: tokens have scores, spaces are `▁`, what is missing falls back to byte tokens). Control tokens are matched here,
 //! not by the `tokenizers` crate, because whether `<|im_end|>` is one depends on who wrote it: see [`Vocabulary::encode`].
 
+mod bpe;
+mod bytes;
+
 use std::collections::{HashMap, HashSet};
 
-use tokenizers::{Tokenizer, models::bpe, normalizers::unicode::NFC};
+use tokenizers::Tokenizer;
 
 use crate::{
     LocalError,
     gguf::{GgufFile, required},
-    pre_tokenizer,
 };
 
 /// `tokenizer.ggml.token_type`.
@@ -67,10 +69,10 @@ impl Vocabulary {
         let kinds: Vec<Kind> = kinds.into_iter().map(kind).collect();
         let key = "tokenizer.ggml.model";
         let (tokenizer, sentence_piece) = match required(key, file.find_text(key)?)? {
-            "gpt2" => (byte_level(file, &tokens)?, None),
+            "gpt2" => (bpe::byte_level(file, &tokens)?, None),
             "llama" => {
                 let prefix = file.find_flag("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
-                (scored(file, &tokens, &kinds)?, Some(prefix))
+                (bpe::scored(file, &tokens, &kinds)?, Some(prefix))
             }
             other => {
                 return Err(LocalError::BadValue {
@@ -89,7 +91,7 @@ impl Vocabulary {
         let mut special_lengths: Vec<usize> = lengths.into_iter().collect();
         special_lengths.sort_unstable_by(|a, b| b.cmp(a));
         let special_starts = special.keys().filter_map(|text| text.bytes().next()).collect();
-        let (bytes, ends) = token_bytes(&tokens, &kinds, sentence_piece.is_some());
+        let (bytes, ends) = bytes::of_tokens(&tokens, &kinds, sentence_piece.is_some());
 
         let id_of = |key: &str| -> Result<Option<u32>, LocalError> {
             match file.find_count(key)? {
@@ -226,16 +228,15 @@ impl Vocabulary {
         if text.is_empty() {
             return Ok(());
         }
-        let error = |e: tokenizers::Error| LocalError::Tokenizer(e.to_string());
         let encoding = match self.sentence_piece {
-            None => self.tokenizer.encode_fast(text, false).map_err(error)?,
+            None => self.tokenizer.encode_fast(text, false).map_err(tokenizer_error)?,
             Some(prefix) => {
                 let mut spaced = String::with_capacity(text.len() + 8);
                 if prefix && is_start {
                     spaced.push('▁');
                 }
                 spaced.extend(text.chars().map(|c| if c == ' ' { '▁' } else { c }));
-                self.tokenizer.encode_fast(spaced, false).map_err(error)?
+                self.tokenizer.encode_fast(spaced, false).map_err(tokenizer_error)?
             }
         };
         ids.extend_from_slice(encoding.get_ids());
@@ -283,130 +284,6 @@ fn kind(code: u8) -> Kind {
     }
 }
 
-fn vocabulary_of(tokens: &[&str]) -> bpe::Vocab {
-    tokens.iter().map(|t| (*t).to_owned()).zip(0u32..).collect()
-}
-
 fn tokenizer_error(e: impl std::fmt::Display) -> LocalError {
     LocalError::Tokenizer(e.to_string())
-}
-
-fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Tokenizer, LocalError> {
-    let key = "tokenizer.ggml.pre";
-    let pre = pre_tokenizer::named(required(key, file.find_text(key)?)?)?;
-    let key = "tokenizer.ggml.merges";
-    let merges: Option<Vec<_>> = required(key, file.find_texts(key)?)?
-        .into_iter()
-        // Tokens hold stand-ins, never a space itself.
-        .map(|merge| merge.split_once(' ').map(|(a, b)| (a.to_owned(), b.to_owned())))
-        .collect();
-    let merges = merges.ok_or_else(|| LocalError::BadValue {
-        key: key.to_owned(),
-        message: "an entry is not two tokens with a space between them".to_owned(),
-    })?;
-    let model = bpe::BPE::builder()
-        .vocab_and_merges(vocabulary_of(tokens), merges)
-        .ignore_merges(pre.whole_words_first)
-        .build()
-        .map_err(tokenizer_error)?;
-    let mut tokenizer = Tokenizer::new(model);
-    if pre.composed {
-        tokenizer.with_normalizer(Some(NFC)).map_err(tokenizer_error)?;
-    }
-    tokenizer.with_pre_tokenizer(Some(pre.steps));
-    Ok(tokenizer)
-}
-
-/// SentencePiece as BPE: the pair whose joined token scores highest merges first (Kudo & Richardson 2018), so every way to
-/// cut a token in two known parts is a merge, in order of the token's score.
-fn scored(file: &GgufFile, tokens: &[&str], kinds: &[Kind]) -> Result<Tokenizer, LocalError> {
-    let key = "tokenizer.ggml.scores";
-    let scores = required(key, file.find_floats(key)?)?;
-    same_length(key, scores.len(), tokens.len())?;
-    let normal: HashSet<&str> = tokens
-        .iter()
-        .zip(kinds)
-        .filter(|(_, kind)| **kind == Kind::Normal)
-        .map(|(token, _)| *token)
-        .collect();
-    let mut by_score: Vec<usize> = (0..tokens.len()).filter(|&id| kinds[id] == Kind::Normal).collect();
-    by_score.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]).then(a.cmp(&b)));
-    let mut merges = Vec::new();
-    for id in by_score {
-        let token = tokens[id];
-        for (cut, _) in token.char_indices().skip(1) {
-            let (left, right) = token.split_at(cut);
-            if normal.contains(left) && normal.contains(right) {
-                merges.push((left.to_owned(), right.to_owned()));
-            }
-        }
-    }
-    let unknown = file
-        .find_count("tokenizer.ggml.unknown_token_id")?
-        .and_then(|id| tokens.get(id));
-    let mut builder = bpe::BPE::builder()
-        .vocab_and_merges(vocabulary_of(tokens), merges)
-        .byte_fallback(true)
-        .fuse_unk(true)
-        // Whole texts are not worth remembering.
-        .cache_capacity(0);
-    if let Some(unknown) = unknown {
-        builder = builder.unk_token((*unknown).to_owned());
-    }
-    Ok(Tokenizer::new(builder.build().map_err(tokenizer_error)?))
-}
-
-/// Bytes of every token, and where each ends.
-fn token_bytes(tokens: &[&str], kinds: &[Kind], sentence_piece: bool) -> (Vec<u8>, Vec<usize>) {
-    let stand_ins = byte_stand_ins();
-    let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(tokens.len()));
-    for (token, kind) in tokens.iter().zip(kinds) {
-        match kind {
-            Kind::Control | Kind::Unused => {}
-            Kind::Byte => bytes.extend(hex_byte(token)),
-            Kind::UserDefined => bytes.extend(token.bytes()),
-            Kind::Normal if sentence_piece => bytes.extend(token.replace('▁', " ").bytes()),
-            Kind::Normal => {
-                for c in token.chars() {
-                    match stand_ins.get(&c) {
-                        Some(byte) => bytes.push(*byte),
-                        None => bytes.extend(c.encode_utf8(&mut [0; 4]).bytes()),
-                    }
-                }
-            }
-        }
-        ends.push(bytes.len());
-    }
-    (bytes, ends)
-}
-
-/// `<0x0A>` → 10.
-fn hex_byte(token: &str) -> Option<u8> {
-    u8::from_str_radix(token.strip_prefix("<0x")?.strip_suffix('>')?, 16).ok()
-}
-
-/// The printable characters that stand for bytes in byte-level vocabularies (Radford et al. 2019): printable Latin-1 stands
-/// for itself, the rest for the characters from U+0100 on, in order.
-fn byte_stand_ins() -> HashMap<char, u8> {
-    let mut next = 0x100u32;
-    (0..=255u8)
-        .filter_map(|byte| {
-            let printable = matches!(byte, 33..=126 | 161..=172 | 174..=255);
-            let code = if printable {
-                u32::from(byte)
-            } else {
-                next += 1;
-                next - 1
-            };
-            char::from_u32(code).map(|c| (c, byte))
-        })
-        .collect()
-}
-
-/// The stand-ins of bytes 0 to 255: a vocabulary for tests.
-#[cfg(test)]
-pub(crate) fn stand_ins_in_order() -> Vec<String> {
-    let mut all: Vec<(char, u8)> = byte_stand_ins().into_iter().collect();
-    all.sort_by_key(|(_, byte)| *byte);
-    all.into_iter().map(|(c, _)| c.to_string()).collect()
 }
