@@ -7,26 +7,21 @@
 //! The instruction comes first and the text last, so that a model can keep what it computed for the shared beginning.
 //! The text is data: where lines enclose `{text}` (say `<text>` and `</text>`), they cannot be forged from inside it.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc};
+mod delimiters;
+mod library;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{catalogue::Kind, error::TransformError, language::Language};
+use crate::{catalogue::Kind, language::Language};
+use delimiters::Delimiters;
+pub use library::Prompts;
 
 /// What `{language}` becomes when the text is too short to tell its language.
 const UNKNOWN_LANGUAGE: &str = "the language of the text";
 
 const TEXT: &str = "{text}";
 const LANGUAGE: &str = "{language}";
-
-/// The prompts compiled in.
-const BUILT_IN: &[(Kind, &str)] = &[
-    (Kind::Paraphrase, include_str!("../prompts/paraphrase.txt")),
-    (Kind::Summarisation, include_str!("../prompts/summarisation.txt")),
-    (Kind::Expansion, include_str!("../prompts/expansion.txt")),
-    (Kind::Translation, include_str!("../prompts/translation.txt")),
-];
 
 /// Who speaks in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +61,7 @@ pub struct Prompt {
     version: String,
     digest: String,
     messages: Vec<Message>,
-    open: String,
-    close: String,
+    delimiters: Delimiters,
 }
 
 #[derive(Deserialize)]
@@ -111,13 +105,12 @@ impl Prompt {
         if kind == Kind::Translation && !body.contains(LANGUAGE) {
             return Err("a translation's prompt must hold the placeholder {language}".into());
         }
-        let (open, close) = delimiters(&last.content);
+        let delimiters = Delimiters::around(TEXT, &last.content)?;
         Ok(Self {
             id: header.id,
             version,
             digest: hex::encode(Sha256::digest(body)),
-            open,
-            close,
+            delimiters,
             messages,
         })
     }
@@ -134,13 +127,13 @@ impl Prompt {
 
     /// The lines that enclose `{text}`; empty where there are none.
     pub fn delimiters(&self) -> (&str, &str) {
-        (&self.open, &self.close)
+        self.delimiters.lines()
     }
 
     /// The messages for a text, to be answered in `language`.
     pub fn render(&self, text: &str, language: Option<Language>) -> Vec<Message> {
         let language = language.map_or(UNKNOWN_LANGUAGE, Language::name);
-        let text = self.defuse(text);
+        let text = self.delimiters.broken_in(text);
         self.messages
             .iter()
             .map(|message| {
@@ -152,20 +145,6 @@ impl Prompt {
                 }
             })
             .collect()
-    }
-
-    /// Breaks the delimiters inside a text with a space, so that it cannot end its own quotation.
-    fn defuse(&self, text: &str) -> String {
-        let mut text = text.to_owned();
-        for delimiter in [&self.open, &self.close] {
-            if let Some(first) = delimiter.chars().next()
-                && text.contains(delimiter.as_str())
-            {
-                let broken = format!("{first} {}", &delimiter[first.len_utf8()..]);
-                text = text.replace(delimiter.as_str(), &broken);
-            }
-        }
-        text
     }
 }
 
@@ -200,91 +179,6 @@ fn split_messages(body: &str) -> Result<Vec<Message>, String> {
         }
     }
     Ok(messages)
-}
-
-/// The whole lines before and after a `{text}` that has a line to itself.
-fn delimiters(content: &str) -> (String, String) {
-    let lines: Vec<&str> = content.lines().map(str::trim).collect();
-    let around = lines.iter().position(|line| *line == TEXT).and_then(|at| {
-        let (before, after) = (lines.get(at.checked_sub(1)?)?, lines.get(at + 1)?);
-        (!before.is_empty() && !after.is_empty()).then(|| ((*before).to_owned(), (*after).to_owned()))
-    });
-    around.unwrap_or_default()
-}
-
-/// The prompts in use.
-#[derive(Debug, Clone)]
-pub struct Prompts {
-    by_kind: HashMap<Kind, Arc<Prompt>>,
-}
-
-impl Prompts {
-    /// The built-in prompts, replaced by the files `<transformation>.txt` of a directory where there is one.
-    ///
-    /// # Errors
-    /// A directory or file that cannot be read, a file whose name is no transformation with a prompt, a malformed file
-    /// or one without its placeholder: all refused at start, not at the first text.
-    pub fn load(directory: Option<&Path>) -> Result<Self, TransformError> {
-        let mut by_kind = HashMap::new();
-        for (kind, file) in BUILT_IN {
-            let prompt = Prompt::parse(*kind, file).map_err(|message| TransformError::Prompt {
-                file: format!("built-in {}", kind.name()),
-                message,
-            })?;
-            by_kind.insert(*kind, Arc::new(prompt));
-        }
-        if let Some(directory) = directory {
-            for (kind, prompt) in read_directory(directory)? {
-                by_kind.insert(kind, Arc::new(prompt));
-            }
-        }
-        Ok(Self { by_kind })
-    }
-
-    /// The prompt of a transformation, if it has one.
-    pub fn get(&self, kind: Kind) -> Option<&Arc<Prompt>> {
-        self.by_kind.get(&kind)
-    }
-}
-
-fn read_directory(directory: &Path) -> Result<Vec<(Kind, Prompt)>, TransformError> {
-    let fail = |path: &Path, message: String| TransformError::Prompt {
-        file: path.display().to_string(),
-        message,
-    };
-    let entries =
-        fs::read_dir(directory).map_err(|error| fail(directory, format!("the directory cannot be read: {error}")))?;
-    let mut prompts = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(|error| fail(directory, error.to_string()))?.path();
-        if path.extension().is_none_or(|extension| extension != "txt") {
-            continue;
-        }
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let kind = BUILT_IN
-            .iter()
-            .map(|(kind, _)| *kind)
-            .find(|kind| kind.name() == stem)
-            .ok_or_else(|| {
-                let names: Vec<_> = BUILT_IN
-                    .iter()
-                    .map(|(kind, _)| format!("{}.txt", kind.name()))
-                    .collect();
-                fail(
-                    &path,
-                    format!(
-                        "no transformation takes a prompt of this name; name it one of {}",
-                        names.join(", ")
-                    ),
-                )
-            })?;
-        let file = fs::read_to_string(&path).map_err(|error| fail(&path, format!("it cannot be read: {error}")))?;
-        prompts.push((
-            kind,
-            Prompt::parse(kind, &file).map_err(|message| fail(&path, message))?,
-        ));
-    }
-    Ok(prompts)
 }
 
 #[cfg(test)]
@@ -379,43 +273,5 @@ mod tests {
         )
         .unwrap_err();
         assert!(error.contains("{language}"), "{error}");
-    }
-
-    #[test]
-    fn every_served_transformation_with_a_generator_has_a_prompt_that_delimits_its_text() {
-        let prompts = Prompts::load(None).unwrap();
-        for entry in crate::catalogue::ENTRIES
-            .iter()
-            .filter(|entry| entry.served && entry.calls > 0)
-        {
-            let prompt = prompts.get(entry.kind).unwrap();
-            assert!(!prompt.delimiters().0.is_empty(), "{}", entry.name);
-            assert!(
-                prompt
-                    .render("x", None)
-                    .iter()
-                    .all(|message| !message.content.contains('{')),
-                "{}",
-                entry.name
-            );
-        }
-    }
-
-    #[test]
-    fn a_directory_replaces_prompts_and_a_misnamed_file_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("paraphrase.txt"), FILE).unwrap();
-        fs::write(directory.path().join("notes.md"), "not a prompt").unwrap();
-        let prompts = Prompts::load(Some(directory.path())).unwrap();
-        assert_eq!(prompts.get(Kind::Paraphrase).unwrap().tag(), "paraphrase@3");
-        assert!(prompts.get(Kind::Summarisation).is_some());
-        fs::write(directory.path().join("parafrase.txt"), FILE).unwrap();
-        assert!(
-            Prompts::load(Some(directory.path()))
-                .unwrap_err()
-                .to_string()
-                .contains("paraphrase.txt")
-        );
-        assert!(Prompts::load(Some(&directory.path().join("absent"))).is_err());
     }
 }

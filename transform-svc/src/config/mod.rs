@@ -1,20 +1,23 @@
 //! Configuration of the service.
 
+mod generator;
+
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
-    config::{ConfigError, Secret, Validate},
+    config::{ConfigError, Validate},
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
 use serde::{Deserialize, Serialize};
-use url::Url;
+
+pub(crate) use generator::check_url;
+pub use generator::{GeneratorConfig, GeneratorKind};
 
 /// Settings of the transformation service (section `transform`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -66,152 +69,7 @@ impl TransformConfig {
             .clone()
             .unwrap_or_else(|| home.join("cache").join("transform"))
     }
-}
 
-/// What a generator is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GeneratorKind {
-    /// A server with OpenAI's chat completions.
-    Openai,
-    /// A GGUF model in this process.
-    Local,
-}
-
-/// A named generator, or what one named by an `openai:` spec has besides its model and URL.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct GeneratorConfig {
-    /// What it is.
-    pub kind: GeneratorKind,
-    /// Model name at the server; for a local one its catalogue id or the path of a .gguf file.
-    pub model: String,
-    /// Base URL of the server up to and including its version, e.g. `http://localhost:8000/v1`. Not for local ones.
-    pub url: Option<String>,
-    /// The key. Better kept in an environment variable: see `api_key_env`.
-    pub api_key: Secret,
-    /// Environment variable that holds the key; no key is sent where neither is set.
-    pub api_key_env: String,
-    /// Most requests in flight to this server.
-    pub concurrency: usize,
-    /// Longest wait for one answer, in seconds.
-    pub timeout_seconds: f64,
-    /// Longest wait for a connection, in seconds.
-    pub connect_timeout_seconds: f64,
-    /// Most tries of one call (the first included) when the server is overloaded, fails or answers nonsense.
-    pub max_tries: usize,
-    /// First pause between tries, in seconds; it doubles from try to try.
-    pub retry_delay_seconds: f64,
-    /// Longest `Retry-After` that is waited for, in seconds; a text whose server asks for more fails.
-    pub max_retry_after_seconds: f64,
-}
-
-impl Default for GeneratorConfig {
-    fn default() -> Self {
-        Self {
-            kind: GeneratorKind::Openai,
-            model: String::new(),
-            url: None,
-            api_key: Secret::default(),
-            api_key_env: "OPENAI_API_KEY".into(),
-            concurrency: 16,
-            timeout_seconds: 120.0,
-            connect_timeout_seconds: 5.0,
-            max_tries: 4,
-            retry_delay_seconds: 0.25,
-            max_retry_after_seconds: 60.0,
-        }
-    }
-}
-
-impl GeneratorConfig {
-    /// The key, from the configuration or the environment.
-    pub fn key(&self) -> Secret {
-        if self.api_key.is_empty() {
-            Secret::from_env(&self.api_key_env)
-        } else {
-            self.api_key.clone()
-        }
-    }
-
-    pub(crate) fn timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.timeout_seconds)
-    }
-
-    pub(crate) fn connect_timeout(&self) -> Duration {
-        Duration::from_secs_f64(self.connect_timeout_seconds)
-    }
-
-    fn check_calls(&self) -> Result<(), ConfigError> {
-        let positive = |field, seconds: f64| match seconds {
-            s if s > 0.0 && s <= 86_400.0 => Ok(()),
-            s => Err(ConfigError::new(
-                field,
-                format!("{s} is no usable time"),
-                "give seconds, above 0 and at most a day",
-            )),
-        };
-        positive("timeout_seconds", self.timeout_seconds)?;
-        positive("connect_timeout_seconds", self.connect_timeout_seconds)?;
-        positive("retry_delay_seconds", self.retry_delay_seconds)?;
-        positive("max_retry_after_seconds", self.max_retry_after_seconds)?;
-        if !(1..=4096).contains(&self.concurrency) {
-            return Err(ConfigError::new(
-                "concurrency",
-                format!("{} requests in flight", self.concurrency),
-                "give 1 to 4096",
-            ));
-        }
-        if !(1..=20).contains(&self.max_tries) {
-            return Err(ConfigError::new(
-                "max_tries",
-                format!("{} tries", self.max_tries),
-                "give 1 to 20",
-            ));
-        }
-        if self
-            .api_key
-            .expose()
-            .is_some_and(|key| http::HeaderValue::from_str(key).is_err())
-        {
-            return Err(ConfigError::new(
-                "api_key",
-                "the key cannot be sent in a header",
-                "remove line breaks and control characters",
-            ));
-        }
-        Ok(())
-    }
-}
-
-impl Validate for TransformConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        self.check().map_err(|error| error.within("transform"))
-    }
-}
-
-/// Everything that the service needs as a process of its own.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct ServeConfig {
-    /// Where model files come from.
-    pub models: ModelsConfig,
-    /// Port, TLS, limits.
-    pub server: ServerConfig,
-    /// Logs and traces.
-    pub telemetry: TelemetryConfig,
-    /// The service itself.
-    pub transform: TransformConfig,
-}
-
-impl Validate for ServeConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        self.server.validate()?;
-        self.transform.validate()
-    }
-}
-
-impl TransformConfig {
     fn check(&self) -> Result<(), ConfigError> {
         for (id, generator) in &self.generators {
             let within = |error: ConfigError| error.within(&format!("generators.{id}"));
@@ -279,47 +137,31 @@ impl TransformConfig {
     }
 }
 
-impl GeneratorConfig {
-    fn check(&self) -> Result<(), ConfigError> {
-        if self.model.is_empty() {
-            return Err(ConfigError::new("model", "it is empty", "name the model"));
-        }
-        match (self.kind, &self.url) {
-            (GeneratorKind::Openai, Some(url)) => {
-                check_url(url)
-                    .map_err(|message| ConfigError::new("url", message, "give e.g. http://localhost:8000/v1"))?;
-            }
-            (GeneratorKind::Openai, None) => {
-                return Err(ConfigError::new(
-                    "url",
-                    "a remote generator needs one",
-                    "give e.g. http://localhost:8000/v1",
-                ));
-            }
-            (GeneratorKind::Local, Some(_)) => {
-                return Err(ConfigError::new(
-                    "url",
-                    "a local generator has none",
-                    "remove it, or set kind = \"openai\"",
-                ));
-            }
-            (GeneratorKind::Local, None) => {}
-        }
-        self.check_calls()
+impl Validate for TransformConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.check().map_err(|error| error.within("transform"))
     }
 }
 
-/// Whether a URL can be called, and what is wrong if not.
-pub(crate) fn check_url(url: &str) -> Result<(), String> {
-    let parsed = Url::parse(url).map_err(|error| format!("`{url}` is no URL: {error}"))?;
-    if !matches!(parsed.scheme(), "http" | "https") || !parsed.has_host() {
-        return Err(format!("`{url}` is no http or https URL"));
+/// Everything that the service needs as a process of its own.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServeConfig {
+    /// Where model files come from.
+    pub models: ModelsConfig,
+    /// Port, TLS, limits.
+    pub server: ServerConfig,
+    /// Logs and traces.
+    pub telemetry: TelemetryConfig,
+    /// The service itself.
+    pub transform: TransformConfig,
+}
+
+impl Validate for ServeConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.server.validate()?;
+        self.transform.validate()
     }
-    if !parsed.username().is_empty() || parsed.password().is_some() {
-        // Not shown: it holds a secret.
-        return Err("the URL holds a user name or password".into());
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -402,8 +244,20 @@ mod tests {
                 .unwrap();
         assert!(!format!("{config:?}").contains("hunter2"));
         assert!(!serde_json::to_string(&config).unwrap().contains("hunter2"));
-        let error =
-            read("[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"http://me:hunter2@h\"").unwrap_err();
-        assert!(!error.contains("hunter2"), "{error}");
+        for url in [
+            "http://me:hunter2@h",
+            "ftp://me:hunter2@h",
+            "http://me:hunter2@h:port",
+            "me:hunter2@h",
+        ] {
+            let error = read(&format!(
+                "[generators.a]\nkind = \"openai\"\nmodel = \"m\"\nurl = \"{url}\""
+            ))
+            .unwrap_err();
+            assert!(
+                error.contains("generators.a.url") && !error.contains("hunter2"),
+                "{error}"
+            );
+        }
     }
 }
