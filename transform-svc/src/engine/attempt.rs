@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{
     Finished, Job, Outcome, Plan,
-    inflight::{Inflight, ProduceError, Produced},
+    inflight::{Inflight, ProduceError, Produced, alone},
 };
 use crate::{
     cache::{Cache, Entry, KeyParts},
@@ -77,11 +77,13 @@ pub(super) async fn until_checks_pass(
                 }
             }
             Err(ProduceError::Cache(error)) => return Err(TransformError::SharedCache(error)),
-            Err(ProduceError::Generator(error, waited)) => {
+            Err(ProduceError::Generator { error, waited, fresh }) => {
                 finished.waited += waited;
-                finished.calls += u64::from(error.calls());
-                finished.fresh_attempts += 1;
-                return end(finished, generator, error);
+                if fresh {
+                    finished.calls += u64::from(error.calls());
+                    finished.fresh_attempts += 1;
+                }
+                return end(finished, generator, error, fresh);
             }
         }
     }
@@ -89,14 +91,21 @@ pub(super) async fn until_checks_pass(
 }
 
 /// What an error of the generator means: the end of the request, or of this text.
-fn end(mut finished: Finished, generator: &Bounded, error: GeneratorError) -> Result<Finished, TransformError> {
+fn end(
+    mut finished: Finished,
+    generator: &Bounded,
+    error: GeneratorError,
+    fresh: bool,
+) -> Result<Finished, TransformError> {
     let id = generator.identity().id.clone();
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
         GeneratorError::Refused { message, mend, .. } => Err(TransformError::Refused { id, message, mend }),
         GeneratorError::Failed { message, .. } => {
             finished.failed = vec![Check::GeneratorError];
-            finished.fresh_checks.push(Check::GeneratorError);
+            if fresh {
+                finished.fresh_checks.push(Check::GeneratorError);
+            }
             finished.error = message;
             Ok(finished)
         }
@@ -146,7 +155,11 @@ async fn produce(
             };
             let seed = request.seed;
             let (completion, waited) = generator.generate(request).await;
-            let completion = completion.map_err(|error| ProduceError::Generator(error, waited))?;
+            let completion = completion.map_err(|error| ProduceError::Generator {
+                error,
+                waited,
+                fresh: true,
+            })?;
             let entry = Entry {
                 output: completion.text,
                 seed,
@@ -167,7 +180,7 @@ async fn produce(
         }) as futures::future::BoxFuture<'static, _>
     };
     if plan.bypass_cache {
-        return make().await;
+        return alone(make()).await;
     }
     inflight.produce(key, cache, make).await
 }

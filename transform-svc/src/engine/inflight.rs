@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -11,6 +14,7 @@ use futures::{
     future::{BoxFuture, Shared, WeakShared},
 };
 
+use super::task::in_own_task;
 use crate::{
     cache::{Cache, CacheError, Entry, Key},
     generator::GeneratorError,
@@ -20,9 +24,9 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(super) struct Produced {
     pub(super) entry: Entry,
-    /// Calls to the generator; 0 where it came from the cache or from another request's work.
+    /// Calls to the generator; 0 where it came from the cache or where another request has counted them.
     pub(super) calls: u32,
-    /// Whether this request had it made.
+    /// Whether it was made now and is this request's to count.
     pub(super) fresh: bool,
     pub(super) waited: Duration,
 }
@@ -30,12 +34,17 @@ pub(super) struct Produced {
 /// Why it brought nothing.
 #[derive(Debug, Clone)]
 pub(super) enum ProduceError {
-    Generator(GeneratorError, Duration),
+    Generator {
+        error: GeneratorError,
+        waited: Duration,
+        /// Whether its calls are this request's to count.
+        fresh: bool,
+    },
     Cache(Arc<CacheError>),
 }
 
 type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
-type Map = HashMap<Key, (u64, WeakShared<Work>)>;
+type Map = HashMap<Key, (u64, WeakShared<Work>, Arc<AtomicBool>)>;
 
 /// The map of what is under way. It holds nothing alive: when all who wait have gone, the work is dropped.
 #[derive(Debug, Default)]
@@ -68,7 +77,7 @@ impl Drop for Leave {
         if table
             .works
             .get(&self.key)
-            .is_some_and(|(number, _)| *number == self.number)
+            .is_some_and(|(number, ..)| *number == self.number)
         {
             table.works.remove(&self.key);
         }
@@ -87,7 +96,7 @@ impl Inflight {
         cache: &Arc<Cache>,
         make: impl FnOnce() -> Work,
     ) -> Result<Produced, ProduceError> {
-        let (work, own) = match self.find(key, cache, make)? {
+        let (work, counted) = match self.find(key, cache, make)? {
             Found::Cached(entry) => {
                 return Ok(Produced {
                     entry,
@@ -96,25 +105,25 @@ impl Inflight {
                     waited: Duration::ZERO,
                 });
             }
-            Found::Work { work, own } => (work, own),
+            Found::Work { work, counted } => (work, counted),
         };
         let produced = work.await;
-        if own {
-            return produced;
+        // Of all who wait for it the first to have it counts it: whoever began it may be gone by now.
+        if counted.swap(true, Ordering::Relaxed) {
+            counted_elsewhere(produced)
+        } else {
+            produced
         }
-        // Someone else's work: it is counted there.
-        produced.map(|produced| Produced {
-            calls: 0,
-            fresh: false,
-            waited: Duration::ZERO,
-            ..produced
-        })
     }
 
     fn find(&self, key: Key, cache: &Arc<Cache>, make: impl FnOnce() -> Work) -> Result<Found, ProduceError> {
         let mut table = lock(&self.inner);
-        if let Some(work) = table.works.get(&key).and_then(|(_, weak)| weak.upgrade()) {
-            return Ok(Found::Work { work, own: false });
+        let under_way = table
+            .works
+            .get(&key)
+            .and_then(|(_, weak, counted)| Some((weak.upgrade()?, Arc::clone(counted))));
+        if let Some((work, counted)) = under_way {
+            return Ok(Found::Work { work, counted });
         }
         // Under the lock: works leave the map only after their entry is written, so that nothing falls between.
         if let Some(entry) = cache.get(&key).map_err(|error| ProduceError::Cache(Arc::new(error)))? {
@@ -128,23 +137,63 @@ impl Inflight {
             number,
         };
         let (make, cache) = (make(), Arc::clone(cache));
-        let work: Work = Box::pin(async move {
+        let work = alone(Box::pin(async move {
             let _leave = leave;
             let produced = make.await?;
             cache
                 .put(key, &produced.entry)
                 .map_err(|error| ProduceError::Cache(Arc::new(error)))?;
             Ok(produced)
-        });
-        let work = work.shared();
+        }))
+        .shared();
+        let counted = Arc::<AtomicBool>::default();
         if let Some(weak) = work.downgrade() {
-            table.works.insert(key, (number, weak));
+            table.works.insert(key, (number, weak, Arc::clone(&counted)));
         }
-        Ok(Found::Work { work, own: true })
+        Ok(Found::Work { work, counted })
+    }
+}
+
+/// The work as a task of its own, so that it goes on, and gives its place back, also while nobody who waits is polled.
+pub(super) fn alone(work: Work) -> Work {
+    Box::pin(async move {
+        in_own_task(work).await.unwrap_or_else(|| {
+            Err(ProduceError::Generator {
+                error: GeneratorError::Failed {
+                    message: "the generation was broken off".into(),
+                    calls: 0,
+                },
+                waited: Duration::ZERO,
+                fresh: true,
+            })
+        })
+    })
+}
+
+/// The same, with nothing left to count.
+fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produced, ProduceError> {
+    let waited = Duration::ZERO;
+    match produced {
+        Ok(Produced { entry, .. }) => Ok(Produced {
+            entry,
+            calls: 0,
+            fresh: false,
+            waited,
+        }),
+        Err(ProduceError::Generator { error, .. }) => Err(ProduceError::Generator {
+            error,
+            waited,
+            fresh: false,
+        }),
+        Err(error @ ProduceError::Cache(_)) => Err(error),
     }
 }
 
 enum Found {
     Cached(Entry),
-    Work { work: Shared<Work>, own: bool },
+    Work {
+        work: Shared<Work>,
+        /// Set by the first of those who wait for it to have it.
+        counted: Arc<AtomicBool>,
+    },
 }

@@ -1,9 +1,10 @@
 //! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as many at once as the
-//! generator takes. All of it lives in the caller's future: dropping that drops the work.
+//! generator takes. All of it belongs to the caller's future: dropping that drops the work.
 
 mod attempt;
 mod inflight;
 mod plan;
+mod task;
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -99,9 +100,9 @@ impl Finished {
         }
     }
 
-    /// Whether everything came from the cache.
+    /// Whether everything came from the cache, or from work that another request counts.
     pub fn cached(&self) -> bool {
-        self.attempts > 0 && self.fresh_attempts == 0
+        self.attempts > 0 && self.fresh_attempts == 0 && self.error.is_empty()
     }
 }
 

@@ -1,5 +1,8 @@
 //! One HTTP exchange with an OpenAI-compatible server: sent once, read under a limit, sorted into what may be tried again
 //! and what may not. It stands where async-openai would put its own retrying transport.
+//!
+//! Some servers repeat the key they refuse. What a server says is passed on in errors and logs, so the key is taken out of
+//! it here, where it comes in.
 
 use std::{
     task::{Context, Poll},
@@ -9,12 +12,17 @@ use std::{
 use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use futures::future::BoxFuture;
 use http::{StatusCode, header};
+use isomer_service_kit::config::Secret;
 use serde::{Deserialize, Serialize};
 
 /// Largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 16 << 20;
 /// Most of an error's text that is passed on, in characters.
 const EXCERPT: usize = 300;
+/// What stands where a server repeated the key.
+const HIDDEN: &str = "[key]";
+/// Keys shorter than this, in bytes, are placeholders (`none`, `EMPTY`) that may be ordinary words of a message.
+const SHORTEST_KEY: usize = 8;
 
 /// What we read of a chat completion. Servers differ in the rest.
 #[derive(Debug, Serialize, Deserialize)]
@@ -82,12 +90,28 @@ fn told(message: &str) -> String {
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     client: reqwest::Client,
+    key: Secret,
 }
 
 impl Transport {
-    pub(super) fn new(client: reqwest::Client) -> Self {
-        Self { client }
+    /// `key` is what the requests carry.
+    pub(super) fn new(client: reqwest::Client, key: Secret) -> Self {
+        Self { client, key }
     }
+}
+
+/// Whether a text holds the key.
+fn shows(text: &str, key: &Secret) -> bool {
+    secret_part(key).is_some_and(|key| text.contains(key))
+}
+
+/// A text without the key.
+fn hide(text: &str, key: &Secret) -> String {
+    secret_part(key).map_or_else(|| text.to_owned(), |key| text.replace(key, HIDDEN))
+}
+
+fn secret_part(key: &Secret) -> Option<&str> {
+    key.expose().map(str::trim).filter(|key| key.len() >= SHORTEST_KEY)
 }
 
 impl tower::Service<HttpRequestFactory> for Transport {
@@ -100,17 +124,21 @@ impl tower::Service<HttpRequestFactory> for Transport {
     }
 
     fn call(&mut self, request: HttpRequestFactory) -> Self::Future {
-        let client = self.client.clone();
+        let Self { client, key } = self.clone();
         Box::pin(async move {
             let request = request.build().await?;
-            exchange(&client, request)
+            exchange(&client, &key, request)
                 .await
                 .map_err(|error| OpenAIError::Boxed(Box::new(error)))
         })
     }
 }
 
-async fn exchange(client: &reqwest::Client, request: reqwest::Request) -> Result<reqwest::Response, CallError> {
+async fn exchange(
+    client: &reqwest::Client,
+    key: &Secret,
+    request: reqwest::Request,
+) -> Result<reqwest::Response, CallError> {
     let mut response = client.execute(request).await.map_err(|error| of_reqwest(&error))?;
     let status = response.status();
     let retry_after = response
@@ -125,12 +153,21 @@ async fn exchange(client: &reqwest::Client, request: reqwest::Request) -> Result
         body.extend_from_slice(&chunk);
     }
     if !status.is_success() {
-        return Err(of_status(status, &body, retry_after));
+        return Err(of_status(status, &body, retry_after, key));
     }
     // Read here, so that async-openai never logs an answer it cannot read.
-    let reply: ChatReply = serde_json::from_slice(&body).map_err(|error| CallError::Malformed(error.to_string()))?;
+    let reply: ChatReply =
+        serde_json::from_slice(&body).map_err(|error| CallError::Malformed(hide(&error.to_string(), key)))?;
     if reply.choices.is_empty() {
         return Err(CallError::Malformed("it has no choices".into()));
+    }
+    let texts = reply
+        .choices
+        .iter()
+        .filter_map(|choice| choice.message.content.as_deref());
+    if texts.into_iter().any(|text| shows(text, key)) {
+        // Kept, it would stand in the cache.
+        return Err(CallError::Malformed("its text repeats the key".into()));
     }
     Ok(http::Response::new(body).into())
 }
@@ -151,8 +188,8 @@ fn of_reqwest(error: &reqwest::Error) -> CallError {
     }
 }
 
-fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> CallError {
-    let (message, code) = read_error(body);
+fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>, key: &Secret) -> CallError {
+    let (message, code) = read_error(body, key);
     let status_code = status.as_u16();
     let no_quota = code == "insufficient_quota" || code == "billing_hard_limit_reached";
     match status {
@@ -185,8 +222,8 @@ fn of_status(status: StatusCode, body: &[u8], retry_after: Option<Duration>) -> 
     }
 }
 
-/// The message and code of an error's body, in OpenAI's shape or as plain text, cut short.
-fn read_error(body: &[u8]) -> (String, String) {
+/// The message and code of an error's body, in OpenAI's shape or as plain text, without the key and cut short.
+fn read_error(body: &[u8], key: &Secret) -> (String, String) {
     let json: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let error = json.get("error").unwrap_or(&json);
     let text = |value: Option<&serde_json::Value>| value.and_then(serde_json::Value::as_str).map(str::to_owned);
@@ -199,6 +236,8 @@ fn read_error(body: &[u8]) -> (String, String) {
                 String::new()
             }
         });
+    // Before it is cut, lest half a key is left.
+    let message = hide(&message, key);
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
     (
         message.chars().take(EXCERPT).collect(),
@@ -223,7 +262,12 @@ mod tests {
     use super::*;
 
     fn status(code: u16, body: &str) -> CallError {
-        of_status(StatusCode::from_u16(code).unwrap(), body.as_bytes(), None)
+        of_status(
+            StatusCode::from_u16(code).unwrap(),
+            body.as_bytes(),
+            None,
+            &Secret::default(),
+        )
     }
 
     #[test]
@@ -249,10 +293,30 @@ mod tests {
             r#"{"message": "bad model"}"#,
             "bad\nmodel",
         ] {
-            assert_eq!(read_error(body.as_bytes()).0, "bad model", "{body}");
+            assert_eq!(read_error(body.as_bytes(), &Secret::default()).0, "bad model", "{body}");
         }
-        assert_eq!(read_error("é".repeat(1000).as_bytes()).0.chars().count(), EXCERPT);
-        assert_eq!(read_error(b"").0, "");
+        let none = Secret::default();
+        assert_eq!(
+            read_error("é".repeat(1000).as_bytes(), &none).0.chars().count(),
+            EXCERPT
+        );
+        assert_eq!(read_error(b"", &none).0, "");
+    }
+
+    #[test]
+    fn a_key_that_the_server_repeats_is_hidden_also_where_the_message_is_cut() {
+        let key = Secret::new(" sk-hunter2 ");
+        assert_eq!(
+            read_error(br#"{"error": {"message": "wrong key: sk\u002dhunter2."}}"#, &key).0,
+            "wrong key: [key]."
+        );
+        let long = format!("{}sk-hunter2", "x".repeat(EXCERPT - 4));
+        assert!(!read_error(long.as_bytes(), &key).0.contains("sk-"));
+        // What a server without keys is given is no secret.
+        assert_eq!(
+            read_error(b"no model named none", &Secret::new("none")).0,
+            "no model named none"
+        );
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl OpenAi {
             key: SecretString::from(""),
             headers,
         };
-        let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http));
+        let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, key));
         Ok(Self {
             identity: Identity {
                 id,

@@ -1,0 +1,22 @@
+//! Work that goes on whether or not its caller looks.
+
+use std::{future::Future, panic};
+
+use tokio::task::JoinSet;
+use tracing::Instrument;
+
+/// Runs a future as a task of its own, which ends when this is dropped. `None` where the runtime is shutting down.
+///
+/// A client that stops reading its stream stops the polling of all that the stream is made of. A call made there would
+/// keep its place at the generator as long as the client pleases, and nobody else would get it.
+pub(super) async fn in_own_task<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Option<T> {
+    let mut task = JoinSet::new();
+    task.spawn(future.in_current_span());
+    match task.join_next().await? {
+        Ok(output) => Some(output),
+        Err(error) => match error.try_into_panic() {
+            Ok(cause) => panic::resume_unwind(cause),
+            Err(_) => None,
+        },
+    }
+}
