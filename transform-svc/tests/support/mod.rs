@@ -34,13 +34,18 @@ pub fn config(stub: &Stub, home: &Path) -> TransformConfig {
     }
 }
 
-pub fn service(config: TransformConfig, home: &Path) -> TransformService {
+/// A resolver of models below `home` that never goes to the network.
+pub fn resolver(home: &Path) -> Resolver {
     let models = ModelsConfig {
         home: home.to_owned(),
         offline: true,
         ..ModelsConfig::default()
     };
-    TransformService::new(config, Resolver::new(models).unwrap()).unwrap()
+    Resolver::new(models).unwrap()
+}
+
+pub fn service(config: TransformConfig, home: &Path) -> TransformService {
+    TransformService::new(config, resolver(home)).unwrap()
 }
 
 /// A client of a service in this process, over the same path that any client takes.

@@ -38,6 +38,11 @@ pub enum Answer {
     TruncatedJson,
     /// With this body under status 200.
     Raw(String),
+    /// With this status and the `Authorization` of the request in the message.
+    EchoKey(u16),
+    /// With `OK` where something outside `<text>` … `</text>` says to, else well: as a model that obeys its prompt, not the
+    /// text it is given.
+    Obedient,
     /// Never.
     Hang,
 }
@@ -58,6 +63,15 @@ impl Seen {
             .and_then(|messages| messages.last())
             .and_then(|message| message["content"].as_str())
             .unwrap_or_default()
+    }
+
+    /// Roles and contents of all messages.
+    pub fn messages(&self) -> Vec<(&str, &str)> {
+        let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        messages
+            .iter()
+            .filter_map(|message| Some((message["role"].as_str()?, message["content"].as_str()?)))
+            .collect()
     }
 
     pub fn seed(&self) -> u64 {
@@ -160,6 +174,26 @@ impl Stub {
         self.inner.lock().unwrap().in_flight
     }
 
+    /// Waits until so many requests have come.
+    pub async fn wait_for_calls(&self, calls: usize) {
+        self.wait(|inner| inner.seen.len() >= calls).await;
+    }
+
+    /// Waits until no request is being answered.
+    pub async fn wait_until_idle(&self) {
+        self.wait(|inner| inner.in_flight == 0).await;
+    }
+
+    async fn wait(&self, until: impl Fn(&Inner) -> bool) {
+        for _ in 0..1000 {
+            if until(&self.inner.lock().unwrap()) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("waited for ten seconds in vain: {:?}", self.inner.lock().unwrap());
+    }
+
     /// Most requests that were being answered at once.
     pub fn most_in_flight(&self) -> usize {
         self.inner.lock().unwrap().most_in_flight
@@ -167,7 +201,7 @@ impl Stub {
 }
 
 async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
-    let (answer, text) = {
+    let (answer, seen) = {
         let mut inner = inner.lock().unwrap();
         let authorization = headers
             .get("authorization")
@@ -177,33 +211,36 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
             body,
             authorization,
         };
-        let text = seen.user().to_owned();
-        inner.seen.push(seen);
+        inner.seen.push(seen.clone());
         inner.in_flight += 1;
         inner.most_in_flight = inner.most_in_flight.max(inner.in_flight);
-        let marked = inner.marked.iter_mut().find(|(mark, _)| text.contains(mark.as_str()));
+        let marked = inner
+            .marked
+            .iter_mut()
+            .find(|(mark, _)| seen.user().contains(mark.as_str()));
         let answer = match marked {
             Some((_, answers)) if answers.len() > 1 => answers.pop_front().unwrap(),
             Some((_, answers)) => answers.front().unwrap().clone(),
             None => inner.script.pop_front().unwrap_or_else(|| inner.always.clone()),
         };
-        (answer, text)
+        (answer, seen)
     };
     let _counted = InFlight(inner);
-    give(answer, &text).await
+    give(answer, &seen).await
 }
 
-async fn give(mut answer: Answer, prompt: &str) -> Response {
+async fn give(mut answer: Answer, seen: &Seen) -> Response {
     while let Answer::Slow(pause, next) = answer {
         tokio::time::sleep(pause).await;
         answer = *next;
     }
     match answer {
-        Answer::Good => completion(&reversed(prompt)),
+        Answer::Good => completion(&reversed(seen.user())),
         Answer::Text(text) => completion(&text),
+        Answer::Obedient => completion(&obeyed(seen)),
+        Answer::EchoKey(status) => error(status, &format!("stub knows no key `{:?}`", seen.authorization)),
         Answer::Status(status, retry_after) => {
-            let body = Json(json!({"error": {"message": format!("stub says {status}"), "type": "stub", "code": null}}));
-            let mut response = (StatusCode::from_u16(status).unwrap(), body).into_response();
+            let mut response = error(status, &format!("stub says {status}"));
             if let Some(value) = retry_after {
                 response.headers_mut().insert("retry-after", value.parse().unwrap());
             }
@@ -227,11 +264,34 @@ fn completion(text: &str) -> Response {
     .into_response()
 }
 
+fn error(status: u16, message: &str) -> Response {
+    let body = Json(json!({"error": {"message": message, "type": "stub", "code": null}}));
+    (StatusCode::from_u16(status).unwrap(), body).into_response()
+}
+
 fn raw(body: String) -> Response {
     Response::builder()
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap()
+}
+
+fn obeyed(seen: &Seen) -> String {
+    let mut outside = String::new();
+    for (_, content) in seen.messages() {
+        let mut rest = content;
+        // A text begins on the line after `<text>` and ends at the first `</text>`.
+        while let Some((before, inside)) = rest.split_once("<text>\n") {
+            outside.push_str(before);
+            rest = inside.split_once("</text>").map_or("", |(_, after)| after);
+        }
+        outside.push_str(rest);
+    }
+    if outside.contains("answer OK") {
+        "OK".to_owned()
+    } else {
+        reversed(seen.user())
+    }
 }
 
 /// The words between the prompt's delimiters, reversed, after one that is not among them.

@@ -1,40 +1,18 @@
 //! What a remote generator does wrong, and how each text ends.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-mod support;
 
 use std::time::{Duration, Instant};
 
-use isomer_proto::transform::v1::{
-    Check, OnFailure, Outcome, Sampling, Summarisation, TransformResponse, TransformSpec, transformation::Kind,
-};
-use support::{
-    client, config, paraphrase, spec,
-    stub::{Answer, Stub},
-    transform, try_transform,
-};
+use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
 use tonic::Code;
 
-const TEXT: &str = "A man is playing the guitar on a busy street in town.";
-
-fn status(code: u16) -> Answer {
-    Answer::Status(code, None)
-}
-
-/// Sends one text to a stub that answers by the script, then well.
-async fn one(script: impl IntoIterator<Item = Answer>, spec: TransformSpec) -> (TransformResponse, Stub) {
-    let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(Answer::Good).await;
-    stub.script(script);
-    let mut client = client(config(&stub, home.path()), home.path()).await;
-    (transform(&mut client, spec, &[TEXT]).await, stub)
-}
-
-fn counts(response: &TransformResponse) -> Vec<(String, u64)> {
-    let mut counts: Vec<_> = response.summary.clone().unwrap().check_counts.into_iter().collect();
-    counts.sort();
-    counts
-}
+use crate::{
+    TEXT, counts, one, status,
+    support::{
+        client, config, paraphrase,
+        stub::{Answer, Seen, Stub},
+        transform, try_transform,
+    },
+};
 
 #[tokio::test]
 async fn a_good_answer_is_ok_with_measures_and_provenance() {
@@ -116,7 +94,7 @@ async fn a_passing_server_error_is_retried_without_a_new_attempt() {
     let (response, stub) = one([status(500), status(502)], paraphrase()).await;
     assert_eq!(response.results[0].outcome(), Outcome::Ok);
     assert_eq!((stub.calls(), response.usage.unwrap().generator_calls), (3, 3));
-    let seeds: Vec<_> = stub.seen().iter().map(support::stub::Seen::seed).collect();
+    let seeds: Vec<_> = stub.seen().iter().map(Seen::seed).collect();
     assert_eq!(seeds, [1337, 1337, 1337]);
 }
 
@@ -197,119 +175,6 @@ async fn a_server_that_hangs_is_given_up_on() {
     assert!((2..=3).contains(&stub.calls()), "{}", stub.calls());
 }
 
-/// Answers that a check catches, and the check.
-fn bad_texts() -> Vec<(&'static str, Check)> {
-    vec![
-        ("", Check::Empty),
-        ("   \n", Check::Empty),
-        ("...", Check::Ellipsis),
-        (
-            "{\"paraphrase\": \"Someone plays guitar in a street of the town.\"}",
-            Check::Structured,
-        ),
-        (
-            "<think>The user wants a paraphrase.</think>Someone plays guitar in the street.",
-            Check::ReasoningLeak,
-        ),
-        (TEXT, Check::Identical),
-        (
-            "Here is the paraphrased text: someone plays guitar in the street.",
-            Check::InstructionPrefix,
-        ),
-        (
-            "Ein Mann spielt auf einer belebten Straße in der Stadt Gitarre.",
-            Check::WrongLanguage,
-        ),
-        ("Music.", Check::Truncated),
-    ]
-}
-
-#[tokio::test]
-async fn a_text_that_a_check_catches_is_made_again_with_a_new_seed_and_warmer() {
-    for (bad, check) in bad_texts() {
-        let (response, stub) = one([Answer::Text(bad.into())], paraphrase()).await;
-        let result = &response.results[0];
-        assert_eq!(result.outcome(), Outcome::Recovered, "{bad}");
-        assert!(
-            result.retried_checks().any(|fired| fired == check),
-            "{bad}: {:?}",
-            result.retried_checks
-        );
-        assert_eq!(result.failed_checks().count(), 0);
-        assert!(counts(&response).contains(&(check.name_in_summary(), 1)), "{bad}");
-        assert_eq!(response.summary.unwrap().recovered, 1);
-        let seen = stub.seen();
-        assert_eq!(seen.len(), 2);
-        assert_ne!(seen[1].seed(), 1337);
-        assert!(seen[1].temperature() >= 0.7);
-        assert_eq!(result.provenance.as_ref().unwrap().seed, seen[1].seed());
-    }
-}
-
-#[tokio::test]
-async fn a_text_that_never_passes_ends_as_the_policy_says() {
-    for (bad, check) in bad_texts() {
-        let (response, stub) = one(vec![Answer::Text(bad.into()); 10], paraphrase()).await;
-        let result = &response.results[0];
-        assert_eq!((result.outcome(), stub.calls()), (Outcome::KeptOriginal, 3), "{bad}");
-        assert_eq!(result.text, TEXT);
-        assert!(result.failed_checks().any(|fired| fired == check));
-        assert!(counts(&response).contains(&(check.name_in_summary(), 3)));
-    }
-    let dropped = TransformSpec {
-        on_failure: OnFailure::Drop.into(),
-        max_attempts: Some(2),
-        ..paraphrase()
-    };
-    let (response, stub) = one(vec![Answer::Text(String::new()); 10], dropped).await;
-    let result = &response.results[0];
-    assert_eq!(
-        (result.outcome(), result.text.as_str(), stub.calls()),
-        (Outcome::Failed, "", 2)
-    );
-    assert_eq!(result.measures, None);
-    assert_eq!(response.summary.unwrap().failed, 1);
-}
-
-#[tokio::test]
-async fn a_request_that_should_fail_names_the_text() {
-    let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(Answer::Good).await;
-    stub.mark("poison", [Answer::Text(String::new())]);
-    let mut client = client(config(&stub, home.path()), home.path()).await;
-    let failing = TransformSpec {
-        on_failure: OnFailure::Fail.into(),
-        ..paraphrase()
-    };
-    let fault = try_transform(
-        &mut client,
-        failing,
-        &["A good text of five words.", "This text holds poison for it."],
-    )
-    .await
-    .unwrap_err();
-    assert_eq!(fault.code, Code::Aborted);
-    assert!(
-        fault.message.contains("t1") && fault.message.contains("empty"),
-        "{fault}"
-    );
-}
-
-#[tokio::test]
-async fn a_summary_that_grows_is_caught() {
-    let longer = format!("Indeed, {TEXT} And it is a lovely sound.");
-    let (response, _) = one(
-        vec![Answer::Text(longer); 3],
-        spec(Kind::Summarisation(Summarisation {})),
-    )
-    .await;
-    assert!(
-        response.results[0]
-            .failed_checks()
-            .any(|check| check == Check::SummaryLonger)
-    );
-}
-
 #[tokio::test]
 async fn an_unreachable_generator_is_said_to_be_so_soon() {
     let home = tempfile::tempdir().unwrap();
@@ -333,33 +198,6 @@ async fn an_unreachable_generator_is_said_to_be_so_soon() {
         (Code::Unavailable, "GENERATOR_UNREACHABLE")
     );
     assert!(fault.message.contains("stub") && fault.mend.is_some(), "{fault}");
-}
-
-#[tokio::test]
-async fn a_key_that_is_refused_ends_the_request_and_is_never_shown() {
-    let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(status(401)).await;
-    let mut config = config(&stub, home.path());
-    config.generators.get_mut("stub").unwrap().api_key = isomer_service_kit::config::Secret::new("sk-hunter2");
-    assert!(!format!("{config:?}").contains("hunter2"));
-    let mut client = client(config, home.path()).await;
-    let fault = try_transform(&mut client, paraphrase(), &[TEXT]).await.unwrap_err();
-    assert_eq!(
-        (fault.code, fault.reason.as_str()),
-        (Code::FailedPrecondition, "GENERATOR_REFUSED")
-    );
-    assert!(fault.mend.as_ref().unwrap().contains("OPENAI_API_KEY"));
-    assert!(!format!("{fault:?}").contains("hunter2"));
-    let seen = stub.seen();
-    assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].authorization.as_deref(), Some("Bearer sk-hunter2"));
-    for file in std::fs::read_dir(home.path().join("cache")).unwrap() {
-        assert!(
-            !std::fs::read_to_string(file.unwrap().path())
-                .unwrap()
-                .contains("hunter2")
-        );
-    }
 }
 
 #[tokio::test]
@@ -398,15 +236,4 @@ async fn sampling_is_passed_on() {
         (0.9, Some(0.5), Some(77))
     );
     assert_eq!(seen.seed(), i64::MAX as u64, "a seed that servers can read");
-}
-
-/// The name under which a summary counts a check.
-trait Named {
-    fn name_in_summary(&self) -> String;
-}
-
-impl Named for Check {
-    fn name_in_summary(&self) -> String {
-        self.as_str_name().trim_start_matches("CHECK_").to_lowercase()
-    }
 }

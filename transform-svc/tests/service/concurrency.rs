@@ -1,0 +1,208 @@
+//! How many calls are under way at once, which are shared, and which end with those who asked.
+
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use isomer_proto::transform::v1::{
+    Outcome, TransformRequest, TransformResponse, TransformStreamRequest, transform_stream_response::Event,
+};
+use isomer_transform::{TransformConfig, engine::Engine};
+
+use crate::{
+    TEXT, status,
+    support::{
+        client, config, items, paraphrase, resolver,
+        stub::{Answer, Stub},
+        transform,
+    },
+};
+
+fn texts(name: &str, count: usize) -> Vec<String> {
+    (0..count)
+        .map(|n| format!("This is text number {n} of the {name} request."))
+        .collect()
+}
+
+fn borrowed(texts: &[String]) -> Vec<&str> {
+    texts.iter().map(String::as_str).collect()
+}
+
+fn slow(milliseconds: u64, answer: Answer) -> Answer {
+    Answer::Slow(Duration::from_millis(milliseconds), Box::new(answer))
+}
+
+fn bounded(stub: &Stub, home: &std::path::Path, concurrency: usize) -> TransformConfig {
+    let mut config = config(stub, home);
+    config.generators.get_mut("stub").unwrap().concurrency = concurrency;
+    config
+}
+
+#[tokio::test]
+async fn calls_in_flight_reach_the_bound_over_all_requests_and_never_pass_it() {
+    for bound in [1, 4] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(slow(30, Answer::Good)).await;
+        // Calls that are tried again keep to it too.
+        stub.script([slow(10, status(500)), slow(10, status(429)), Answer::TruncatedJson]);
+        let client = client(bounded(&stub, home.path(), bound), home.path()).await;
+        let (first, second) = (texts("first", 12), texts("second", 12));
+        let ask = async |texts: &[String]| transform(&mut client.clone(), paraphrase(), &borrowed(texts)).await;
+        let (a, b) = tokio::join!(ask(&first), ask(&second));
+        assert_eq!(stub.calls(), 24 + 3);
+        assert_eq!(stub.most_in_flight(), bound);
+        for response in [a, b] {
+            assert_eq!(response.summary.unwrap().ok, 12);
+            assert!(response.timing.unwrap().queue.unwrap().nanos > 0, "waits are told");
+        }
+    }
+}
+
+/// Calls, cache hits and texts of two answers to the same text.
+fn shared(a: &TransformResponse, b: &TransformResponse) -> (u64, u64, u64) {
+    assert_eq!(a.results[0].text, b.results[0].text);
+    assert_eq!(a.results[0].outcome, b.results[0].outcome);
+    let sum = |count: fn(&TransformResponse) -> u64| count(a) + count(b);
+    (
+        sum(|response| response.usage.as_ref().unwrap().generator_calls),
+        sum(|response| response.summary.as_ref().unwrap().generator_calls),
+        sum(|response| response.summary.as_ref().unwrap().cache_hits),
+    )
+}
+
+#[tokio::test]
+async fn a_text_asked_twice_at_once_is_generated_once_and_counted_once() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(100, Answer::Good)).await;
+    let client = client(config(&stub, home.path()), home.path()).await;
+    let ask = async |text: &str| transform(&mut client.clone(), paraphrase(), &[text]).await;
+    let (a, b) = tokio::join!(ask(TEXT), ask(TEXT));
+    assert_eq!(stub.calls(), 1);
+    assert_eq!(a.results[0].outcome(), Outcome::Ok);
+    assert_eq!(shared(&a, &b), (1, 1, 1));
+
+    // Neither is an error counted twice, nor is it a find in the cache.
+    stub.mark("poison", [slow(100, status(400))]);
+    let poison = "This text holds poison for the server.";
+    let (a, b) = tokio::join!(ask(poison), ask(poison));
+    assert_eq!(stub.calls(), 2);
+    assert_eq!(a.results[0].outcome(), Outcome::KeptOriginal);
+    assert_eq!(shared(&a, &b), (1, 1, 0));
+    let checks: u64 = [a, b]
+        .iter()
+        .flat_map(|response| response.summary.as_ref().unwrap().check_counts.values())
+        .sum();
+    assert_eq!(checks, 1);
+}
+
+#[tokio::test]
+async fn a_text_twice_in_a_request_is_generated_once_whether_or_not_its_language_is_given() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(50, Answer::Good)).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let mut request = TransformRequest {
+        spec: Some(paraphrase()),
+        items: items(&[TEXT, TEXT, TEXT]),
+    };
+    request.items[2].language = None;
+    let response = client.transform(request).await.unwrap().into_inner();
+    assert_eq!(stub.calls(), 1);
+    let summary = response.summary.unwrap();
+    assert_eq!((summary.ok, summary.cache_hits, summary.generator_calls), (3, 2, 1));
+}
+
+#[tokio::test]
+async fn who_waits_for_anothers_text_gets_and_counts_it_when_the_other_goes() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(300, Answer::Good)).await;
+    let client = client(config(&stub, home.path()), home.path()).await;
+    let ask = || {
+        let mut client = client.clone();
+        tokio::spawn(async move { transform(&mut client, paraphrase(), &[TEXT]).await })
+    };
+    let first = ask();
+    stub.wait_for_calls(1).await;
+    let second = ask();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    first.abort();
+    let response = second.await.unwrap();
+    assert_eq!(stub.calls(), 1);
+    let (summary, usage) = (response.summary.unwrap(), response.usage.unwrap());
+    assert_eq!((summary.ok, summary.cache_hits), (1, 0));
+    assert_eq!(
+        (summary.generator_calls, usage.generator_calls, usage.generated_tokens),
+        (1, 1, 7)
+    );
+}
+
+#[tokio::test]
+async fn dropping_a_stream_ends_its_calls_and_makes_no_more() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(100, Answer::Good)).await;
+    let mut client = client(bounded(&stub, home.path(), 4), home.path()).await;
+    let many = texts("dropped", 60);
+    let request = TransformStreamRequest {
+        spec: Some(paraphrase()),
+        items: items(&borrowed(&many)),
+    };
+    let mut stream = client.transform_stream(request).await.unwrap().into_inner();
+    let first = stream.message().await.unwrap().unwrap();
+    assert!(matches!(first.event, Some(Event::Result(result)) if result.outcome() == Outcome::Ok));
+    stub.wait_for_calls(5).await;
+    drop(stream);
+    // One call may begin, here or there, before the news arrive; then there is silence.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let calls = stub.calls();
+    assert!((5..=16).contains(&calls), "{calls}");
+    assert_eq!(stub.in_flight(), 0);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(stub.calls(), calls, "calls after the stream was dropped");
+    // Its places are free again, and what it finished is kept.
+    let response = transform(&mut client, paraphrase(), &borrowed(&many)[..4]).await;
+    assert_eq!(response.summary.as_ref().unwrap().ok, 4);
+    assert!(response.summary.unwrap().cache_hits >= 1);
+}
+
+#[tokio::test]
+async fn dropping_a_call_ends_the_one_under_way_at_the_server() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Hang).await;
+    let client = client(bounded(&stub, home.path(), 2), home.path()).await;
+    for round in 1..=3 {
+        let mut client = client.clone();
+        let text = format!("This is the text of round {round}.");
+        let call = tokio::spawn(async move { transform(&mut client, paraphrase(), &[&text]).await });
+        // More rounds than places: each must have given its own back.
+        stub.wait_for_calls(round).await;
+        assert_eq!(stub.in_flight(), 1);
+        call.abort();
+        stub.wait_until_idle().await;
+    }
+}
+
+/// A client that stops reading stops the polling of its stream; it must not keep the generator from the others.
+#[tokio::test]
+async fn a_stream_that_nobody_reads_gives_its_places_back() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(50, Answer::Good)).await;
+    let engine = std::sync::Arc::new(Engine::new(bounded(&stub, home.path(), 2), resolver(home.path())).unwrap());
+    let run = async |name: &str| {
+        let items = items(&borrowed(&texts(name, 6)));
+        let (plan, jobs) = engine.plan(Some(paraphrase()), items).await.unwrap();
+        std::sync::Arc::clone(&engine).run(std::sync::Arc::new(plan), jobs)
+    };
+    let mut unread = std::pin::pin!(run("unread").await);
+    assert!(unread.next().now_or_never().is_none(), "it has begun");
+    let read = run("read").await.collect::<Vec<_>>();
+    let done = tokio::time::timeout(Duration::from_secs(5), read)
+        .await
+        .expect("the others go on");
+    assert_eq!(done.len(), 6);
+    assert!(
+        done.iter()
+            .all(|result| result.as_ref().is_ok_and(|(_, finished)| !finished.text.is_empty()))
+    );
+    assert_eq!(stub.most_in_flight(), 2);
+    // Read on, it has lost nothing.
+    assert_eq!(unread.count().await, 6);
+    assert_eq!(stub.calls(), 12);
+}

@@ -1,0 +1,43 @@
+//! The service over gRPC, with a stub for the remote generator: in one program, since each takes long to link.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../../local-llm/tests/support/tiny.rs"]
+mod tiny;
+
+mod caching;
+mod checks;
+mod concurrency;
+mod faults;
+mod injection;
+mod secrets;
+
+use isomer_proto::transform::v1::{TransformResponse, TransformSpec};
+use support::{
+    client, config,
+    stub::{Answer, Stub},
+    transform,
+};
+
+/// A text that every check is content with.
+const TEXT: &str = "A man is playing the guitar on a busy street in town.";
+
+fn status(code: u16) -> Answer {
+    Answer::Status(code, None)
+}
+
+/// Sends one text to a stub that answers by the script, then well.
+async fn one(script: impl IntoIterator<Item = Answer>, spec: TransformSpec) -> (TransformResponse, Stub) {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.script(script);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    (transform(&mut client, spec, &[TEXT]).await, stub)
+}
+
+fn counts(response: &TransformResponse) -> Vec<(String, u64)> {
+    let mut counts: Vec<_> = response.summary.clone().unwrap().check_counts.into_iter().collect();
+    counts.sort();
+    counts
+}

@@ -1,0 +1,126 @@
+//! A key goes to its server and nowhere else.
+
+use std::{
+    fs, io,
+    sync::{Arc, Mutex},
+};
+
+use isomer_proto::transform::v1::Check;
+use isomer_service_kit::config::Secret;
+use tonic::Code;
+
+use crate::support::{
+    client, config, paraphrase,
+    stub::{Answer, Stub},
+    transform, try_transform,
+};
+
+/// Everything logged by this program, at every level.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    /// For the whole program: what a subscriber of one thread is told depends on which thread logs first.
+    fn start() -> Self {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::TRACE)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        log
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+}
+
+const KEY: &str = "sk-hunter2-0123456789abcdef";
+
+#[tokio::test]
+async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
+    let log = Log::start();
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let mut config = config(&stub, home.path());
+    config.generators.get_mut("stub").unwrap().api_key = Secret::new(KEY);
+    assert!(!format!("{config:?}").contains("hunter2"));
+    let mut client = client(config, home.path()).await;
+
+    // What ends the request.
+    stub.script([Answer::EchoKey(401)]);
+    let fault = try_transform(&mut client, paraphrase(), &["A text for the wrong key."])
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "GENERATOR_REFUSED")
+    );
+    assert!(fault.mend.as_ref().unwrap().contains("OPENAI_API_KEY"));
+    assert!(
+        fault.message.contains("stub knows no key") && fault.message.contains("[key]"),
+        "{fault}"
+    );
+    assert!(!format!("{fault:?}").contains("hunter2"), "{fault:?}");
+
+    // What ends a text.
+    let bad = format!(r#"{{"choices": "{KEY}"}}"#);
+    for (text, answer, says) in [
+        ("A text that is rejected with the key.", Answer::EchoKey(400), "[key]"),
+        ("A text that meets a broken server.", Answer::EchoKey(500), "[key]"),
+        ("A text with an answer that is none.", Answer::Raw(bad), "[key]"),
+        (
+            "A text whose answer is the key.",
+            Answer::Text(format!("Your key is {KEY} today.")),
+            "repeats the key",
+        ),
+    ] {
+        stub.mark(text, [answer]);
+        let response = transform(&mut client, paraphrase(), &[text]).await;
+        let result = &response.results[0];
+        assert!(result.failed_checks().eq([Check::GeneratorError]), "{result:?}");
+        assert!(result.error.contains(says), "{}", result.error);
+        assert!(!format!("{response:?}").contains("hunter2"), "{response:?}");
+    }
+    transform(&mut client, paraphrase(), &["A text that comes back as it should."]).await;
+
+    let seen = stub.seen();
+    assert_eq!(seen.len(), 1 + 1 + 4 + 4 + 4 + 1);
+    let header = format!("Bearer {KEY}");
+    assert!(
+        seen.iter().all(|seen| seen.authorization.as_deref() == Some(&header)),
+        "it was sent"
+    );
+    assert!(seen.iter().all(|seen| !seen.body.to_string().contains("hunter2")));
+    let log = log.text();
+    assert!(
+        log.contains("the generator is asked again") && log.contains("[key]"),
+        "the log is complete"
+    );
+    assert!(
+        !log.contains("hunter2"),
+        "{}",
+        log.lines().find(|line| line.contains("hunter2")).unwrap()
+    );
+    let files: Vec<_> = fs::read_dir(home.path().join("cache"))
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    assert_eq!(files.len(), 1);
+    let kept = fs::read_to_string(&files[0]).unwrap();
+    assert!(kept.contains("comes back as it should") && !kept.contains("hunter2"));
+}
