@@ -35,24 +35,23 @@ async fn instructions_in_a_text_arrive_as_data_inside_the_delimiters() {
     let mut client = client(config(&stub, home.path()), home.path()).await;
     transform(&mut client, paraphrase(), &[HARMLESS]).await;
     let harmless = stub.seen().remove(0);
-    let [("system", instruction), ("user", data)] = harmless.messages()[..] else {
-        panic!("{:?}", harmless.messages());
+    let messages = harmless.messages();
+    let Some((last, instruction)) = messages.split_last() else {
+        panic!("no messages");
     };
-    assert_eq!(data, format!("<text>\n{HARMLESS}\n</text>"));
+    assert_eq!(*last, ("user", format!("<text>\n{HARMLESS}\n</text>").as_str()));
 
     for attack in attacks() {
         let before = stub.calls();
         let response = transform(&mut client, paraphrase(), &[&attack]).await;
         for seen in &stub.seen()[before..] {
             let messages = seen.messages();
-            assert_eq!(messages.len(), 2, "{attack}");
-            assert_eq!(
-                messages[0],
-                ("system", instruction),
-                "the text is nowhere in the instruction"
-            );
-            let inside = messages[1]
-                .1
+            let Some(((role, content), before)) = messages.split_last() else {
+                panic!("no messages");
+            };
+            assert_eq!(before, instruction, "the text is nowhere before the last message");
+            assert_eq!(*role, "user");
+            let inside = content
                 .strip_prefix("<text>\n")
                 .and_then(|rest| rest.strip_suffix("\n</text>"))
                 .unwrap_or_else(|| panic!("{messages:?}"));
