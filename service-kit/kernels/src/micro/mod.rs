@@ -7,6 +7,10 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod portable;
 
 use std::sync::OnceLock;
@@ -49,9 +53,15 @@ impl Kernel {
     pub fn available() -> Vec<&'static Kernel> {
         let mut kernels: Vec<&'static Kernel> = Vec::new();
         #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            kernels.push(&avx512::KERNEL);
+        }
+        #[cfg(target_arch = "x86_64")]
         if avx2_and_fma() {
             kernels.push(&avx2::KERNEL);
         }
+        #[cfg(target_arch = "aarch64")]
+        kernels.push(&neon::KERNEL);
         kernels.push(&portable::KERNEL);
         kernels
     }

@@ -1,0 +1,85 @@
+//! AVX-512 F: 14 rows × 32 columns, twenty-eight of the thirty-two registers are accumulators.
+
+use std::arch::x86_64::{
+    _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+};
+
+use super::{Kernel, Tile};
+
+const WIDTH: usize = 32;
+/// How many depths ahead of the arithmetic the panel is fetched.
+const AHEAD: usize = 8;
+
+pub(super) static KERNEL: Kernel = Kernel {
+    name: "avx512f",
+    rows: 14,
+    width: WIDTH,
+    run,
+};
+
+/// # Safety
+/// The contract of [`Kernel::run_raw`] with whole panels, on a machine with AVX-512 F.
+unsafe fn run(tile: Tile) {
+    // SAFETY: forwarded.
+    unsafe {
+        match tile.rows {
+            14 => rows::<14>(tile),
+            13 => rows::<13>(tile),
+            12 => rows::<12>(tile),
+            11 => rows::<11>(tile),
+            10 => rows::<10>(tile),
+            9 => rows::<9>(tile),
+            8 => rows::<8>(tile),
+            7 => rows::<7>(tile),
+            6 => rows::<6>(tile),
+            5 => rows::<5>(tile),
+            4 => rows::<4>(tile),
+            3 => rows::<3>(tile),
+            2 => rows::<2>(tile),
+            _ => rows::<1>(tile),
+        }
+    }
+}
+
+/// # Safety
+/// As [`run`], with `tile.rows == M`.
+#[target_feature(enable = "avx512f")]
+unsafe fn rows<const M: usize>(tile: Tile) {
+    let mut left = [_mm512_setzero_ps(); M];
+    let mut right = [_mm512_setzero_ps(); M];
+    if tile.accumulate {
+        for r in 0..M {
+            // SAFETY: `out` holds M rows of WIDTH elements.
+            unsafe {
+                let out = tile.out.add(r * tile.out_stride);
+                left[r] = _mm512_loadu_ps(out);
+                right[r] = _mm512_loadu_ps(out.add(16));
+            }
+        }
+    }
+    let mut panel = tile.panel;
+    for i in 0..tile.depth {
+        // SAFETY: `panel` holds `depth` rows of WIDTH elements and `x` M rows of `depth`; a prefetch may name any address.
+        unsafe {
+            // A row of the panel is two cache lines.
+            _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH).cast());
+            _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add(AHEAD * WIDTH + 16).cast());
+            let w0 = _mm512_loadu_ps(panel);
+            let w1 = _mm512_loadu_ps(panel.add(16));
+            panel = panel.wrapping_add(WIDTH);
+            for r in 0..M {
+                let x = _mm512_set1_ps(*tile.x.add(r * tile.x_stride + i));
+                left[r] = _mm512_fmadd_ps(x, w0, left[r]);
+                right[r] = _mm512_fmadd_ps(x, w1, right[r]);
+            }
+        }
+    }
+    for r in 0..M {
+        // SAFETY: as for the loads.
+        unsafe {
+            let out = tile.out.add(r * tile.out_stride);
+            _mm512_storeu_ps(out, left[r]);
+            _mm512_storeu_ps(out.add(16), right[r]);
+        }
+    }
+}
