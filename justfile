@@ -8,6 +8,10 @@ check:
 test:
     tests/run
 
+# every encoder family against its reference: tiny checkpoints, and the real models that are at hand
+parity:
+    cargo test -p isomer-embed --test parity -- --nocapture --test-threads=1
+
 # what CI runs
 ci:
     .ci/run

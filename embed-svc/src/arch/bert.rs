@@ -95,6 +95,7 @@ impl Build for Config {
                 qkv: reader.linear(&qkv, hidden, true)?,
                 query_key_norms: None,
                 out: reader.linear(&[(at("attention.output.dense"), hidden)], hidden, true)?,
+                second_norm: None,
                 attention_norm: reader.norm(&at("attention.output.LayerNorm"), hidden, NormKind::Layer, self.eps)?,
                 feed: Feed::Plain {
                     up: reader.linear(&[(at("intermediate.dense"), inner)], hidden, true)?,

@@ -82,6 +82,8 @@ pub(super) struct Layer<L: Layers> {
     pub(super) out: L::Linear,
     /// After the attention's residual.
     pub(super) attention_norm: L::Norm,
+    /// After a second residual of the same input, in the one family that has it.
+    pub(super) second_norm: Option<L::Norm>,
     /// The feed-forward.
     pub(super) feed: Feed<L>,
     /// After the feed-forward's residual.
@@ -171,7 +173,11 @@ impl<B: Backend> Architecture for Encoder<B> {
             let context = on.attention(qkv, batch, &how)?;
             let attended = on.apply(&context, &layer.out, Activation::Identity, Some(&x))?;
             drop(context);
-            x = on.normalise(attended, &layer.attention_norm)?;
+            let mut attended = on.normalise(attended, &layer.attention_norm)?;
+            if let Some(norm) = &layer.second_norm {
+                attended = on.normalise(on.add(attended, &x)?, norm)?;
+            }
+            x = attended;
             let out = layer.feed.run(on, &x, self.activation, Some(&x))?;
             x = on.normalise(out, &layer.norm)?;
         }

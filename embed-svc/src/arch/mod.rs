@@ -1,9 +1,16 @@
 //! Transformer architectures: one file each, chosen by `model_type` of `config.json`.
 
 mod bert;
+mod distilbert;
 mod encoder;
+mod gte;
+mod jina;
+mod modernbert;
+mod mpnet;
+mod nomic;
 mod reader;
 mod roberta;
+mod rope;
 mod settings;
 
 use serde_json::Value;
@@ -33,14 +40,23 @@ pub trait Architecture: Send + Sync {
 pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<Box<dyn Architecture>, EmbedError> {
     let kind = folder.config.get("model_type").and_then(Value::as_str);
     match kind {
+        // Jina's v2 models call themselves bert too.
+        Some("bert") if folder.config["position_embedding_type"] == "alibi" => {
+            reader::place(&jina::Config::read(folder)?, weights, device)
+        }
         Some("bert") => reader::place(&bert::Config::read(folder)?, weights, device),
         Some("roberta") => reader::place(&roberta::read(folder, "roberta")?, weights, device),
         Some("xlm-roberta") => reader::place(&roberta::read(folder, "xlm-roberta")?, weights, device),
         Some("camembert") => reader::place(&roberta::read(folder, "camembert")?, weights, device),
+        Some("distilbert") => reader::place(&distilbert::Config::read(folder)?, weights, device),
+        Some("mpnet") => reader::place(&mpnet::Config::read(folder)?, weights, device),
+        Some("modernbert") => reader::place(&modernbert::Config::read(folder)?, weights, device),
+        Some("nomic_bert") => reader::place(&nomic::Config::read(folder)?, weights, device),
+        Some("new") => reader::place(&gte::Config::read(folder)?, weights, device),
         _ => Err(EmbedError::file(
             &folder.config_file(),
             format!("architecture `{}` is not served", kind.unwrap_or("(no model_type)")),
-            "served are: bert, roberta, xlm-roberta, camembert",
+            "served are: bert, roberta, xlm-roberta, camembert, distilbert, mpnet, modernbert, nomic_bert, new",
         )),
     }
 }

@@ -89,6 +89,7 @@ pub(super) enum NormKind {
     /// Root mean square.
     Rms,
     /// Root mean square with the factor stored less 1 (Gemma).
+    #[allow(dead_code)] // for decoders
     RmsPlusOne,
 }
 
@@ -247,10 +248,5 @@ impl<'a, L: Layers> Reader<'a, L> {
         let values = (0..heads).flat_map(|head| (-reach..=reach).map(move |distance| (head, distance)));
         let values = values.map(|(head, distance)| value(head, distance)).collect();
         self.layers.bias(values, heads, longest)
-    }
-
-    /// Whether values are really read in this pass.
-    pub(super) fn reads(&self) -> bool {
-        !self.names_only
     }
 }

@@ -1,5 +1,7 @@
 //! `config.json` of a transformer, key by key. Every refusal names the key.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use crate::{backend::Activation, error::EmbedError, folder::ModelFolder};
@@ -10,22 +12,28 @@ const LARGEST: u64 = 1 << 24;
 /// Reads keys of one folder's configuration.
 #[derive(Clone, Copy)]
 pub(super) struct Settings<'a> {
-    folder: &'a ModelFolder,
+    config: &'a Value,
+    folder: &'a Path,
 }
 
 impl<'a> Settings<'a> {
     pub(super) fn of(folder: &'a ModelFolder) -> Self {
-        Self { folder }
+        Self::new(&folder.config, &folder.transformer)
+    }
+
+    /// Settings that are said to lie in `config.json` of `folder`.
+    pub(super) fn new(config: &'a Value, folder: &'a Path) -> Self {
+        Self { config, folder }
     }
 
     /// The value of a key that is there and not null.
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
-        self.folder.config.get(key).filter(|value| !value.is_null())
+        self.config.get(key).filter(|value| !value.is_null())
     }
 
     /// The error about a key.
     pub(super) fn refuse(&self, problem: impl Into<String>, mend: impl Into<String>) -> EmbedError {
-        EmbedError::file(&self.folder.config_file(), problem, mend)
+        EmbedError::file(&self.folder.join("config.json"), problem, mend)
     }
 
     fn wrong(&self, key: &str, value: &Value, expected: &str) -> EmbedError {

@@ -1,0 +1,405 @@
+//! Rotary settings of `config.json`: `rope_theta`, `rope_scaling` (older files) or `rope_parameters` (transformers 5), and
+//! the frequencies of each `rope_type`, as `transformers.modeling_rope_utils` 5.23 defines them.
+
+use serde_json::Value;
+
+use super::settings::Settings;
+use crate::{
+    backend::{
+        Pairs, Rotation,
+        rotation::{Beyond, Longer, frequencies, powers},
+    },
+    error::EmbedError,
+};
+
+/// What the architecture knows of its rotation beside the file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rope {
+    /// Width of a head.
+    pub(super) head: usize,
+    /// Longest text of the model (`max_position_embeddings`).
+    pub(super) longest: usize,
+    /// Base where the file names none.
+    pub(super) theta: f64,
+    /// Share of a head that is turned, where the file names none.
+    pub(super) partial: f64,
+    /// Which elements form a pair.
+    pub(super) pairs: Pairs,
+    /// Whether `rope_type` `ntk` means what it means to `NewModel`.
+    pub(super) fixed_ntk: bool,
+}
+
+impl Rope {
+    /// All of a head, in halves, with base 10,000.
+    pub(super) fn whole(head: usize, longest: usize) -> Self {
+        Self {
+            head,
+            longest,
+            theta: 10_000.0,
+            partial: 1.0,
+            pairs: Pairs::Halves,
+            fixed_ntk: false,
+        }
+    }
+}
+
+/// The rotation that a file asks for. `layer_type` chooses among settings by kind of layer
+/// (`{"sliding_attention": {…}, …}`).
+///
+/// # Errors
+/// Names the `rope_type` or the key that is not served.
+pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>) -> Result<Rotation, EmbedError> {
+    let key = if settings.get("rope_parameters").is_some() {
+        "rope_parameters"
+    } else {
+        "rope_scaling"
+    };
+    let mut scaling = settings.get(key);
+    if let (Some(value), Some(layer_type)) = (scaling, layer_type) {
+        scaling = value.get(layer_type).or(scaling);
+    }
+    from(settings, key, scaling, rope)
+}
+
+/// One set of parameters.
+fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) -> Result<Rotation, EmbedError> {
+    let fields = Fields { settings, key, scaling };
+    let kind = scaling
+        .and_then(|scaling| scaling.get("rope_type").or(scaling.get("type")))
+        .and_then(Value::as_str)
+        .unwrap_or("default");
+    let theta = match fields.number("rope_theta")? {
+        Some(theta) => theta,
+        None => settings.number_or("rope_theta", rope.theta)?,
+    };
+    let partial = match fields.number("partial_rotary_factor")? {
+        Some(partial) => partial,
+        None => settings.number_or("partial_rotary_factor", rope.partial)?,
+    };
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )]
+    let width = (rope.head as f64 * partial) as usize;
+    if theta.is_nan() || theta <= 0.0 || width == 0 || width > rope.head || !width.is_multiple_of(2) {
+        let problem = format!(
+            "rope_theta {theta} and partial_rotary_factor {partial} turn {width} of {} columns",
+            rope.head
+        );
+        return Err(settings.refuse(problem, "an even number of columns is turned, with a positive base"));
+    }
+    let mut rotation = Rotation::plain(theta, width, rope.pairs);
+    match kind {
+        // The dynamic kind only differs beyond `max_position_embeddings`, where no text is let through.
+        "default" | "dynamic" => {}
+        "linear" => {
+            let factor = single(fields.needed("factor")?);
+            rotation
+                .frequencies
+                .iter_mut()
+                .for_each(|frequency| *frequency /= factor);
+        }
+        "llama3" => llama3(&mut rotation.frequencies, &fields, rope)?,
+        "yarn" => yarn(&mut rotation, &fields, rope, theta, width)?,
+        // Fixed NTK scaling of Alibaba's `NewModel`, the same for all lengths.
+        "ntk" if rope.fixed_ntk => {
+            if scaling
+                .and_then(|scaling| scaling.get("mixed_b"))
+                .is_some_and(|b| !b.is_null())
+            {
+                return Err(fields.wrong("mixed_b", "is not served"));
+            }
+            let factor = fields.needed("factor")?;
+            #[allow(clippy::cast_precision_loss)]
+            let slower = single(factor.powf(2.0 / width as f64));
+            rotation.frequencies = frequencies(theta * factor, width);
+            rotation
+                .frequencies
+                .iter_mut()
+                .for_each(|frequency| *frequency /= slower);
+        }
+        "longrope" | "su" => longrope(&mut rotation, &fields, rope, theta, width)?,
+        other => {
+            return Err(settings.refuse(
+                format!("{key}: rope_type `{other}` is not served"),
+                "served are: default, linear, dynamic, llama3, yarn, longrope",
+            ));
+        }
+    }
+    Ok(rotation)
+}
+
+/// The value as torch has it in a computation with `f32` tensors.
+#[allow(clippy::cast_possible_truncation)]
+fn single(value: f64) -> f32 {
+    value as f32
+}
+
+struct Fields<'a> {
+    settings: Settings<'a>,
+    key: &'a str,
+    scaling: Option<&'a Value>,
+}
+
+impl Fields<'_> {
+    fn number(&self, field: &str) -> Result<Option<f64>, EmbedError> {
+        match self.scaling.and_then(|scaling| scaling.get(field)) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => match value.as_f64() {
+                Some(number) => Ok(Some(number)),
+                None => Err(self.wrong(field, "is not a number")),
+            },
+        }
+    }
+
+    fn needed(&self, field: &str) -> Result<f64, EmbedError> {
+        self.number(field)?.ok_or_else(|| self.wrong(field, "is missing"))
+    }
+
+    fn list(&self, field: &str, len: usize) -> Result<Vec<f32>, EmbedError> {
+        let values = self
+            .scaling
+            .and_then(|scaling| scaling.get(field))
+            .and_then(Value::as_array)
+            .map(|values| values.iter().filter_map(Value::as_f64).map(single).collect::<Vec<_>>())
+            .unwrap_or_default();
+        if values.len() == len {
+            Ok(values)
+        } else {
+            Err(self.wrong(field, &format!("does not hold {len} numbers")))
+        }
+    }
+
+    /// Length of the training's texts.
+    #[allow(clippy::cast_precision_loss)]
+    fn original(&self, rope: Rope) -> Result<f64, EmbedError> {
+        let outside = self.settings.maybe_size("original_max_position_embeddings")?;
+        Ok(match (outside, self.number("original_max_position_embeddings")?) {
+            (Some(outside), _) => outside as f64,
+            (None, Some(inside)) => inside,
+            (None, None) => rope.longest as f64,
+        })
+    }
+
+    fn wrong(&self, field: &str, what: &str) -> EmbedError {
+        let problem = format!("{}.{field} {what}", self.key);
+        self.settings.refuse(problem, "fetch the model again")
+    }
+}
+
+/// Llama 3.1: long wavelengths are stretched, short ones stay, those between are blended.
+fn llama3(frequencies: &mut [f32], fields: &Fields<'_>, rope: Rope) -> Result<(), EmbedError> {
+    let factor = single(fields.needed("factor")?);
+    let (low, high) = (fields.needed("low_freq_factor")?, fields.needed("high_freq_factor")?);
+    let original = fields.original(rope)?;
+    let (longest, shortest) = (single(original / low), single(original / high));
+    for frequency in frequencies {
+        let wave = 2.0 * std::f32::consts::PI / *frequency;
+        if wave > longest {
+            *frequency /= factor;
+        } else if wave >= shortest {
+            let smooth = (single(original) / wave - single(low)) / single(high - low);
+            *frequency = (1.0 - smooth) * *frequency / factor + smooth * *frequency;
+        }
+    }
+    Ok(())
+}
+
+/// YaRN (Peng et al. 2023): a ramp over the pairs from stretched to plain, and a factor on the result.
+fn yarn(rotation: &mut Rotation, fields: &Fields<'_>, rope: Rope, theta: f64, width: usize) -> Result<(), EmbedError> {
+    let original = fields.original(rope)?;
+    #[allow(clippy::cast_precision_loss)]
+    let (longest, columns) = (rope.longest as f64, width as f64);
+    let factor = fields.number("factor")?.unwrap_or(longest / original);
+    let growth = |scale: f64, m: f64| if scale <= 1.0 { 1.0 } else { 0.1 * m * scale.ln() + 1.0 };
+    let nonzero = |field: &str| fields.number(field).map(|value| value.filter(|value| *value != 0.0));
+    let attention = match (
+        fields.number("attention_factor")?,
+        nonzero("mscale")?,
+        nonzero("mscale_all_dim")?,
+    ) {
+        (Some(given), ..) => given,
+        (None, Some(m), Some(all)) => growth(factor, m) / growth(factor, all),
+        _ => growth(factor, 1.0),
+    };
+    let pair = |turns: f64| columns * (original / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * theta.ln());
+    let (mut low, mut high) = (
+        pair(nonzero("beta_fast")?.unwrap_or(32.0)),
+        pair(nonzero("beta_slow")?.unwrap_or(1.0)),
+    );
+    let truncate = fields.scaling.and_then(|scaling| scaling.get("truncate"));
+    if truncate != Some(&Value::Bool(false)) {
+        (low, high) = (low.floor(), high.ceil());
+    }
+    (low, high) = (low.max(0.0), high.min(columns - 1.0));
+    if low == high {
+        high += 0.001;
+    }
+    rotation.factor = single(attention);
+    rotation.frequencies = powers(theta, width)
+        .enumerate()
+        .map(|(i, power)| {
+            #[allow(clippy::cast_precision_loss)]
+            let ramp = ((i as f32 - single(low)) / single(high - low)).clamp(0.0, 1.0);
+            let plain = 1.0 - ramp;
+            1.0 / (single(factor) * power) * (1.0 - plain) + 1.0 / power * plain
+        })
+        .collect();
+    Ok(())
+}
+
+/// LongRoPE (Ding et al. 2024): a list of factors for texts within the training's length and one for longer ones.
+fn longrope(
+    rotation: &mut Rotation,
+    fields: &Fields<'_>,
+    rope: Rope,
+    theta: f64,
+    width: usize,
+) -> Result<(), EmbedError> {
+    let original = fields.original(rope)?;
+    #[allow(clippy::cast_precision_loss)]
+    let longest = rope.longest as f64;
+    let factor = fields.number("factor")?.unwrap_or(longest / original);
+    let attention = match fields.number("attention_factor")? {
+        Some(given) => given,
+        None if factor <= 1.0 => 1.0,
+        None => (1.0 + factor.ln() / original.ln()).sqrt(),
+    };
+    let of = |factors: Vec<f32>| -> Vec<f32> {
+        let pairs = factors.into_iter().zip(powers(theta, width));
+        pairs.map(|(factor, power)| 1.0 / (factor * power)).collect()
+    };
+    rotation.factor = single(attention);
+    rotation.frequencies = of(fields.list("short_factor", width / 2)?);
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let limit = original as usize;
+    rotation.beyond = Some(Beyond {
+        limit,
+        frequencies: Longer::Fixed(of(fields.list("long_factor", width / 2)?)),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a file with these keys asks for, on a head of 8 columns and texts of up to 64 tokens.
+    fn rotation(config: &Value) -> Result<Rotation, EmbedError> {
+        read(Settings::new(config, Path::new("")), Rope::whole(8, 64), None)
+    }
+
+    fn close(got: &[f32], want: &[f64]) {
+        assert_eq!(got.len(), want.len());
+        for (got, want) in got.iter().zip(want) {
+            assert!((f64::from(*got) / want - 1.0).abs() < 3e-7, "{got} {want}");
+        }
+    }
+
+    // Expected: ROPE_INIT_FUNCTIONS of transformers 5.23 with hidden_size 32, four heads, max_position_embeddings 64.
+    #[test]
+    fn each_kind_gives_the_references_frequencies() {
+        let old = rotation(&json!({"rope_theta": 500.0, "rope_scaling": {"type": "linear", "factor": 4.0}})).unwrap();
+        close(
+            &old.frequencies,
+            &[
+                0.25,
+                0.052_868_559_956_550_6,
+                0.011_180_340_312_421_322,
+                0.002_364_353_975_281_119_3,
+            ],
+        );
+        let llama = json!({"rope_parameters": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 500.0}});
+        let expected = [
+            1.0,
+            0.031_185_457_482_933_998,
+            0.005_590_170_156_210_661,
+            0.001_182_176_987_640_559_7,
+        ];
+        close(&rotation(&llama).unwrap().frequencies, &expected);
+        let mut yarn =
+            json!({"rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}});
+        let plain = rotation(&yarn).unwrap();
+        close(
+            &plain.frequencies,
+            &[
+                1.0,
+                0.100_000_001_490_116_12,
+                0.006_249_999_627_470_97,
+                0.000_250_000_011_874_362_8,
+            ],
+        );
+        close(&[plain.factor], &[1.138_629_436_111_989]);
+        for (key, value) in [
+            ("beta_fast", json!(8)),
+            ("mscale", json!(0.7)),
+            ("mscale_all_dim", json!(1.0)),
+            ("truncate", json!(false)),
+        ] {
+            yarn["rope_scaling"][key] = value;
+        }
+        let other = rotation(&yarn).unwrap();
+        close(
+            &other.frequencies,
+            &[
+                1.0,
+                0.100_000_001_490_116_12,
+                0.006_761_618_889_868_259,
+                0.000_250_000_011_874_362_8,
+            ],
+        );
+        close(&[other.factor], &[0.963_474_656_860_882_6]);
+        let longrope = rotation(
+            &json!({"original_max_position_embeddings": 16, "rope_scaling": {"type": "longrope",
+            "short_factor": [1.0, 1.5, 2.0, 3.0], "long_factor": [2.0, 3.0, 5.0, 9.0]}}),
+        )
+        .unwrap();
+        close(
+            &longrope.frequencies,
+            &[
+                1.0,
+                0.066_666_670_143_604_28,
+                0.004_999_999_888_241_291,
+                0.000_333_333_329_763_263_46,
+            ],
+        );
+        close(&[longrope.factor], &[1.224_744_871_391_589]);
+        assert!(longrope.is_beyond(17) && !longrope.is_beyond(16));
+    }
+
+    #[test]
+    fn settings_by_layer_type_are_told_apart() {
+        let config = json!({"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 100.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10_000.0}}});
+        let of = |kind| read(Settings::new(&config, Path::new("")), Rope::whole(4, 64), Some(kind)).unwrap();
+        assert_eq!(of("full_attention").frequencies, [1.0, 0.1]);
+        assert_eq!(of("sliding_attention").frequencies, [1.0, 0.01]);
+    }
+
+    #[test]
+    fn what_is_not_served_is_refused_by_its_key() {
+        for (config, key) in [
+            (
+                json!({"rope_scaling": {"type": "ntk", "factor": 2.0}}),
+                "rope_type `ntk`",
+            ),
+            (json!({"rope_scaling": {"type": "linear"}}), "rope_scaling.factor"),
+            (
+                json!({"rope_scaling": {"type": "longrope", "short_factor": [1.0]}}),
+                "rope_scaling.short_factor",
+            ),
+            (json!({"rope_theta": -1.0}), "rope_theta"),
+            (json!({"partial_rotary_factor": 0.3}), "partial_rotary_factor"),
+        ] {
+            let error = rotation(&config).unwrap_err().to_string();
+            assert!(error.contains(key), "{error}");
+        }
+    }
+}
