@@ -396,7 +396,7 @@ mod tests {
                 "rope_scaling.short_factor",
             ),
             (json!({"rope_theta": -1.0}), "rope_theta"),
-            (json!({"partial_rotary_factor": 0.3}), "partial_rotary_factor"),
+            (json!({"partial_rotary_factor": 0.4}), "partial_rotary_factor"),
         ] {
             let error = rotation(&config).unwrap_err().to_string();
             assert!(error.contains(key), "{error}");
