@@ -81,7 +81,8 @@ pub(super) fn transformer(folder: &Path, config: &Value) -> Result<Transformer, 
     let from_positions = config
         .get("max_position_embeddings")
         .and_then(Value::as_u64)
-        .and_then(|n| usize::try_from(n).ok());
+        .and_then(|n| usize::try_from(n).ok())
+        .map(|rows| rows.saturating_sub(unused_positions(config)));
     let max_seq_length = settings.max_seq_length.or(match (from_tokenizer, from_positions) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
@@ -90,6 +91,16 @@ pub(super) fn transformer(folder: &Path, config: &Value) -> Result<Transformer, 
         max_seq_length,
         lower_case: settings.do_lower_case,
     })
+}
+
+/// Rows of a position table that no text reaches: RoBERTa and its relatives count positions from the padding id + 1.
+fn unused_positions(config: &Value) -> usize {
+    let padding = config.get("pad_token_id").and_then(Value::as_u64).unwrap_or(1);
+    match config.get("model_type").and_then(Value::as_str) {
+        Some("roberta" | "xlm-roberta" | "camembert") => usize::try_from(padding).map_or(0, |padding| padding + 1),
+        Some("mpnet") => 2,
+        _ => 0,
+    }
 }
 
 pub(super) struct Model {
