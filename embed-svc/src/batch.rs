@@ -2,6 +2,46 @@
 
 use std::ops::Range;
 
+/// One text as a model takes it.
+#[derive(Debug, Clone, Copy)]
+pub struct TextView<'a> {
+    /// Token ids.
+    pub ids: &'a [u32],
+    /// Leading tokens that the pooling leaves out: a prompt, in models that do not pool it.
+    pub prompt: usize,
+}
+
+impl AsRef<[u32]> for TextView<'_> {
+    fn as_ref(&self) -> &[u32] {
+        self.ids
+    }
+}
+
+/// A text waiting for its turn: an owned [`TextView`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sequence {
+    /// Token ids.
+    pub ids: Vec<u32>,
+    /// See [`TextView::prompt`].
+    pub prompt: usize,
+}
+
+impl Sequence {
+    /// The text as a model takes it.
+    pub fn view(&self) -> TextView<'_> {
+        TextView {
+            ids: &self.ids,
+            prompt: self.prompt,
+        }
+    }
+}
+
+impl From<Vec<u32>> for Sequence {
+    fn from(ids: Vec<u32>) -> Self {
+        Self { ids, prompt: 0 }
+    }
+}
+
 /// Token ids of several texts side by side, and where each begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenBatch {

@@ -7,11 +7,12 @@
 //! * [`tokenise`]: text to ids, on helper threads.
 //! * [`engine`]: a bounded queue and a thread for each model; batches by tokens.
 //! * [`model`]: a loaded encoder; pure computing on packed tokens, without padding.
-//! * [`arch`] over [`backend`]: the transformer, written once for every device.
-//! * [`pooling`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
+//! * [`arch`] over [`backend`]: the transformer, written once for every device; [`vectors`]: fixed vectors instead.
+//! * [`pooling`], [`activation`], [`folder`], [`weights`], [`batch`], [`space`]: the pieces.
 //!
 //! A text's vector depends on the text alone: the same bits alone, in any batch, in any order.
 
+pub mod activation;
 pub mod arch;
 pub mod backend;
 pub mod batch;
@@ -25,7 +26,9 @@ pub mod pooling;
 pub mod registry;
 pub mod service;
 pub mod space;
+mod steps;
 pub mod tokenise;
+pub mod vectors;
 pub mod weights;
 
 use std::future::Future;

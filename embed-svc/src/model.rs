@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
-use isomer_kernels::{Epilogue, PackedMatrix, gemm_serial};
 use rayon::prelude::*;
 
 use crate::{
     arch::{self, Architecture},
     backend::Threads,
-    batch::{TokenBatch, runs},
+    batch::{Sequence, TextView, TokenBatch, runs},
     device::Device,
     error::EmbedError,
-    folder::{DenseActivation, ModelFolder, Stage},
-    pooling::{normalise, pool},
-    tokenise::{Cut, TextTokenizer, Tokens},
+    folder::{ModelFolder, Source, WordTokens},
+    pooling::{TokenRows, pool},
+    steps::{self, Step},
+    tokenise::{Cut, TextTokenizer, Tokens, words::WordTokenizer},
+    vectors::{StaticVectors, text_file},
     weights::Weights,
 };
 
@@ -26,69 +27,46 @@ pub struct Model {
     folder: ModelFolder,
     tokenizer: TextTokenizer,
     architecture: Box<dyn Architecture>,
-    stages: Vec<Step>,
+    /// On token vectors, before the pooling.
+    token_steps: Vec<Step>,
+    /// Width of a token's vector after them.
+    token_width: usize,
+    /// On the pooled vector.
+    steps: Vec<Step>,
     max_tokens: usize,
     dimensions: usize,
     device: Device,
 }
 
-/// A stage with its weights.
-enum Step {
-    Dense {
-        weights: PackedMatrix,
-        bias: Option<Vec<f32>>,
-        activation: DenseActivation,
-    },
-    Normalize,
-}
-
 impl Model {
-    /// Loads a model folder onto a device.
+    /// Loads a model folder onto a device, or a text file of word vectors.
     ///
     /// # Errors
     /// Names the file that is missing, broken or asks for something that is not served.
     pub fn load(path: &Path, device: &Device) -> Result<Self, EmbedError> {
-        let folder = ModelFolder::read(path)?;
-        let tokenizer_file = folder.transformer.join("tokenizer.json");
-        let tokenizer = TextTokenizer::load(&tokenizer_file, folder.lower_case)?;
-        let weights = Weights::open(&folder.transformer)?;
-        let architecture = arch::load(&folder, &weights, device)?;
-        let positions = architecture.max_positions();
-        let max_tokens = folder.max_seq_length.unwrap_or(positions);
-        if max_tokens > positions {
+        let mut folder = ModelFolder::read(path)?;
+        let (tokenizer, architecture) = front(&mut folder, device)?;
+        let max_tokens = longest(&folder, &tokenizer, architecture.as_ref())?;
+        let vocabulary = tokenizer.vocabulary();
+        if vocabulary > architecture.vocabulary() {
             return Err(EmbedError::file(
-                &folder.transformer.join("sentence_bert_config.json"),
-                format!("max_seq_length is {max_tokens}, the position table of config.json ends at {positions}"),
-                format!("set max_seq_length to {positions} or less"),
-            ));
-        }
-        if max_tokens <= tokenizer.special_tokens() {
-            return Err(EmbedError::file(
-                &folder.transformer.join("sentence_bert_config.json"),
+                &folder.transformer.join("tokenizer.json"),
                 format!(
-                    "max_seq_length {max_tokens} leaves no room beside {} special tokens",
-                    tokenizer.special_tokens()
-                ),
-                "give the longest input in tokens",
-            ));
-        }
-        if tokenizer.vocabulary() > architecture.vocabulary() {
-            return Err(EmbedError::file(
-                &tokenizer_file,
-                format!(
-                    "holds {} tokens, the model's table has {} rows",
-                    tokenizer.vocabulary(),
+                    "holds {vocabulary} tokens, the model's table has {} rows",
                     architecture.vocabulary()
                 ),
-                "tokenizer.json and the weights belong to different models",
+                "the tokenizer and the weights belong to different models",
             ));
         }
-        let (stages, dimensions) = steps(&folder, architecture.hidden_size() * folder.pooling.len())?;
+        let (token_steps, token_width) = steps::load(&folder.token_stages, architecture.hidden_size(), vocabulary)?;
+        let (steps, dimensions) = steps::load(&folder.stages, token_width * folder.pooling.len(), vocabulary)?;
         Ok(Self {
             folder,
             tokenizer,
             architecture,
-            stages,
+            token_steps,
+            token_width,
+            steps,
             max_tokens,
             dimensions,
             device: device.clone(),
@@ -125,22 +103,18 @@ impl Model {
         self.folder.normalises()
     }
 
-    /// The pipeline after the transformer, without a final normalisation: `mean`, `cls+max>dense`.
+    /// The pipeline around the pooling, without a final normalisation: `mean`, `cls+max>dense`, `normalize>mean` where
+    /// token vectors are scaled first.
     pub fn pipeline(&self) -> String {
-        let mut text = self
-            .folder
-            .pooling
-            .iter()
-            .map(|mode| mode.name())
-            .collect::<Vec<_>>()
-            .join("+");
-        for stage in self.inner_stages() {
-            text.push_str(match stage {
-                Step::Dense { .. } => ">dense",
-                Step::Normalize => ">normalize",
-            });
+        let pooling: Vec<_> = self.folder.pooling.iter().map(|mode| mode.name()).collect();
+        let mut pooling = pooling.join("+");
+        if !self.folder.include_prompt {
+            pooling.push_str("-prompt");
         }
-        text
+        let names = |steps: &[Step]| steps.iter().map(|step| step.name().to_owned()).collect::<Vec<_>>();
+        [names(&self.token_steps), vec![pooling], names(self.inner_steps())]
+            .concat()
+            .join(">")
     }
 
     /// Ids of a text; see [`TextTokenizer::encode`].
@@ -151,13 +125,44 @@ impl Model {
         self.tokenizer.encode(prompt, text, self.max_tokens, cut)
     }
 
+    /// Leading tokens of a text with this prompt that are left out of the pooling: none in most models.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn unpooled(&self, prompt: &str) -> Result<usize, String> {
+        if self.folder.include_prompt {
+            Ok(0)
+        } else {
+            self.tokenizer.prompt_tokens(prompt)
+        }
+    }
+
     /// Vectors of tokenised texts, `texts × dimensions`, before a final normalisation (a request may leave it out).
     /// Uses the threads of the current rayon pool. A text's vector does not depend on the others.
     ///
     /// # Errors
     /// Only from the device.
-    pub fn encode<S: AsRef<[u32]> + Sync>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
-        let lengths = || texts.iter().map(|text| text.as_ref().len());
+    pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
+        let views: Vec<_> = texts
+            .iter()
+            .map(|text| TextView {
+                ids: text.as_ref(),
+                prompt: 0,
+            })
+            .collect();
+        self.compute(&views)
+    }
+
+    /// [`Model::encode`] of texts that a queue held.
+    ///
+    /// # Errors
+    /// Only from the device.
+    pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Vec<f32>, EmbedError> {
+        self.compute(&texts.map(Sequence::view).collect::<Vec<_>>())
+    }
+
+    fn compute(&self, texts: &[TextView<'_>]) -> Result<Vec<f32>, EmbedError> {
+        let lengths = || texts.iter().map(|text| text.ids.len());
         let threads = rayon::current_num_threads();
         // Two runs a thread even out their lengths.
         let target = lengths()
@@ -170,107 +175,152 @@ impl Model {
         let mut pieces = Vec::with_capacity(runs.len());
         for run in runs {
             let (piece, after) = rest.split_at_mut(run.len() * self.dimensions);
-            pieces.push((TokenBatch::pack(&texts[run]), piece));
+            pieces.push((&texts[run], piece));
             rest = after;
         }
         let shared_out = matches!(self.device, Device::Cpu) && pieces.len() >= threads;
         if shared_out {
             pieces
                 .into_par_iter()
-                .try_for_each(|(batch, out)| self.run(&batch, Threads::One, out))?;
+                .try_for_each(|(texts, out)| self.run(texts, Threads::One, out))?;
         } else {
             pieces
                 .into_iter()
-                .try_for_each(|(batch, out)| self.run(&batch, Threads::All, out))?;
+                .try_for_each(|(texts, out)| self.run(texts, Threads::All, out))?;
         }
         Ok(out)
     }
 
     /// One packed run, through the transformer and the pipeline.
-    fn run(&self, batch: &TokenBatch, threads: Threads, out: &mut [f32]) -> Result<(), EmbedError> {
-        let hidden = self.architecture.hidden_size();
-        let width = hidden * self.folder.pooling.len();
-        let mut pooled = vec![0.0; batch.texts() * width];
+    fn run(&self, texts: &[TextView<'_>], threads: Threads, out: &mut [f32]) -> Result<(), EmbedError> {
+        let batch = TokenBatch::pack(texts);
+        let mut pooled = vec![0.0; texts.len() * self.token_width * self.folder.pooling.len()];
         // A tokenizer without special tokens turns an empty text into nothing: its vector is zero.
         if batch.tokens() > 0 {
-            self.architecture.forward(batch, threads, &mut |states| {
-                for (range, pooled) in batch.ranges().zip(pooled.chunks_exact_mut(width)) {
-                    pool(
-                        &states[range.start * hidden..range.end * hidden],
-                        hidden,
-                        &self.folder.pooling,
-                        pooled,
+            self.architecture.forward(&batch, threads, &mut |states| {
+                if self.token_steps.is_empty() {
+                    self.pool(texts, &batch, states, &mut pooled);
+                } else {
+                    let states = apply(
+                        &self.token_steps,
+                        states.to_vec(),
+                        self.architecture.hidden_size(),
+                        batch.ids(),
                     );
+                    self.pool(texts, &batch, &states, &mut pooled);
                 }
             })?;
         }
-        for stage in self.inner_stages() {
-            match stage {
-                Step::Normalize => {
-                    let width = (pooled.len() / batch.texts().max(1)).max(1);
-                    pooled.chunks_exact_mut(width).for_each(normalise);
-                }
-                Step::Dense {
-                    weights,
-                    bias,
-                    activation,
-                } => {
-                    let mut next = vec![0.0; batch.texts() * weights.n()];
-                    let epilogue = Epilogue {
-                        bias: bias.as_deref(),
-                        ..Epilogue::default()
-                    };
-                    gemm_serial(&pooled, batch.texts(), weights, epilogue, &mut next);
-                    if *activation == DenseActivation::Tanh {
-                        next.iter_mut().for_each(|value| *value = value.tanh());
-                    }
-                    pooled = next;
-                }
-            }
-        }
-        out.copy_from_slice(&pooled);
+        let width = self.token_width * self.folder.pooling.len();
+        out.copy_from_slice(&apply(self.inner_steps(), pooled, width, &[]));
         Ok(())
     }
 
-    fn inner_stages(&self) -> &[Step] {
-        match self.stages.split_last() {
+    fn pool(&self, texts: &[TextView<'_>], batch: &TokenBatch, states: &[f32], pooled: &mut [f32]) {
+        let width = self.token_width;
+        let factors = self.token_steps.iter().find_map(|step| match step {
+            Step::WordWeights(factors) => Some(factors),
+            _ => None,
+        });
+        let rows = pooled.chunks_exact_mut((width * self.folder.pooling.len()).max(1));
+        for ((text, range), pooled) in texts.iter().zip(batch.ranges()).zip(rows) {
+            let tokens = TokenRows {
+                values: &states[range.start * width..range.end * width],
+                width,
+                skip: text.prompt,
+                factors: factors.map(|factors| text.ids.iter().map(|id| factors[*id as usize]).sum()),
+            };
+            pool(tokens, &self.folder.pooling, pooled);
+        }
+    }
+
+    fn inner_steps(&self) -> &[Step] {
+        match self.steps.split_last() {
             Some((Step::Normalize, before)) => before,
-            _ => &self.stages,
+            _ => &self.steps,
         }
     }
 }
 
-/// Loads the weights of the stages and follows the width through them.
-fn steps(folder: &ModelFolder, mut width: usize) -> Result<(Vec<Step>, usize), EmbedError> {
-    let mut steps = Vec::with_capacity(folder.stages.len());
-    for stage in &folder.stages {
-        steps.push(match stage {
-            Stage::Normalize => Step::Normalize,
-            Stage::Dense {
-                folder,
-                inputs,
-                outputs,
-                bias,
-                activation,
-            } => {
-                if *inputs != width {
-                    return Err(EmbedError::file(
-                        &folder.join("config.json"),
-                        format!("in_features is {inputs}, the vector before it has {width} columns"),
-                        "the modules of this folder do not belong together",
-                    ));
-                }
-                let file = Weights::open(folder)?;
-                let weights = file.get("linear.weight", &[*outputs, *inputs])?;
-                let bias = bias.then(|| file.get("linear.bias", &[*outputs])).transpose()?;
-                width = *outputs;
-                Step::Dense {
-                    weights: PackedMatrix::pack(&weights, *outputs, *inputs),
-                    bias: bias.map(|bias| bias.to_vec()),
-                    activation: *activation,
-                }
+fn apply(steps: &[Step], rows: Vec<f32>, width: usize, ids: &[u32]) -> Vec<f32> {
+    steps
+        .iter()
+        .fold((rows, width), |(rows, width), step| step.apply(rows, width, ids))
+        .0
+}
+
+/// What makes token vectors of texts: the tokenizer and the first module.
+fn front(folder: &mut ModelFolder, device: &Device) -> Result<(TextTokenizer, Box<dyn Architecture>), EmbedError> {
+    let file = folder.transformer.join("tokenizer.json");
+    Ok(match folder.source {
+        Source::Transformer => {
+            let tokenizer = TextTokenizer::load(&file, folder.lower_case)?;
+            let weights = Weights::open(&folder.transformer)?;
+            (tokenizer, arch::load(folder, &weights, device)?)
+        }
+        Source::WordEmbeddings => {
+            let tokenizer = match folder.words.as_mut().map(|words| &mut words.tokens) {
+                // Moved, not copied: hundreds of thousands of words.
+                Some(WordTokens::Words(list)) => TextTokenizer::of_words(WordTokenizer::new(std::mem::take(list))),
+                _ => TextTokenizer::load(&file, false)?.cutting_anywhere(),
+            };
+            let weights = Weights::open(&folder.transformer)?;
+            (tokenizer, Box::new(StaticVectors::of_words(&weights)?))
+        }
+        Source::StaticEmbedding => {
+            let tokenizer = TextTokenizer::load(&file, false)?.without_special_tokens();
+            let weights = Weights::open(&folder.transformer)?;
+            (tokenizer, Box::new(StaticVectors::of_tokens(&weights)?))
+        }
+        Source::TextFile => {
+            let found = text_file::read(&folder.root)?;
+            if found.skipped > 0 {
+                folder.warnings.push(format!(
+                    "{}: {} lines have another number of values than the first and were left out",
+                    folder.root.display(),
+                    found.skipped
+                ));
             }
-        });
+            (TextTokenizer::of_words(found.words), Box::new(found.table))
+        }
+    })
+}
+
+/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what `tokenizer.json` says.
+fn longest(
+    folder: &ModelFolder,
+    tokenizer: &TextTokenizer,
+    architecture: &dyn Architecture,
+) -> Result<usize, EmbedError> {
+    let positions = architecture.max_positions();
+    let own = match folder.source {
+        Source::StaticEmbedding => tokenizer.file_limit(),
+        _ => folder.max_seq_length,
+    };
+    // More would not fit into the numbers of an answer.
+    let most = own.unwrap_or(positions).min(u32::MAX as usize);
+    let refuse = |problem: String, mend: String| {
+        let name = match folder.source {
+            Source::Transformer => "sentence_bert_config.json",
+            Source::WordEmbeddings => "wordembedding_config.json",
+            Source::StaticEmbedding | Source::TextFile => "tokenizer.json",
+        };
+        Err(EmbedError::file(&folder.transformer.join(name), problem, mend))
+    };
+    if most > positions {
+        return refuse(
+            format!("max_seq_length is {most}, the position table of config.json ends at {positions}"),
+            format!("set max_seq_length to {positions} or less"),
+        );
     }
-    Ok((steps, width))
+    if most <= tokenizer.special_tokens() {
+        return refuse(
+            format!(
+                "max_seq_length {most} leaves no room beside {} special tokens",
+                tokenizer.special_tokens()
+            ),
+            "give the longest input in tokens".into(),
+        );
+    }
+    Ok(most)
 }

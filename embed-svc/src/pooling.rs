@@ -55,25 +55,48 @@ impl PoolingMode {
     }
 }
 
-/// Pools the tokens of one text: `tokens` is `n × width`, `out` receives `modes.len() · width` values. Without tokens
-/// the result is zero.
-pub fn pool(tokens: &[f32], width: usize, modes: &[PoolingMode], out: &mut [f32]) {
-    for (mode, out) in modes.iter().zip(out.chunks_exact_mut(width.max(1))) {
-        pool_one(tokens, width, *mode, out);
+/// The token vectors of one text.
+#[derive(Debug, Clone, Copy)]
+pub struct TokenRows<'a> {
+    /// `n × width`.
+    pub values: &'a [f32],
+    /// Width of a vector.
+    pub width: usize,
+    /// Leading tokens that are left out: a prompt that the model does not pool.
+    pub skip: usize,
+    /// Where the rows were multiplied by factors: the sum of the factors, by which means divide.
+    pub factors: Option<f32>,
+}
+
+/// Pools the tokens of one text; `out` receives `modes.len() · width` values. Without tokens the result is zero.
+pub fn pool(tokens: TokenRows<'_>, modes: &[PoolingMode], out: &mut [f32]) {
+    for (mode, out) in modes.iter().zip(out.chunks_exact_mut(tokens.width.max(1))) {
+        pool_one(tokens, *mode, out);
     }
 }
 
-fn pool_one(tokens: &[f32], width: usize, mode: PoolingMode, out: &mut [f32]) {
+fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
+    let TokenRows {
+        values,
+        width,
+        skip,
+        factors,
+    } = tokens;
     out.fill(0.0);
-    let rows = || tokens.chunks_exact(width);
-    #[allow(clippy::cast_precision_loss)]
-    let n = (tokens.len() / width.max(1)) as f32;
-    if n == 0.0 {
+    if values.is_empty() {
         return;
     }
+    let kept = values.get(skip * width..).unwrap_or_default();
+    let rows = || kept.chunks_exact(width);
+    #[allow(clippy::cast_precision_loss)]
+    let number = |n: usize| n as f32;
+    // As sentence-transformers: never less, so that nothing is divided by zero.
+    let at_least = |divisor: f32| divisor.max(1e-9);
     match mode {
-        PoolingMode::Cls => out.copy_from_slice(&tokens[..width]),
-        PoolingMode::LastToken => out.copy_from_slice(&tokens[tokens.len() - width..]),
+        // Where nothing is left beside the prompt it is the very first token, as in sentence-transformers.
+        PoolingMode::Cls => out.copy_from_slice(&(if kept.is_empty() { values } else { kept })[..width]),
+        _ if kept.is_empty() => {}
+        PoolingMode::LastToken => out.copy_from_slice(&kept[kept.len() - width..]),
         PoolingMode::Max => {
             out.fill(f32::NEG_INFINITY);
             for row in rows() {
@@ -87,18 +110,22 @@ fn pool_one(tokens: &[f32], width: usize, mode: PoolingMode, out: &mut [f32]) {
             for row in rows() {
                 isomer_kernels::rows::add(out, row);
             }
-            let divisor = if mode == PoolingMode::Mean { n } else { n.sqrt() };
+            let count = at_least(factors.unwrap_or(number(kept.len() / width)));
+            let divisor = if mode == PoolingMode::Mean { count } else { count.sqrt() };
             out.iter_mut().for_each(|value| *value /= divisor);
         }
         PoolingMode::WeightedMean => {
             let mut total = 0.0;
-            for (weight, row) in (1u16..).map(f32::from).zip(rows()) {
+            // Tokens behind a prompt keep the weights of their places.
+            for (place, row) in (skip + 1..).zip(rows()) {
+                let weight = number(place);
                 total += weight;
                 for (out, value) in out.iter_mut().zip(row) {
                     *out += weight * value;
                 }
             }
-            out.iter_mut().for_each(|value| *value /= total);
+            let divisor = at_least(factors.unwrap_or(total));
+            out.iter_mut().for_each(|value| *value /= divisor);
         }
     }
 }
@@ -122,9 +149,18 @@ mod tests {
 
     const TOKENS: [f32; 6] = [1.0, -2.0, 3.0, 4.0, 5.0, 0.0];
 
+    fn rows(values: &[f32], width: usize) -> TokenRows<'_> {
+        TokenRows {
+            values,
+            width,
+            skip: 0,
+            factors: None,
+        }
+    }
+
     fn pooled(mode: PoolingMode) -> Vec<f32> {
         let mut out = vec![f32::NAN; 2];
-        pool(&TOKENS, 2, &[mode], &mut out);
+        pool(rows(&TOKENS, 2), &[mode], &mut out);
         out
     }
 
@@ -141,14 +177,45 @@ mod tests {
     #[test]
     fn several_modes_are_put_side_by_side() {
         let mut out = vec![f32::NAN; 4];
-        pool(&TOKENS, 2, &[PoolingMode::Cls, PoolingMode::Max], &mut out);
+        pool(rows(&TOKENS, 2), &[PoolingMode::Cls, PoolingMode::Max], &mut out);
         assert_eq!(out, [1.0, -2.0, 5.0, 4.0]);
+    }
+
+    #[test]
+    fn a_prompt_that_is_left_out_leaves_the_others_their_places() {
+        let without_first = |mode| {
+            let mut out = vec![f32::NAN; 2];
+            let tokens = TokenRows {
+                skip: 1,
+                ..rows(&TOKENS, 2)
+            };
+            pool(tokens, &[mode], &mut out);
+            out
+        };
+        assert_eq!(without_first(PoolingMode::Cls), [3.0, 4.0]);
+        assert_eq!(without_first(PoolingMode::Mean), [4.0, 2.0]);
+        assert_eq!(without_first(PoolingMode::WeightedMean), [21.0 / 5.0, 8.0 / 5.0]);
+        let nothing_left = TokenRows {
+            skip: 9,
+            ..rows(&TOKENS, 2)
+        };
+        let mut out = vec![f32::NAN; 4];
+        pool(nothing_left, &[PoolingMode::Cls, PoolingMode::Max], &mut out);
+        assert_eq!(out, [1.0, -2.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn weights_are_summed_beyond_any_small_integer() {
+        let many = vec![1.0; 70_000];
+        let mut out = [0.0];
+        pool(rows(&many, 1), &[PoolingMode::WeightedMean], &mut out);
+        assert!((out[0] - 1.0).abs() < 1e-3, "{}", out[0]);
     }
 
     #[test]
     fn max_pooling_shows_a_nan() {
         let mut out = vec![0.0; 1];
-        pool(&[1.0, f32::NAN, 3.0], 1, &[PoolingMode::Max], &mut out);
+        pool(rows(&[1.0, f32::NAN, 3.0], 1), &[PoolingMode::Max], &mut out);
         assert!(out[0].is_nan());
     }
 

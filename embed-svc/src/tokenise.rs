@@ -1,13 +1,16 @@
 //! Text to token ids, the way sentence-transformers does it.
 
+pub mod words;
+
 use std::path::Path;
 
 use tokenizers::{
-    NormalizerWrapper, PostProcessor, Tokenizer, TruncationDirection,
+    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
     normalizers::{Lowercase, Sequence as NormalizerSequence},
 };
 
-use crate::error::EmbedError;
+use crate::{batch::Sequence, error::EmbedError};
+use words::WordTokenizer;
 
 /// Which end of a too long text is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +28,17 @@ pub struct Tokens {
     pub ids: Vec<u32>,
     /// Number of ids before anything was cut.
     pub count: usize,
+    /// Leading ids that are special tokens and prompt, in models that do not pool the prompt; else 0.
+    pub prompt: usize,
+}
+
+impl From<Tokens> for Sequence {
+    fn from(tokens: Tokens) -> Self {
+        Self {
+            ids: tokens.ids,
+            prompt: tokens.prompt,
+        }
+    }
 }
 
 impl Tokens {
@@ -34,15 +48,38 @@ impl Tokens {
     }
 }
 
-/// A model's tokenizer. Truncation and padding that the file carries are switched off: the folder's own limit rules, and
-/// nothing is padded here.
+/// A model's tokenizer. Padding that the file carries is switched off, nothing is padded here; so is its truncation: the
+/// folder's own limit rules.
 #[derive(Debug)]
 pub struct TextTokenizer {
-    inner: Tokenizer,
+    kind: Kind,
+    /// Special tokens around every text.
     special: usize,
+    /// Longest input that the file itself names.
+    file_limit: Option<usize>,
+    /// Whether special tokens stay when a text is cut.
+    keeps_special: bool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A `tokenizer.json`.
+    File(Box<Tokenizer>),
+    /// A list of words.
+    Words(WordTokenizer),
 }
 
 impl TextTokenizer {
+    /// A tokenizer that looks words up in a list.
+    pub fn of_words(words: WordTokenizer) -> Self {
+        Self {
+            kind: Kind::Words(words),
+            special: 0,
+            file_limit: None,
+            keeps_special: false,
+        }
+    }
+
     /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`: the text is lower-cased
     /// before the tokenizer sees it.
     pub fn load(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
@@ -51,6 +88,7 @@ impl TextTokenizer {
             .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), MEND))?;
         let mut inner = Tokenizer::from_bytes(&bytes)
             .map_err(|error| EmbedError::file(file, format!("not a tokenizer: {error}"), MEND))?;
+        let file_limit = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
         inner
             .with_truncation(None)
@@ -67,7 +105,29 @@ impl TextTokenizer {
         let special = inner
             .get_post_processor()
             .map_or(0, |processor| processor.added_tokens(false));
-        Ok(Self { inner, special })
+        Ok(Self {
+            kind: Kind::File(Box::new(inner)),
+            special,
+            file_limit,
+            keeps_special: true,
+        })
+    }
+
+    /// The same without special tokens around a text.
+    #[must_use]
+    pub fn without_special_tokens(mut self) -> Self {
+        if let Kind::File(inner) = &mut self.kind {
+            inner.with_post_processor(None::<PostProcessorWrapper>);
+        }
+        self.special = 0;
+        self
+    }
+
+    /// The same, but a text is cut behind the last token that fits, whatever it is: the way of `WordEmbeddings`.
+    #[must_use]
+    pub fn cutting_anywhere(mut self) -> Self {
+        self.keeps_special = false;
+        self
     }
 
     /// Special tokens around every text.
@@ -75,16 +135,40 @@ impl TextTokenizer {
         self.special
     }
 
-    /// Largest id plus one.
-    pub fn vocabulary(&self) -> usize {
-        self.inner
-            .get_vocab(true)
-            .values()
-            .max()
-            .map_or(0, |&id| id as usize + 1)
+    /// Longest input in tokens that `tokenizer.json` itself names.
+    pub fn file_limit(&self) -> Option<usize> {
+        self.file_limit
     }
 
-    /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is cut. `limit` is larger
+    /// Largest id plus one.
+    pub fn vocabulary(&self) -> usize {
+        match &self.kind {
+            Kind::File(inner) => inner.get_vocab(true).values().max().map_or(0, |&id| id as usize + 1),
+            Kind::Words(words) => words.vocabulary(),
+        }
+    }
+
+    /// Leading ids of every text that begins with this prompt: special tokens in front and the prompt's own. Measured as
+    /// sentence-transformers does: the prompt alone, without a special token at its end.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn prompt_tokens(&self, prompt: &str) -> Result<usize, String> {
+        if prompt.is_empty() {
+            return Ok(0);
+        }
+        let ids = self.encode(prompt, "", usize::MAX, Cut::Tail)?.ids;
+        let ends_special = match &self.kind {
+            Kind::File(inner) => ids.last().is_some_and(|last| {
+                let added = inner.get_added_tokens_decoder();
+                added.get(last).is_some_and(|token| token.special)
+            }),
+            Kind::Words(_) => false,
+        };
+        Ok(ids.len() - usize::from(ends_special))
+    }
+
+    /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is cut, in all models but `WordEmbeddings`. `limit` is larger
     /// than [`TextTokenizer::special_tokens`].
     pub fn encode(&self, prompt: &str, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
         let joined;
@@ -94,22 +178,33 @@ impl TextTokenizer {
             joined = format!("{prompt}{text}");
             &joined
         };
-        let mut encoding = self.inner.encode_fast(text, false).map_err(|error| error.to_string())?;
+        let inner = match &self.kind {
+            Kind::File(inner) => inner,
+            Kind::Words(words) => return Ok(cut_words(words.encode(text), limit, cut)),
+        };
+        let mut encoding = inner.encode_fast(text, false).map_err(|error| error.to_string())?;
         let count = encoding.len() + self.special;
-        if count > limit {
+        if count > limit && self.keeps_special {
             let direction = match cut {
                 Cut::Head => TruncationDirection::Left,
                 Cut::Tail => TruncationDirection::Right,
             };
             encoding.truncate(limit.saturating_sub(self.special), 0, direction);
         }
-        let encoding = self
-            .inner
+        let encoding = inner
             .post_process(encoding, None, true)
             .map_err(|error| error.to_string())?;
-        Ok(Tokens {
-            ids: encoding.get_ids().to_vec(),
-            count,
-        })
+        let mut tokens = cut_words(encoding.get_ids().to_vec(), limit, cut);
+        tokens.count = count;
+        Ok(tokens)
     }
+}
+
+fn cut_words(mut ids: Vec<u32>, limit: usize, cut: Cut) -> Tokens {
+    let count = ids.len();
+    match cut {
+        Cut::Head => drop(ids.drain(..count.saturating_sub(limit))),
+        Cut::Tail => ids.truncate(limit),
+    }
+    Tokens { ids, count, prompt: 0 }
 }

@@ -187,6 +187,45 @@ impl Weights {
         Ok(entry)
     }
 
+    /// [`Weights::get`] in double precision: of an F64 tensor too.
+    ///
+    /// # Errors
+    /// As [`Weights::get`].
+    pub fn doubles(&self, name: &str, shape: &[usize]) -> Result<Vec<f64>, EmbedError> {
+        let entry = self.entry(name, shape)?;
+        if entry.dtype != Dtype::F64 {
+            return Ok(self.get(name, shape)?.iter().map(|value| f64::from(*value)).collect());
+        }
+        let bytes = &self.files[entry.file].1[entry.bytes.clone()];
+        Ok(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
+    }
+
+    /// A tensor of whole numbers (I64 or I32), flat.
+    ///
+    /// # Errors
+    /// Names the tensor: missing, another type.
+    pub fn integers(&self, name: &str) -> Result<Vec<i64>, EmbedError> {
+        let Some(entry) = self.tensors.get(name) else {
+            return Err(self.missing(&[name.to_owned()]));
+        };
+        let (path, map) = &self.files[entry.file];
+        let bytes = &map[entry.bytes.clone()];
+        match entry.dtype {
+            Dtype::I64 => Ok(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
+            Dtype::I32 => Ok(bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|b| i64::from(i32::from_le_bytes(*b)))
+                .collect()),
+            other => Err(EmbedError::file(
+                path,
+                format!("tensor `{name}` is {other:?}; I64 and I32 are read"),
+                "save the model in one of these types",
+            )),
+        }
+    }
+
     /// The error for tensors that are not there.
     pub fn missing(&self, names: &[String]) -> EmbedError {
         let shown = names

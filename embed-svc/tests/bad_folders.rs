@@ -199,7 +199,7 @@ fn pooling_that_is_not_served_is_refused_by_name() {
     says(&text, &[pooling, "median"]);
     let text = refusal(|f| write_json(&f.join(pooling), &json!({"word_embedding_dimension": 32})));
     says(&text, &[pooling, "no pooling mode"]);
-    let text = refusal(|f| edit_json(&f.join(pooling), |config| config["include_prompt"] = json!(false)));
+    let text = refusal(|f| edit_json(&f.join(pooling), |config| config["include_prompt"] = json!("no")));
     says(&text, &[pooling, "include_prompt"]);
     says(
         &refusal(|f| fs::remove_file(f.join(pooling)).unwrap()),

@@ -43,7 +43,7 @@ impl Held {
         let engine = self.engine.clone();
         let deadline = deadline.map(|after| Instant::now() + after);
         tokio::spawn(async move {
-            let text = vec![vec![9u32; tokens]];
+            let text = vec![vec![9u32; tokens].into()];
             engine
                 .encode(text, Priority::Interactive, deadline)
                 .await
@@ -133,6 +133,10 @@ async fn a_request_is_cut_into_pieces_and_put_together_in_order() {
     let held = Held::new(folder.path(), LIMITS);
     held.release();
     let texts: Vec<Vec<u32>> = (1..40u32).map(|n| vec![n; 1 + n as usize % 7]).collect();
-    let encoded = held.engine.encode(texts.clone(), Priority::Batch, None).await.unwrap();
+    let encoded = held
+        .engine
+        .encode(texts.iter().cloned().map(Into::into).collect(), Priority::Batch, None)
+        .await
+        .unwrap();
     assert_eq!(encoded.vectors, held.model.encode(&texts).unwrap());
 }

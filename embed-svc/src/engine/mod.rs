@@ -13,7 +13,11 @@ use std::{
 
 use tokio::sync::oneshot;
 
-use crate::{batch::runs, error::EmbedError, model::Model};
+use crate::{
+    batch::{Sequence, runs},
+    error::EmbedError,
+    model::Model,
+};
 pub use queue::{Priority, Queue};
 
 /// A request is cut into pieces of this share of the budget, so that small requests find room beside a large one.
@@ -61,7 +65,7 @@ struct State {
 
 /// Consecutive texts of one request.
 struct Unit {
-    texts: Vec<Vec<u32>>,
+    texts: Vec<Sequence>,
     deadline: Option<Instant>,
     reply: oneshot::Sender<Result<Done, EmbedError>>,
 }
@@ -110,7 +114,7 @@ impl Engine {
     /// passes first.
     pub async fn encode(
         &self,
-        texts: Vec<Vec<u32>>,
+        texts: Vec<Sequence>,
         priority: Priority,
         deadline: Option<Instant>,
     ) -> Result<Encoded, EmbedError> {
@@ -158,17 +162,20 @@ impl Shared {
 
     fn submit(
         &self,
-        mut texts: Vec<Vec<u32>>,
+        mut texts: Vec<Sequence>,
         priority: Priority,
         deadline: Option<Instant>,
     ) -> Result<Vec<Reply>, EmbedError> {
-        let pieces = runs(texts.iter().map(Vec::len), (self.limits.batch_tokens / PIECES).max(1));
+        let pieces = runs(
+            texts.iter().map(|text| text.ids.len()),
+            (self.limits.batch_tokens / PIECES).max(1),
+        );
         let mut units = Vec::with_capacity(pieces.len());
         let mut replies = Vec::with_capacity(pieces.len());
         let mut rest = texts.drain(..);
         for piece in pieces {
             let texts: Vec<_> = rest.by_ref().take(piece.len()).collect();
-            let tokens = texts.iter().map(Vec::len).sum();
+            let tokens = texts.iter().map(|text: &Sequence| text.ids.len()).sum();
             let (reply, receiver) = oneshot::channel();
             units.push((tokens, Unit { texts, deadline, reply }));
             replies.push(receiver);
@@ -202,16 +209,16 @@ impl Shared {
     /// The model's thread.
     fn work(&self, pool: &rayon::ThreadPool) {
         while let Some(batch) = self.next_batch() {
-            let texts: Vec<&[u32]> = batch
-                .iter()
-                .flat_map(|unit| unit.texts.iter().map(Vec::as_slice))
-                .collect();
-            let tokens: usize = texts.iter().map(|text| text.len()).sum();
+            let texts = || batch.iter().flat_map(|unit| &unit.texts);
+            let tokens: usize = texts().map(|text| text.ids.len()).sum();
+            let count = texts().count();
             let started = Instant::now();
             // A panic here would be a bug of ours; it must not take the queue with it.
-            let result = catch_unwind(AssertUnwindSafe(|| pool.install(|| self.model.encode(&texts))));
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                pool.install(|| self.model.encode_sequences(texts()))
+            }));
             let ended = Instant::now();
-            self.account(tokens, texts.len(), ended - started);
+            self.account(tokens, count, ended - started);
             let result = match result {
                 Ok(Ok(vectors)) => Ok(vectors),
                 Ok(Err(error)) => Err(error.to_string()),

@@ -3,7 +3,10 @@
 //! A folder that asks for something we cannot do exactly is refused here: nothing is approximated.
 
 mod modules;
+mod pooling;
 mod settings;
+mod stage;
+mod words;
 
 use std::path::{Path, PathBuf};
 
@@ -11,20 +14,30 @@ use serde::de::DeserializeOwned;
 
 use crate::{error::EmbedError, pooling::PoolingMode};
 
-pub use modules::{DenseActivation, Stage};
+pub use modules::Source;
 pub use settings::{Prompts, Similarity};
+pub use stage::{Dense, Stage};
+pub use words::{WordList, WordTokens, Words};
 
 /// A model folder, described.
 #[derive(Debug, Clone)]
 pub struct ModelFolder {
-    /// The folder that `modules.json` lies in.
+    /// The folder that `modules.json` lies in; the file itself for a text file of word vectors.
     pub root: PathBuf,
-    /// The folder of the transformer: `config.json`, `tokenizer.json`, weights.
+    /// Where token vectors come from.
+    pub source: Source,
+    /// The folder of the first module: `config.json`, `tokenizer.json`, weights of a transformer.
     pub transformer: PathBuf,
-    /// `config.json` of the transformer.
+    /// `config.json` of the transformer; null where there is none.
     pub config: serde_json::Value,
+    /// What a `WordEmbeddings` module says.
+    pub words: Option<Words>,
+    /// What happens to token vectors before the pooling, in order.
+    pub token_stages: Vec<Stage>,
     /// How tokens become one vector.
     pub pooling: Vec<PoolingMode>,
+    /// Whether the tokens of a prompt are pooled with the others.
+    pub include_prompt: bool,
     /// What follows the pooling, in order.
     pub stages: Vec<Stage>,
     /// Longest input in tokens that the folder itself names, if it does.
@@ -42,11 +55,14 @@ pub struct ModelFolder {
 }
 
 impl ModelFolder {
-    /// Reads a folder.
+    /// Reads a folder, or describes a text file of word vectors.
     ///
     /// # Errors
     /// Names the file, what is wrong in it and how to mend it.
     pub fn read(root: &Path) -> Result<Self, EmbedError> {
+        if root.is_file() {
+            return Ok(Self::of_text_file(root));
+        }
         if !root.is_dir() {
             return Err(EmbedError::file(
                 root,
@@ -56,29 +72,79 @@ impl ModelFolder {
         }
         let mut warnings = Vec::new();
         let pipeline = modules::read(root, &mut warnings)?;
-        let config_file = pipeline.transformer.join("config.json");
-        let config: serde_json::Value = read_json(&config_file)?;
-        if !config.is_object() {
-            return Err(EmbedError::file(
-                &config_file,
-                "is not a JSON object",
-                "fetch the model again",
-            ));
+        let model = settings::model(root)?;
+        let mut folder = Self {
+            root: root.to_path_buf(),
+            source: pipeline.source,
+            transformer: pipeline.folder,
+            config: serde_json::Value::Null,
+            words: None,
+            token_stages: pipeline.token_stages,
+            pooling: pipeline.pooling.modes,
+            include_prompt: pipeline.pooling.include_prompt,
+            stages: pipeline.stages,
+            max_seq_length: None,
+            lower_case: false,
+            prompts: model.prompts,
+            similarity: model.similarity,
+            matryoshka: Vec::new(),
+            warnings,
+        };
+        match folder.source {
+            Source::Transformer => folder.read_transformer(pipeline.pooling.width.as_ref())?,
+            Source::WordEmbeddings => {
+                let words = words::read(&folder.transformer)?;
+                folder.max_seq_length = Some(words.max_seq_length);
+                folder.words = Some(words);
+            }
+            Source::StaticEmbedding | Source::TextFile => {}
         }
-        let hidden = config
+        Ok(folder)
+    }
+
+    fn of_text_file(file: &Path) -> Self {
+        let pipeline = modules::of_text_file(file);
+        Self {
+            root: file.to_path_buf(),
+            source: pipeline.source,
+            transformer: pipeline.folder,
+            config: serde_json::Value::Null,
+            words: None,
+            token_stages: pipeline.token_stages,
+            pooling: pipeline.pooling.modes,
+            include_prompt: pipeline.pooling.include_prompt,
+            stages: pipeline.stages,
+            max_seq_length: None,
+            lower_case: false,
+            prompts: Prompts::default(),
+            similarity: Similarity::default(),
+            matryoshka: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+
+    fn read_transformer(&mut self, pooled: Option<&(usize, PathBuf)>) -> Result<(), EmbedError> {
+        let file = self.config_file();
+        self.config = read_json(&file)?;
+        if !self.config.is_object() {
+            return Err(EmbedError::file(&file, "is not a JSON object", "fetch the model again"));
+        }
+        let hidden = self
+            .config
             .get("hidden_size")
             .and_then(serde_json::Value::as_u64)
             .and_then(|size| usize::try_from(size).ok());
-        if let (Some((width, file)), Some(hidden)) = (&pipeline.pooled_width, hidden)
+        if let (Some((width, pooling)), Some(hidden)) = (pooled, hidden)
             && *width != hidden
+            && self.token_stages.is_empty()
         {
             return Err(EmbedError::file(
-                file,
+                pooling,
                 format!("pools vectors of {width} columns, hidden_size in config.json is {hidden}"),
                 "the modules of this folder do not belong together",
             ));
         }
-        let tokenizer = pipeline.transformer.join("tokenizer.json");
+        let tokenizer = self.transformer.join("tokenizer.json");
         if !tokenizer.is_file() {
             return Err(EmbedError::file(
                 &tokenizer,
@@ -87,22 +153,11 @@ impl ModelFolder {
                  `AutoTokenizer.from_pretrained(dir, use_fast=True).save_pretrained(dir)` writes tokenizer.json",
             ));
         }
-        let transformer = settings::transformer(&pipeline.transformer, &config)?;
-        let model = settings::model(root)?;
-        let matryoshka = settings::matryoshka(&config_file, &config)?;
-        Ok(Self {
-            root: root.to_path_buf(),
-            transformer: pipeline.transformer,
-            config,
-            pooling: pipeline.pooling,
-            stages: pipeline.stages,
-            max_seq_length: transformer.max_seq_length,
-            lower_case: transformer.lower_case,
-            prompts: model.prompts,
-            similarity: model.similarity,
-            matryoshka,
-            warnings,
-        })
+        let transformer = settings::transformer(&self.transformer, &self.config)?;
+        self.max_seq_length = transformer.max_seq_length;
+        self.lower_case = transformer.lower_case;
+        self.matryoshka = settings::matryoshka(&file, &self.config)?;
+        Ok(())
     }
 
     /// `config.json` of the transformer, for errors.

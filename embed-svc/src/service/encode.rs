@@ -82,8 +82,8 @@ pub(super) async fn encode(
     let truncated = tokens.iter().map(Tokens::truncated).collect();
     let used: usize = tokens.iter().map(|tokens| tokens.ids.len()).sum();
 
-    let ids = tokens.into_iter().map(|tokens| tokens.ids).collect();
-    let encoded = encoder.engine.encode(ids, priority, deadline).await?;
+    let sequences = tokens.into_iter().map(Into::into).collect();
+    let encoded = encoder.engine.encode(sequences, priority, deadline).await?;
     let (queued, computed) = (encoded.queued, encoded.computed);
     let id = encoder.source.id.clone();
     let embeddings = inner.helped(move || matrix(&id, &encoded.vectors, delivery)).await?;
@@ -156,10 +156,15 @@ async fn tokenise(
     let model: Arc<Model> = encoder.model.clone();
     inner
         .helped(move || {
+            let unpooled = model
+                .unpooled(&prompt)
+                .map_err(|message| EmbedError::Tokenise { index: 0, message })?;
             let one = |(index, text): (usize, &String)| {
-                model
+                let mut tokens = model
                     .tokenise(&prompt, text, cut)
-                    .map_err(|message| EmbedError::Tokenise { index, message })
+                    .map_err(|message| EmbedError::Tokenise { index, message })?;
+                tokens.prompt = unpooled;
+                Ok(tokens)
             };
             texts.par_iter().enumerate().map(one).collect()
         })

@@ -182,6 +182,11 @@ pub fn tiny(folder: &Path) {
     write_tensors(&folder.join("model.safetensors"), &tensors(""));
 }
 
+/// The fixtures of this crate.
+pub fn fixtures() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
 /// `../shared` beside the workspace, or `ISOMER_SHARED`.
 pub fn shared() -> Option<PathBuf> {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared");

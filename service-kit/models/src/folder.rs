@@ -17,7 +17,8 @@ const MAX_HEADER: u64 = 100_000_000;
 /// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to `path` for an encoder's
 /// folder, the file name for a generator's file.
 ///
-/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one, without `modules.json`).
+/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one, without `modules.json`), or a
+/// text file of word vectors (`.txt`, `.vec`). Its weights are those of every module, so that their digest changes with any.
 /// Headers of weights are read and compared with the files' sizes, so a truncated file is found here.
 ///
 /// # Errors
@@ -46,22 +47,29 @@ fn not_a_model(path: &Path, kind: ModelKind, reason: impl Into<String>, mend: im
 fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
     let refuse = |reason: String, mend: &str| not_a_model(folder, ModelKind::Encoder, reason, mend);
     if !folder.is_dir() {
+        if is_word_vectors(folder) {
+            return Ok(vec![file_name(folder)]);
+        }
         return Err(refuse(
             "it is a file".into(),
-            "give the folder that holds config.json, tokenizer.json and model.safetensors",
+            "give the folder that holds config.json, tokenizer.json and model.safetensors, or a text file of word vectors \
+             (.txt or .vec)",
         ));
     }
-    let transformer = transformer_folder(folder)?;
-    let inner = folder.join(&transformer);
-    let mut missing: Vec<String> = ["config.json", "tokenizer.json"]
+    let modules = modules(folder)?;
+    let (needed, first) = modules
+        .first()
+        .map_or((TRANSFORMER, ""), |module| (module.needed, module.path.as_str()));
+    let inner = folder.join(first);
+    let mut missing: Vec<String> = needed
         .iter()
         .filter(|name| !inner.join(name).is_file())
-        .map(|name| format!("{transformer}{name}"))
+        .map(|name| format!("{first}{name}"))
         .collect();
-    let weights = weights_in(&inner)?;
+    let mut weights = named(first, weights_in(&inner)?);
     let has_pickle = inner.join("pytorch_model.bin").is_file();
     if weights.is_empty() {
-        missing.push(format!("{transformer}model.safetensors"));
+        missing.push(format!("{first}model.safetensors"));
     }
     if !missing.is_empty() {
         let mut mend = String::new();
@@ -79,34 +87,77 @@ fn inspect_encoder(folder: &Path) -> Result<Vec<String>, ModelError> {
         }
         return Err(refuse(format!("{} missing", missing.join(", ")), &mend));
     }
-    for name in ["config.json", "tokenizer.json"] {
+    for name in needed {
         read_json::<serde_json::Value>(folder, &inner.join(name))?;
     }
-    for name in &weights {
-        read_safetensors_header(&inner.join(name))?;
+    // The modules behind the first have weights too, where they have any in a folder of their own.
+    for module in modules.iter().skip(1).filter(|module| !module.path.is_empty()) {
+        weights.extend(named(&module.path, weights_in(&folder.join(&module.path))?));
     }
-    Ok(weights.into_iter().map(|name| format!("{transformer}{name}")).collect())
+    weights.sort();
+    weights.dedup();
+    for name in &weights {
+        read_safetensors_header(&folder.join(name))?;
+    }
+    Ok(weights)
 }
 
-/// Where `modules.json` says the transformer is, ending in `/` unless empty.
-fn transformer_folder(folder: &Path) -> Result<String, ModelError> {
+/// Files that a transformer's folder must hold beside its weights.
+const TRANSFORMER: &[&str] = &["config.json", "tokenizer.json"];
+
+/// A module of a sentence-transformers folder.
+struct Module {
+    /// Its folder, ending in `/`; empty for the model's own.
+    path: String,
+    /// What must lie there beside weights, if it comes first.
+    needed: &'static [&'static str],
+}
+
+/// What `modules.json` names; nothing where there is none.
+fn modules(folder: &Path) -> Result<Vec<Module>, ModelError> {
     #[derive(Deserialize)]
-    struct Module {
+    struct Entry {
         #[serde(default)]
         path: String,
+        #[serde(default, rename = "type")]
+        class: String,
     }
-    let modules = folder.join("modules.json");
-    if !modules.is_file() {
-        return Ok(String::new());
+    let file = folder.join("modules.json");
+    if !file.is_file() {
+        return Ok(Vec::new());
     }
-    let modules: Vec<Module> = read_json(folder, &modules)?;
-    let path = modules.into_iter().next().map(|module| module.path).unwrap_or_default();
-    let path = path.trim_matches('/');
-    Ok(if path.is_empty() {
-        String::new()
-    } else {
-        format!("{path}/")
-    })
+    let entries: Vec<Entry> = read_json(folder, &file)?;
+    Ok(entries
+        .into_iter()
+        .map(|entry| {
+            let path = entry.path.trim_matches('/');
+            Module {
+                path: match path {
+                    "" | "." => String::new(),
+                    path => format!("{path}/"),
+                },
+                needed: match entry.class.rsplit('.').next() {
+                    Some("WordEmbeddings") => &["wordembedding_config.json"],
+                    Some("StaticEmbedding") => &["tokenizer.json"],
+                    _ => TRANSFORMER,
+                },
+            }
+        })
+        .collect())
+}
+
+fn named(folder: &str, files: Vec<String>) -> Vec<String> {
+    files.into_iter().map(|name| format!("{folder}{name}")).collect()
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a file's name says that it holds word vectors in text, as GloVe and word2vec write them.
+fn is_word_vectors(path: &Path) -> bool {
+    let name = path.extension().and_then(|extension| extension.to_str());
+    name.is_some_and(|name| name.eq_ignore_ascii_case("txt") || name.eq_ignore_ascii_case("vec"))
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Result<T, ModelError> {
@@ -171,9 +222,7 @@ fn inspect_generator(path: &Path) -> Result<Vec<String>, ModelError> {
             "give a file in GGUF form; llama.cpp's convert_hf_to_gguf.py makes one",
         ));
     }
-    Ok(vec![
-        path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-    ])
+    Ok(vec![file_name(path)])
 }
 
 /// One tensor of a safetensors header.

@@ -27,7 +27,7 @@ pub struct ResolvedModel {
     pub id: String,
     /// Encoder or generator.
     pub kind: ModelKind,
-    /// Folder of an encoder, `.gguf` file of a generator; absolute.
+    /// Folder of an encoder (or its text file of word vectors), `.gguf` file of a generator; absolute.
     pub path: PathBuf,
     /// Commit on the hub, `name==version` of the package, or `local` for a folder or file of one's own.
     pub revision: String,
@@ -273,7 +273,7 @@ impl Resolver {
         let digests = weights
             .into_iter()
             .map(|name| {
-                let file = if kind == ModelKind::Encoder {
+                let file = if path.is_dir() {
                     path.join(&name)
                 } else {
                     path.to_path_buf()

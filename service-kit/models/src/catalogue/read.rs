@@ -151,7 +151,7 @@ fn check_pypi(pypi: &PypiSource) -> Result<(), Wrong> {
             }
         }
         let to = step.target();
-        let may_be_empty = matches!(step, Step::JoinZip { .. })
+        let may_be_empty = matches!(step, Step::JoinZip { .. } | Step::WordVectors { .. })
             || matches!(step, Step::Take { from, .. } if from.ends_with('/') || from.is_empty());
         if !(is_inside(to) || to.is_empty() && may_be_empty) {
             return Err((field("to"), format!("`{to}` must be a path inside the model's folder")));

@@ -1,0 +1,71 @@
+//! The folder of a `WordEmbeddings` module.
+
+use std::path::Path;
+
+use serde::Deserialize;
+
+use super::read_json;
+use crate::error::EmbedError;
+
+/// How a `WordEmbeddings` module cuts texts into ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WordTokens {
+    /// At white space, looked up in a list of words.
+    Words(WordList),
+    /// By a `tokenizer.json`, special tokens included.
+    Tokenizer,
+}
+
+/// `whitespacetokenizer_config.json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct WordList {
+    /// Words in the order of their ids.
+    pub vocab: Vec<String>,
+    /// Words left out.
+    #[serde(default)]
+    pub stop_words: Vec<String>,
+    /// Whether a text is lower-cased first.
+    #[serde(default)]
+    pub do_lower_case: bool,
+}
+
+/// `wordembedding_config.json` and the tokenizer's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Words {
+    /// Longest text in words.
+    pub max_seq_length: usize,
+    /// The tokenizer.
+    pub tokens: WordTokens,
+}
+
+pub(super) fn read(folder: &Path) -> Result<Words, EmbedError> {
+    #[derive(Deserialize)]
+    struct Config {
+        tokenizer_class: String,
+        #[serde(default = "million")]
+        max_seq_length: usize,
+    }
+    fn million() -> usize {
+        1_000_000
+    }
+    let file = folder.join("wordembedding_config.json");
+    let config: Config = read_json(&file)?;
+    let class = config.tokenizer_class.as_str();
+    let tokens = match class.rsplit('.').next() {
+        Some("WhitespaceTokenizer") if class.starts_with("sentence_transformers.") => {
+            WordTokens::Words(read_json(&folder.join("whitespacetokenizer_config.json"))?)
+        }
+        Some("TransformersTokenizerWrapper") if class.starts_with("sentence_transformers.") => WordTokens::Tokenizer,
+        _ => {
+            return Err(EmbedError::file(
+                &file,
+                format!("tokenizer_class `{class}` is not served"),
+                "served are sentence-transformers' WhitespaceTokenizer and TransformersTokenizerWrapper",
+            ));
+        }
+    };
+    Ok(Words {
+        max_seq_length: config.max_seq_length,
+        tokens,
+    })
+}

@@ -1,0 +1,92 @@
+//! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they stand, without punctuation
+//! around them, and in lower case; the first that is found counts, words that are never found are left out.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::folder::WordList;
+
+/// A list of words and how texts are looked up in it.
+#[derive(Debug)]
+pub struct WordTokenizer {
+    ids: HashMap<String, u32>,
+    stop_words: HashSet<String>,
+    lower_case: bool,
+}
+
+impl WordTokenizer {
+    /// Of a word that stands in the list twice the later place counts.
+    pub fn new(list: WordList) -> Self {
+        Self {
+            ids: list.vocab.into_iter().zip(0..).collect(),
+            stop_words: list.stop_words.into_iter().collect(),
+            lower_case: list.do_lower_case,
+        }
+    }
+
+    /// Largest id plus one.
+    pub fn vocabulary(&self) -> usize {
+        self.ids.values().max().map_or(0, |&id| id as usize + 1)
+    }
+
+    /// Ids of the known words of a text.
+    pub fn encode(&self, text: &str) -> Vec<u32> {
+        let lower;
+        let text = if self.lower_case {
+            lower = text.to_lowercase();
+            &lower
+        } else {
+            text
+        };
+        text.split(is_space).filter_map(|word| self.find(word)).collect()
+    }
+
+    fn find(&self, word: &str) -> Option<u32> {
+        let bare = word.trim_matches(|c: char| c.is_ascii_punctuation());
+        // A stop word ends the search in whatever form it is met.
+        let look = |form: &str| match self.stop_words.contains(form) {
+            true => Some(None),
+            false => self.ids.get(form).map(|id| Some(*id)),
+        };
+        if word.is_empty() {
+            return None;
+        }
+        look(word)
+            .or_else(|| look(bare).filter(|found| found.is_none() || !bare.is_empty()))
+            .or_else(|| look(&bare.to_lowercase()))
+            .flatten()
+    }
+}
+
+/// White space as Python's `str.split` sees it: Unicode's and the four separators of ASCII.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || ('\x1c'..='\x1f').contains(&c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(text: &str, lower_case: bool) -> Vec<u32> {
+        let words = ["pad", "cat", "Dog", "u.s.", "u.s", "it's"];
+        WordTokenizer::new(WordList {
+            vocab: words.map(str::to_owned).to_vec(),
+            stop_words: vec!["the".into(), "it's".into()],
+            do_lower_case: lower_case,
+        })
+        .encode(text)
+    }
+
+    #[test]
+    fn a_word_is_looked_up_as_it_stands_then_bare_then_in_lower_case() {
+        assert_eq!(ids("cat  Dog\tCAT, (cat) DOG dog", false), [1, 2, 1, 1]);
+        assert_eq!(ids("u.s. U.S. u.s.!", false), [3, 4, 4]);
+        assert_eq!(ids("U.S.", true), [3]);
+        assert!(ids("", false).is_empty());
+        assert_eq!(ids("... ! \u{1c}cat\u{a0}cat", false), [1, 1]);
+    }
+
+    #[test]
+    fn stop_words_are_left_out_in_every_form() {
+        assert_eq!(ids("the The, THE it's cat", false), [1]);
+    }
+}

@@ -1,0 +1,133 @@
+//! Fixed vectors, one for each word or token: no transformer runs, a token's vector is looked up.
+
+pub mod text_file;
+
+use crate::{
+    arch::Architecture,
+    backend::Threads,
+    batch::TokenBatch,
+    error::EmbedError,
+    weights::{Floats, Weights},
+};
+
+/// A table of vectors.
+pub struct StaticVectors {
+    name: &'static str,
+    values: Floats,
+    rows: usize,
+    width: usize,
+    /// The row of each token id, where ids share rows (Model2Vec with a quantised vocabulary).
+    mapping: Option<Vec<u32>>,
+    /// A factor for each token id (Model2Vec).
+    factors: Option<Vec<f64>>,
+}
+
+impl StaticVectors {
+    /// A table of `rows × width`.
+    pub fn new(name: &'static str, values: Floats, rows: usize, width: usize) -> Self {
+        Self {
+            name,
+            values,
+            rows,
+            width,
+            mapping: None,
+            factors: None,
+        }
+    }
+
+    /// The table of a `WordEmbeddings` module.
+    ///
+    /// # Errors
+    /// Names the tensor that is missing or no matrix.
+    pub fn of_words(weights: &Weights) -> Result<Self, EmbedError> {
+        Self::read("word-embeddings", weights, "emb_layer.weight")
+    }
+
+    /// The table of a `StaticEmbedding` module, as sentence-transformers or as model2vec writes it.
+    ///
+    /// # Errors
+    /// As [`StaticVectors::of_words`]; a mapping that leads beyond the table.
+    pub fn of_tokens(weights: &Weights) -> Result<Self, EmbedError> {
+        const NAME: &str = "static-embedding";
+        if weights.has("embedding.weight") {
+            return Self::read(NAME, weights, "embedding.weight");
+        }
+        let mut table = Self::read(NAME, weights, "embeddings")?;
+        if weights.has("mapping") {
+            let mapping = weights.integers("mapping")?;
+            let rows = mapping
+                .iter()
+                .map(|&row| u32::try_from(row).ok().filter(|&row| (row as usize) < table.rows))
+                .collect::<Option<Vec<_>>>();
+            table.mapping = Some(rows.ok_or_else(|| {
+                EmbedError::file(
+                    weights.file(),
+                    format!("tensor `mapping` leads beyond the {} rows of `embeddings`", table.rows),
+                    "fetch the model again",
+                )
+            })?);
+        }
+        if weights.has("weights") {
+            table.factors = Some(weights.doubles("weights", &[table.ids()])?);
+        }
+        Ok(table)
+    }
+
+    fn read(name: &'static str, weights: &Weights, tensor: &str) -> Result<Self, EmbedError> {
+        let Some(shape) = weights.shape(tensor) else {
+            return Err(weights.missing(&[tensor.to_owned()]));
+        };
+        let &[rows, width] = shape else {
+            return Err(EmbedError::file(
+                weights.file(),
+                format!("tensor `{tensor}` has shape {shape:?}, a table of vectors has two dimensions"),
+                "fetch the model again",
+            ));
+        };
+        Ok(Self::new(name, weights.get(tensor, &[rows, width])?, rows, width))
+    }
+
+    fn ids(&self) -> usize {
+        self.mapping.as_ref().map_or(self.rows, Vec::len)
+    }
+}
+
+impl Architecture for StaticVectors {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn hidden_size(&self) -> usize {
+        self.width
+    }
+
+    fn max_positions(&self) -> usize {
+        usize::MAX
+    }
+
+    fn vocabulary(&self) -> usize {
+        self.ids()
+    }
+
+    fn forward(&self, batch: &TokenBatch, _threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
+        let table = &self.values[..];
+        let mut states = Vec::with_capacity(batch.tokens() * self.width);
+        for &id in batch.ids() {
+            let id = id as usize;
+            let row = self.mapping.as_ref().map_or(id, |mapping| mapping[id] as usize);
+            let first = states.len();
+            states.extend_from_slice(&table[row * self.width..(row + 1) * self.width]);
+            if let Some(factors) = &self.factors {
+                let factor = factors[id];
+                for value in &mut states[first..] {
+                    #[allow(clippy::cast_possible_truncation)]
+                    {
+                        *value = (f64::from(*value) * factor) as f32;
+                    }
+                }
+            }
+        }
+        visit(&states);
+        Ok(())
+    }
+}

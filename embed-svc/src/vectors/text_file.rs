@@ -1,0 +1,90 @@
+//! Word vectors in text: a word and its numbers on each line, as GloVe writes them; word2vec's text form has a line with the
+//! two sizes in front. Read as sentence-transformers' `WordEmbeddings.from_text_file` does, without stop words.
+
+use std::{
+    fs::File,
+    io::{BufRead, BufReader},
+    path::Path,
+    sync::Arc,
+};
+
+use super::StaticVectors;
+use crate::{error::EmbedError, folder::WordList, tokenise::words::WordTokenizer, weights::Floats};
+
+/// Row 0 belongs to no word; it has zeros. The name is the one that sentence-transformers gives it.
+const PADDING: &str = "PADDING_TOKEN";
+
+/// What was read.
+pub struct TextVectors {
+    /// Looks words up, as they stand, then without punctuation around them, then in lower case.
+    pub words: WordTokenizer,
+    /// Their vectors.
+    pub table: StaticVectors,
+    /// Lines left out because they have another number of values than the first.
+    pub skipped: usize,
+}
+
+/// Reads a file.
+///
+/// # Errors
+/// Names the file and the line that is no text or holds something that is not a number; a file without vectors.
+pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
+    const MEND: &str = "give a text file with a word and its numbers, separated by single spaces, on each line";
+    let refuse = |problem: String| EmbedError::file(file, problem, MEND);
+    let reader = File::open(file).map_err(|error| refuse(format!("cannot be read: {error}")))?;
+    let mut reader = BufReader::with_capacity(1 << 20, reader);
+    let (mut vocab, mut values) = (vec![PADDING.to_owned()], Vec::<f32>::new());
+    let (mut width, mut skipped, mut number) = (0, 0, 0usize);
+    let mut line = String::new();
+    loop {
+        line.clear();
+        number += 1;
+        if reader
+            .read_line(&mut line)
+            .map_err(|error| refuse(format!("line {number}: {error}")))?
+            == 0
+        {
+            break;
+        }
+        let mut fields = line.trim_end().split(' ');
+        let word = fields.next().unwrap_or_default();
+        let count = fields.clone().count();
+        if width == 0 {
+            if count == 1 {
+                continue;
+            }
+            if count == 0 {
+                return Err(refuse(format!("line {number} holds no vector")));
+            }
+            width = count;
+            values.resize(width, 0.0);
+        }
+        if count != width {
+            skipped += 1;
+            continue;
+        }
+        for field in fields {
+            #[allow(clippy::cast_possible_truncation)]
+            let value = field
+                .parse::<f64>()
+                .map_err(|_| refuse(format!("line {number}: `{}` is not a number", shortened(field))))?
+                as f32;
+            values.push(value);
+        }
+        vocab.push(word.to_owned());
+    }
+    if width == 0 {
+        return Err(refuse("holds no vectors".into()));
+    }
+    let rows = vocab.len();
+    let words = WordTokenizer::new(WordList {
+        vocab,
+        ..WordList::default()
+    });
+    let table = StaticVectors::new("word-vectors", Floats::Owned(Arc::from(values)), rows, width);
+    Ok(TextVectors { words, table, skipped })
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(40).collect()
+}
