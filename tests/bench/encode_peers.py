@@ -1,0 +1,295 @@
+#!/usr/bin/env python3
+"""embed-svc through gRPC against its peers: the same model folder, texts and cores, interleaved in one run.
+
+Contestants, each in a process of its own that stays, with the model loaded and warmed up:
+  * isomer: `isomer serve` (one per precision asked for), asked by a Python gRPC client with several requests in flight;
+    everything counts: tokenisation, the network stack, the client's unpacking;
+  * st: sentence-transformers on PyTorch;
+  * ort, ort-int8: ONNX Runtime on the transformer exported from the same folder (int8: its dynamic quantisation), texts sorted
+    by length and padded per batch as sentence-transformers does, mean pooling and normalisation in numpy.
+Per round every contestant encodes every file once. Medians of texts/s over the rounds; ratios are medians of the per-round ratio
+isomer / peer. Cosine: row by row to sentence-transformers. Memory: peak resident set of each process (for isomer the server).
+
+Linux only. Exit code 0: measured; 1: a process failed or a cosine is below --min-cosine.
+"""
+
+import argparse
+import collections
+import json
+import pathlib
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+from embed_vs_sentence_transformers import environment, on_cores, peak_mib, read_lines  # noqa: E402
+
+CONTESTANTS = ["isomer", "isomer-int8", "st", "ort", "ort-int8"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--isomer", type=pathlib.Path, required=True, help="the isomer binary (a release build)")
+    parser.add_argument("--model", type=pathlib.Path, required=True, help="sentence-transformers folder")
+    parser.add_argument("texts", type=pathlib.Path, nargs="+", help="files of plain lines")
+    parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=["isomer", "st", "ort"], help="who takes part")
+    parser.add_argument("--batch", type=int, default=32, help="texts per batch or request, for all (default: %(default)s)")
+    parser.add_argument("--in-flight", type=int, default=8, help="requests in flight to isomer (default: %(default)s)")
+    parser.add_argument("--threads", type=int, default=2, help="cores and threads for each (default: %(default)s)")
+    parser.add_argument("--repeats", type=int, default=5, help="rounds (default: %(default)s)")
+    parser.add_argument("--min-cosine", type=float, default=0.9999, help="f32 contestants fail below this (default: %(default)s)")
+    parser.add_argument("--json", type=pathlib.Path, help="also write every number to this file")
+    parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.isomer, args.model = args.isomer.resolve(), args.model.resolve()
+    if args.worker:
+        return work(args)
+    try:
+        return bench(args)
+    except (RuntimeError, OSError) as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        return 1
+
+
+# ---------------------------------------------------------------- contestants: texts in, vectors out
+
+
+def work(args):
+    """A contestant's process: reads file names from stdin, answers with seconds and memory."""
+    encode, peak = {"st": sentence_transformers, "ort": onnx_runtime, "ort-int8": onnx_runtime}.get(args.worker, isomer)(args)
+    encode(["warm up", "another, somewhat longer text to warm up with"] * 8)
+    print(json.dumps("ready"), flush=True)
+    import numpy as np
+
+    for line in sys.stdin:
+        texts, output = json.loads(line)
+        lines = read_lines(pathlib.Path(texts))
+        started = time.perf_counter()
+        vectors = encode(lines)
+        seconds = time.perf_counter() - started
+        np.save(output, vectors)
+        print(json.dumps({"seconds": seconds, "peak_mib": peak()}), flush=True)
+    return 0
+
+
+def sentence_transformers(args):
+    import sentence_transformers
+    import torch
+
+    torch.set_num_threads(args.threads)
+    model = sentence_transformers.SentenceTransformer(str(args.model), device="cpu")
+    return (lambda lines: model.encode(lines, batch_size=args.batch, show_progress_bar=False)), peak_mib
+
+
+def onnx_runtime(args):
+    """Mean-pooled, normalised models only; says so otherwise."""
+    import numpy as np
+    import onnxruntime
+    import tokenizers
+    import torch
+    import transformers
+
+    pooling = json.loads((args.model / "1_Pooling" / "config.json").read_text())
+    modules = json.loads((args.model / "modules.json").read_text())
+    if not pooling.get("pooling_mode_mean_tokens") or len(modules) > 3:
+        raise RuntimeError("the ONNX Runtime contestant is written for mean pooling with or without normalisation")
+    normalise = len(modules) == 3
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="isomer-onnx-"))
+    model = transformers.AutoModel.from_pretrained(args.model, attn_implementation="sdpa").eval()
+    takes_types = model.config.model_type == "bert"
+    names = ["input_ids", "attention_mask"] + (["token_type_ids"] if takes_types else [])
+
+    class States(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model
+
+        def forward(self, *inputs):
+            return self.model(**dict(zip(names, inputs))).last_hidden_state
+
+    path = folder / "model.onnx"
+    example = tuple(torch.ones(2, 8, dtype=torch.long) for _ in names)
+    axes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+    torch.onnx.export(
+        States(), example, path, input_names=names, output_names=["states"], dynamo=True, dynamic_shapes=(tuple(axes for _ in names),), verbose=False
+    )
+    del model
+    if args.worker == "ort-int8":
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        quantized = folder / "int8.onnx"
+        quantize_dynamic(path, quantized, weight_type=QuantType.QInt8)
+        path = quantized
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = args.threads
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    tokenizer = tokenizers.Tokenizer.from_file(str(args.model / "tokenizer.json"))
+    limits = json.loads((args.model / "sentence_bert_config.json").read_text())
+    tokenizer.enable_truncation(limits["max_seq_length"])
+    tokenizer.enable_padding(**({"pad_id": tokenizer.padding["pad_id"], "pad_token": tokenizer.padding["pad_token"]} if tokenizer.padding else {}))
+
+    def encode(lines):
+        order = sorted(range(len(lines)), key=lambda i: -len(lines[i]))
+        rows = [None] * len(lines)
+        for first in range(0, len(order), args.batch):
+            batch = order[first : first + args.batch]
+            encodings = tokenizer.encode_batch([lines[i] for i in batch])
+            ids = np.array([e.ids for e in encodings], dtype=np.int64)
+            mask = np.array([e.attention_mask for e in encodings], dtype=np.int64)
+            inputs = {"input_ids": ids, "attention_mask": mask}
+            if takes_types:
+                inputs["token_type_ids"] = np.zeros_like(ids)
+            (states,) = session.run(None, inputs)
+            pooled = (states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
+            if normalise:
+                pooled /= np.linalg.norm(pooled, axis=1, keepdims=True)
+            for i, row in zip(batch, pooled):
+                rows[i] = row
+        return np.stack(rows).astype(np.float32)
+
+    return encode, peak_mib
+
+
+def isomer(args):
+    import grpc
+    import isomer_client
+    import numpy as np
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [args.isomer, "serve", "--listen", f"127.0.0.1:{port}", "--log", "error"]
+    variables = environment(args.threads) | {"ISOMER_EMBED__ALLOW_PATHS": "true"}
+    if args.worker == "isomer-int8":
+        variables["ISOMER_EMBED__PRECISION"] = "int8"
+    server = subprocess.Popen(list(map(str, command)), env=variables, preexec_fn=on_cores(args.threads), stdout=subprocess.DEVNULL)
+    import atexit
+
+    atexit.register(server.kill)
+    scope = isomer_client.generated_stubs()
+    stubs = scope.__enter__()
+    messages, services = stubs.message("isomer/encoder/v1/encoder"), stubs.grpc("isomer/encoder/v1/encoder")
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
+    grpc.channel_ready_future(channel).result(timeout=60)
+    stub = services.EncoderServiceStub(channel)
+
+    def encode(lines):
+        waiting, rows = collections.deque(), []
+
+        def take():
+            answer = waiting.popleft().result().embeddings
+            rows.append(np.frombuffer(answer.data, "<f4").reshape(answer.rows, answer.cols))
+
+        for first in range(0, len(lines), args.batch):
+            inputs = [messages.Input(text=text) for text in lines[first : first + args.batch]]
+            waiting.append(stub.Encode.future(messages.EncodeRequest(encoder_id=str(args.model), inputs=inputs)))
+            if len(waiting) >= args.in_flight:
+                take()
+        while waiting:
+            take()
+        return np.concatenate(rows)
+
+    def peak():
+        for line in pathlib.Path(f"/proc/{server.pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+        raise RuntimeError("the server's memory cannot be read")
+
+    return encode, peak
+
+
+class Contestant:
+    """A contestant's process, seen from here."""
+
+    def __init__(self, args, name):
+        command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, "unused"]
+        command += ["--batch", args.batch, "--threads", args.threads, "--in-flight", args.in_flight]
+        self.name = name
+        self.process = subprocess.Popen(
+            list(map(str, command)), env=environment(args.threads), preexec_fn=on_cores(args.threads), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.answer()
+
+    def encode(self, texts, output):
+        self.process.stdin.write(json.dumps([str(texts), str(output)]) + "\n")
+        self.process.stdin.flush()
+        answer = self.answer()
+        return answer["seconds"], answer["peak_mib"]
+
+    def answer(self):
+        """The next line that is ours; exporters print on stdout too."""
+        while line := self.process.stdout.readline():
+            try:
+                return json.loads(line)
+            except ValueError:
+                continue
+        raise RuntimeError(f"the process of {self.name} ended with {self.process.wait()}")
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(timeout=30)
+
+
+# ---------------------------------------------------------------- the comparison
+
+
+def bench(args):
+    import numpy as np
+
+    say = lambda text: print(text, file=sys.stderr, flush=True)
+    names = [name for name in CONTESTANTS if name in args.only]
+    say(f"loading {', '.join(names)}")
+    contestants = [Contestant(args, name) for name in names]
+    counts = {path.stem: len(read_lines(path)) for path in args.texts}
+    rates = {(file, name): [] for file in counts for name in names}
+    cosines, peaks = {}, {}
+    with tempfile.TemporaryDirectory(prefix="isomer-bench-") as folder:
+        folder = pathlib.Path(folder)
+        # One round beforehand, not counted, for the vectors.
+        for path in args.texts:
+            for contestant in contestants:
+                contestant.encode(path, folder / f"{contestant.name}.npy")
+            reference = np.load(folder / f"{'st' if 'st' in names else names[0]}.npy").astype(np.float64)
+            for name in names:
+                ours = np.load(folder / f"{name}.npy").astype(np.float64)
+                if ours.shape != reference.shape:
+                    raise RuntimeError(f"{name} made {ours.shape} vectors, the reference {reference.shape}")
+                rows = (ours * reference).sum(1) / (np.linalg.norm(ours, axis=1) * np.linalg.norm(reference, axis=1))
+                cosines[path.stem, name] = float(rows.min())
+        for number in range(args.repeats):
+            for path in args.texts:
+                for contestant in contestants:
+                    seconds, peaks[contestant.name] = contestant.encode(path, folder / "scratch.npy")
+                    rates[path.stem, contestant.name].append(counts[path.stem] / seconds)
+                last = ", ".join(f"{name} {rates[path.stem, name][-1]:.0f}" for name in names)
+                say(f"round {number + 1}/{args.repeats} {path.stem}: texts/s {last}")
+    for contestant in contestants:
+        contestant.close()
+    print(f"{args.model.name}, {args.threads} threads, batch {args.batch}, {args.in_flight} requests in flight, {args.repeats} interleaved rounds, median (range)\n")
+    print("| texts | system | texts/s | isomer / it | least cosine | peak RSS, MiB |\n|---|---|---|---|---|---|")
+    for file in counts:
+        for name in names:
+            values = rates[file, name]
+            own = rates.get((file, "isomer-int8" if name == "ort-int8" and "isomer-int8" in names else "isomer"))
+            ratio = f"{statistics.median(a / b for a, b in zip(own, values)):.2f}" if own else ""
+            print(
+                f"| {file} ({counts[file]}) | {name} | {statistics.median(values):.0f} ({min(values):.0f}–{max(values):.0f}) | {ratio} "
+                f"| {cosines[file, name]:.6f} | {peaks[name]:.0f} |"
+            )
+    if args.json:
+        rows = [{"texts": file, "system": name, "rates": values} for (file, name), values in rates.items()]
+        args.json.write_text(json.dumps({"model": args.model.name, "threads": args.threads, "batch": args.batch, "rows": rows}, indent=2) + "\n")
+    exact = [value for (_, name), value in cosines.items() if not name.endswith("int8")]
+    if min(exact) < args.min_cosine:
+        raise RuntimeError(f"f32 contestants disagree: smallest cosine {min(exact):.7f}, wants {args.min_cosine}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
