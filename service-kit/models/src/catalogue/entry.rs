@@ -230,7 +230,10 @@ impl Step {
     /// Names of the packages this step reads, in order; `all` where it names none.
     pub(crate) fn packages<'a>(&'a self, all: &'a [Package]) -> Vec<&'a str> {
         match self {
-            Self::Take { package, .. } | Self::Onnx { package, .. } | Self::WordVectors { package, .. } | Self::E5s1Weights { package, .. } => {
+            Self::Take { package, .. }
+            | Self::Onnx { package, .. }
+            | Self::WordVectors { package, .. }
+            | Self::E5s1Weights { package, .. } => {
                 vec![package]
             }
             Self::E5s1Tokenizer {
