@@ -164,7 +164,7 @@ fn silu_body<const FMA: bool>(values: &mut [f32]) {
 #[inline(always)]
 fn gelu_tanh_body<const FMA: bool>(values: &mut [f32]) {
     // 2 √(2/π), and the same times 0.044715.
-    const LINEAR: f32 = 1.595_769_1;
+    const LINEAR: f32 = 1.595_769;
     const CUBIC: f32 = 0.071_354_814;
     for value in values {
         let x = *value;

@@ -96,7 +96,7 @@ fn data_page(
         let (length, rest) = page.split_first_chunk::<4>().ok_or(SHORT)?;
         let length = u32::from_le_bytes(*length) as usize;
         let levels = hybrid(rest.get(..length).ok_or(SHORT)?, 1, count)?;
-        if levels.iter().any(|&level| level == 0) {
+        if levels.contains(&0) {
             return Err("its column has nulls".into());
         }
         page = &rest[length..];

@@ -1,0 +1,62 @@
+//! What holds for every architecture: long texts are computed alike on both backends, and neither threads nor company change
+//! a bit.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::path::Path;
+
+use common::cosine;
+use isomer_embed::{device::Device, model::Model};
+
+/// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their vectors.
+const LONG: [&str; 6] = ["jina_bert", "jina_bert_qk", "modernbert", "new", "new_en", "nomic_bert"];
+const SHORT: [&str; 5] = ["distilbert", "labse", "mpnet", "roberta", "xlm_roberta"];
+
+fn load(family: &str, device: &Device) -> Model {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures")
+        .join(family);
+    Model::load(&folder, device).unwrap()
+}
+
+/// Ids that are no special tokens, from a linear congruential generator.
+fn text(seed: u32, length: usize) -> Vec<u32> {
+    let mut state = seed;
+    let next = |state: &mut u32| {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *state >> 16
+    };
+    (0..length).map(|_| 10 + next(&mut state) % 300).collect()
+}
+
+#[test]
+fn long_texts_are_computed_alike_on_the_kernels_and_on_candle() {
+    for family in LONG {
+        let texts = [text(1, 1), text(2, 130), text(3, 700), text(4, 1025)];
+        let ours = load(family, &Device::Cpu);
+        let width = ours.dimensions();
+        let ours = ours.encode(&texts).unwrap();
+        let candle = load(family, &Device::Candle(candle_core::Device::Cpu))
+            .encode(&texts)
+            .unwrap();
+        for ((a, b), text) in ours.chunks(width).zip(candle.chunks(width)).zip(&texts) {
+            let cosine = cosine(a, b);
+            assert!(cosine > 0.999_999_9, "{family}, {} tokens: {cosine}", text.len());
+        }
+    }
+}
+
+#[test]
+fn neither_threads_nor_company_change_a_bit() {
+    for family in LONG.into_iter().chain(SHORT) {
+        let model = load(family, &Device::Cpu);
+        let texts: Vec<Vec<u32>> = (0..40u32).map(|i| text(i, 1 + (i as usize * 37) % 90)).collect();
+        let alone: Vec<f32> = texts.iter().flat_map(|text| model.encode(&[text]).unwrap()).collect();
+        for threads in [1, 2, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let together = pool.install(|| model.encode(&texts).unwrap());
+            assert_eq!(together, alone, "{family} on {threads} threads");
+        }
+    }
+}
