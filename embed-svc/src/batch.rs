@@ -1,6 +1,17 @@
-//! Texts of a batch, packed: one token after the other, no padding.
+//! Texts of a batch, packed: one token after the other, no padding. So it does not matter on which side a model's tokenizer
+//! would pad.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
+
+/// What is wanted of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Want {
+    /// One vector.
+    #[default]
+    TextVector,
+    /// One vector a token, as the pooling would see it.
+    TokenVectors,
+}
 
 /// One text as a model takes it.
 #[derive(Debug, Clone, Copy)]
@@ -9,6 +20,22 @@ pub struct TextView<'a> {
     pub ids: &'a [u32],
     /// Leading tokens that the pooling leaves out: a prompt, in models that do not pool it.
     pub prompt: usize,
+    /// First token of the second text, where the text is a pair whose sides have token types.
+    pub second: Option<usize>,
+    /// What is wanted.
+    pub want: Want,
+}
+
+impl<'a> TextView<'a> {
+    /// A text, for its vector.
+    pub fn plain(ids: &'a [u32]) -> Self {
+        Self {
+            ids,
+            prompt: 0,
+            second: None,
+            want: Want::TextVector,
+        }
+    }
 }
 
 impl AsRef<[u32]> for TextView<'_> {
@@ -18,12 +45,16 @@ impl AsRef<[u32]> for TextView<'_> {
 }
 
 /// A text waiting for its turn: an owned [`TextView`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sequence {
     /// Token ids.
     pub ids: Vec<u32>,
     /// See [`TextView::prompt`].
     pub prompt: usize,
+    /// See [`TextView::second`].
+    pub second: Option<usize>,
+    /// See [`TextView::want`].
+    pub want: Want,
 }
 
 impl Sequence {
@@ -32,13 +63,15 @@ impl Sequence {
         TextView {
             ids: &self.ids,
             prompt: self.prompt,
+            second: self.second,
+            want: self.want,
         }
     }
 }
 
 impl From<Vec<u32>> for Sequence {
     fn from(ids: Vec<u32>) -> Self {
-        Self { ids, prompt: 0 }
+        Self { ids, ..Self::default() }
     }
 }
 
@@ -47,6 +80,8 @@ impl From<Vec<u32>> for Sequence {
 pub struct TokenBatch {
     ids: Vec<u32>,
     offsets: Vec<usize>,
+    /// Token types; empty where all are 0.
+    types: Vec<u32>,
 }
 
 impl TokenBatch {
@@ -58,7 +93,34 @@ impl TokenBatch {
             ids.extend_from_slice(text.as_ref());
             offsets.push(ids.len());
         }
-        Self { ids, offsets }
+        Self {
+            ids,
+            offsets,
+            types: Vec::new(),
+        }
+    }
+
+    /// Packs the texts in order, with their token types.
+    pub fn of(texts: &[TextView<'_>]) -> Self {
+        let mut batch = Self::pack(texts);
+        if texts.iter().any(|text| text.second.is_some()) {
+            let one = |text: &TextView<'_>| {
+                let first = text.second.unwrap_or(text.ids.len()).min(text.ids.len());
+                let second = text.ids.len() - first;
+                std::iter::repeat_n(0, first).chain(std::iter::repeat_n(1, second))
+            };
+            batch.types = texts.iter().flat_map(one).collect();
+        }
+        batch
+    }
+
+    /// The type of each token: 1 in the second text of a pair, else 0.
+    pub fn types(&self) -> Cow<'_, [u32]> {
+        if self.types.is_empty() {
+            Cow::Owned(vec![0; self.ids.len()])
+        } else {
+            Cow::Borrowed(&self.types)
+        }
     }
 
     /// All ids.
@@ -118,6 +180,16 @@ mod tests {
         assert_eq!(batch.ranges().collect::<Vec<_>>(), [0..3, 3..3, 3..4]);
         assert_eq!(batch.positions().collect::<Vec<_>>(), [0, 1, 2, 0]);
         assert_eq!((batch.tokens(), batch.texts()), (4, 3));
+    }
+
+    #[test]
+    fn tokens_of_a_second_text_have_type_one() {
+        let pair = TextView {
+            second: Some(2),
+            ..TextView::plain(&[1, 2, 3])
+        };
+        assert_eq!(*TokenBatch::of(&[TextView::plain(&[7]), pair]).types(), [0, 0, 0, 1]);
+        assert_eq!(*TokenBatch::of(&[TextView::plain(&[7, 8])]).types(), [0, 0]);
     }
 
     proptest! {

@@ -34,6 +34,15 @@ pub struct EmbedConfig {
     pub warm_up: Vec<String>,
     /// Further encoders: id → model folder.
     pub encoders: BTreeMap<String, PathBuf>,
+    /// Texts, one a line, on which the ranges of an encoder's int8 vectors are found: id → file.
+    pub calibration: BTreeMap<String, PathBuf>,
+    /// Most bytes of models in memory, counted by their weights' files; 0: no bound. To make room the model that was asked
+    /// for longest ago goes, never one that works.
+    pub max_model_bytes: u64,
+    /// Folder in which vectors are kept; none: they are not. Several processes may share it.
+    pub cache_dir: Option<PathBuf>,
+    /// Most bytes of that folder; the oldest files go first.
+    pub max_cache_bytes: u64,
     /// Whether a request may name a folder on this machine, or a repository of the hub, instead of an encoder's id. Meant
     /// for one's own process; a server open to others leaves it off.
     pub allow_paths: bool,
@@ -51,6 +60,10 @@ impl Default for EmbedConfig {
             max_message_bytes: 256 << 20,
             warm_up: Vec::new(),
             encoders: BTreeMap::new(),
+            calibration: BTreeMap::new(),
+            max_model_bytes: 0,
+            cache_dir: None,
+            max_cache_bytes: 4 << 30,
             allow_paths: false,
         }
     }
@@ -85,6 +98,13 @@ impl Validate for EmbedConfig {
                 "embed.threads",
                 format!("is {}", self.threads),
                 "give 0 (one per core) to 1024",
+            ));
+        }
+        if self.max_cache_bytes < 1 << 20 {
+            return Err(ConfigError::new(
+                "embed.max_cache_bytes",
+                format!("is {}", self.max_cache_bytes),
+                "give 1048576 (1 MiB) or more, or leave embed.cache_dir out",
             ));
         }
         if let Some(id) = self

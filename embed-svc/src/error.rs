@@ -72,14 +72,38 @@ pub enum EmbedError {
         /// When there is likely to be room.
         retry_after: Duration,
     },
+    /// There is no room for another model now.
+    #[error("encoder `{id}` needs {bytes} bytes; models that work hold {held} of embed.max_model_bytes = {most}")]
+    NoRoom {
+        /// The encoder.
+        id: String,
+        /// What it needs.
+        bytes: u64,
+        /// What cannot be freed now.
+        held: u64,
+        /// The bound.
+        most: u64,
+    },
+    /// A model is larger than the bound on all.
+    #[error("encoder `{id}` needs {bytes} bytes, embed.max_model_bytes is {most}")]
+    TooLarge {
+        /// The encoder.
+        id: String,
+        /// What it needs.
+        bytes: u64,
+        /// The bound.
+        most: u64,
+    },
     /// The caller's deadline passed while the request waited.
     #[error("the request's deadline passed before its turn came")]
     DeadlineExceeded,
     /// The model returned a vector with NaN or infinite elements.
-    #[error("encoder `{id}` returned a vector that is not finite for inputs[{index}]")]
+    #[error("encoder `{id}` returned a vector that is not finite for {list}[{index}]")]
     NotFinite {
         /// The encoder.
         id: String,
+        /// Field of the request that holds the texts.
+        list: &'static str,
         /// Index of the text in the request.
         index: usize,
     },
@@ -153,9 +177,13 @@ impl From<EmbedError> for Fault {
             EmbedError::Overloaded { id, retry_after, .. } => {
                 Fault::overloaded(message, retry_after).with("encoder_id", id)
             }
+            EmbedError::NoRoom { id, .. } => Fault::overloaded(message, Duration::from_secs(1)).with("encoder_id", id),
+            EmbedError::TooLarge { id, .. } => Fault::precondition("MODEL_TOO_LARGE", message)
+                .mend("raise embed.max_model_bytes, or ask for a smaller encoder")
+                .with("encoder_id", id),
             EmbedError::DeadlineExceeded => Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message),
-            EmbedError::NotFinite { id, index } => Fault::precondition("VECTOR_NOT_FINITE", message)
-                .field(format!("inputs[{index}]"))
+            EmbedError::NotFinite { id, list, index } => Fault::precondition("VECTOR_NOT_FINITE", message)
+                .field(format!("{list}[{index}]"))
                 .mend("the weights are damaged or overflow on this text; verify the model's files")
                 .with("encoder_id", id),
             EmbedError::Tokenise { index, message } => Fault::invalid(

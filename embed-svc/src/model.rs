@@ -5,12 +5,14 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use crate::{
+    activation::Elementwise,
     arch::{self, Architecture},
     backend::Threads,
-    batch::{Sequence, TextView, TokenBatch, runs},
+    batch::{Sequence, TextView, TokenBatch, Want, runs},
     device::Device,
     error::EmbedError,
     folder::{ModelFolder, Source, WordTokens},
+    head,
     pooling::{TokenRows, pool},
     steps::{self, Step},
     tokenise::{Cut, TextTokenizer, Tokens, words::WordTokenizer},
@@ -33,6 +35,10 @@ pub struct Model {
     token_width: usize,
     /// On the pooled vector.
     steps: Vec<Step>,
+    /// Of a cross-encoder.
+    labels: Vec<String>,
+    /// Of a cross-encoder's scores.
+    activation: Elementwise,
     max_tokens: usize,
     dimensions: usize,
     device: Device,
@@ -59,7 +65,18 @@ impl Model {
             ));
         }
         let (token_steps, token_width) = steps::load(&folder.token_stages, architecture.hidden_size(), vocabulary)?;
-        let (steps, dimensions) = steps::load(&folder.stages, token_width * folder.pooling.len(), vocabulary)?;
+        let (mut labels, mut activation) = (Vec::new(), Elementwise::Identity);
+        let (steps, dimensions) = match &folder.head {
+            None => steps::load(&folder.stages, token_width * folder.pooling.len(), vocabulary)?,
+            Some(wanted) => {
+                let weights = Weights::open(&folder.transformer)?;
+                let loaded = head::load(&folder, wanted, &weights, token_width)?;
+                typed(&folder, &tokenizer)?;
+                folder.pooling = vec![loaded.pooling];
+                (labels, activation) = (loaded.labels, loaded.activation);
+                (loaded.steps, labels.len())
+            }
+        };
         Ok(Self {
             folder,
             tokenizer,
@@ -67,6 +84,8 @@ impl Model {
             token_steps,
             token_width,
             steps,
+            labels,
+            activation,
             max_tokens,
             dimensions,
             device: device.clone(),
@@ -88,9 +107,64 @@ impl Model {
         self.max_tokens
     }
 
-    /// Columns of a vector.
+    /// Columns of a text's vector; of a cross-encoder the number of labels; 0 where there are token vectors only.
     pub fn dimensions(&self) -> usize {
         self.dimensions
+    }
+
+    /// Columns of a token's vector.
+    pub fn token_dimensions(&self) -> usize {
+        self.token_width
+    }
+
+    /// Labels of a cross-encoder; empty for others.
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// Whether pairs of texts are scored.
+    pub fn is_cross_encoder(&self) -> bool {
+        !self.labels.is_empty()
+    }
+
+    /// Whether a text has one vector.
+    pub fn has_text_vectors(&self) -> bool {
+        !self.folder.pooling.is_empty() && !self.is_cross_encoder()
+    }
+
+    /// Whether a token has a vector of its own.
+    pub fn has_token_vectors(&self) -> bool {
+        self.folder.source != Source::StaticEmbedding && !self.is_cross_encoder()
+    }
+
+    /// Logits of a cross-encoder → its scores, in place.
+    pub fn score(&self, logits: &mut [f32]) {
+        self.activation.apply(logits);
+    }
+
+    /// Number of token ids.
+    pub fn vocabulary(&self) -> usize {
+        self.architecture.vocabulary()
+    }
+
+    /// Special tokens around every text.
+    pub fn special_tokens(&self) -> usize {
+        self.tokenizer.special_tokens()
+    }
+
+    /// What decides about a vector beside the weights and the tokens, for a key.
+    pub fn settings(&self) -> String {
+        let folder = &self.folder;
+        format!(
+            "{} {:?} {:?} {:?} {:?} {} {}",
+            folder.config,
+            folder.token_stages,
+            folder.pooling,
+            folder.stages,
+            folder.include_prompt,
+            self.architecture.name(),
+            self.device.name(),
+        )
     }
 
     /// Where it runs.
@@ -117,12 +191,26 @@ impl Model {
             .join(">")
     }
 
+    /// What token vectors went through: `tokens`, `dense>normalize>tokens`.
+    pub fn token_pipeline(&self) -> String {
+        let names = self.token_steps.iter().map(Step::name);
+        names.chain(["tokens"]).collect::<Vec<_>>().join(">")
+    }
+
     /// Ids of a text; see [`TextTokenizer::encode`].
     ///
     /// # Errors
     /// What the tokenizer says.
     pub fn tokenise(&self, prompt: &str, text: &str, cut: Cut) -> Result<Tokens, String> {
         self.tokenizer.encode(prompt, text, self.max_tokens, cut)
+    }
+
+    /// Ids of a pair; see [`TextTokenizer::encode_pair`].
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn tokenise_pair(&self, first: &str, second: &str) -> Result<Tokens, String> {
+        self.tokenizer.encode_pair(first, second, self.max_tokens)
     }
 
     /// Leading tokens of a text with this prompt that are left out of the pooling: none in most models.
@@ -143,17 +231,19 @@ impl Model {
     /// # Errors
     /// Only from the device.
     pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
-        let views: Vec<_> = texts
-            .iter()
-            .map(|text| TextView {
-                ids: text.as_ref(),
-                prompt: 0,
-            })
-            .collect();
+        let views: Vec<_> = texts.iter().map(|text| TextView::plain(text.as_ref())).collect();
         self.compute(&views)
     }
 
-    /// [`Model::encode`] of texts that a queue held.
+    /// Number of values that a text becomes: [`Model::dimensions`], or for token vectors the tokens' columns.
+    pub fn values(&self, text: TextView<'_>) -> usize {
+        match text.want {
+            Want::TextVector => self.dimensions,
+            Want::TokenVectors => text.ids.len() * self.token_width,
+        }
+    }
+
+    /// [`Model::encode`] of texts that a queue held: the values of each ([`Model::values`]), one text after the other.
     ///
     /// # Errors
     /// Only from the device.
@@ -170,12 +260,14 @@ impl Model {
             .div_ceil(2 * threads)
             .clamp(SMALLEST_RUN, RUN_TOKENS);
         let runs = runs(lengths(), target);
-        let mut out = vec![0.0; texts.len() * self.dimensions];
+        let values = |texts: &[TextView<'_>]| texts.iter().map(|text| self.values(*text)).sum::<usize>();
+        let mut out = vec![0.0; values(texts)];
         let mut rest = &mut out[..];
         let mut pieces = Vec::with_capacity(runs.len());
         for run in runs {
-            let (piece, after) = rest.split_at_mut(run.len() * self.dimensions);
-            pieces.push((&texts[run], piece));
+            let texts = &texts[run];
+            let (piece, after) = rest.split_at_mut(values(texts));
+            pieces.push((texts, piece));
             rest = after;
         }
         let shared_out = matches!(self.device, Device::Cpu) && pieces.len() >= threads;
@@ -193,44 +285,60 @@ impl Model {
 
     /// One packed run, through the transformer and the pipeline.
     fn run(&self, texts: &[TextView<'_>], threads: Threads, out: &mut [f32]) -> Result<(), EmbedError> {
-        let batch = TokenBatch::pack(texts);
-        let mut pooled = vec![0.0; texts.len() * self.token_width * self.folder.pooling.len()];
+        let batch = TokenBatch::of(texts);
+        let count = texts.iter().filter(|text| text.want == Want::TextVector).count();
+        let width = self.token_width * self.folder.pooling.len();
+        let mut pooled = vec![0.0; count * width];
         // A tokenizer without special tokens turns an empty text into nothing: its vector is zero.
         if batch.tokens() > 0 {
             self.architecture.forward(&batch, threads, &mut |states| {
                 if self.token_steps.is_empty() {
-                    self.pool(texts, &batch, states, &mut pooled);
+                    self.collect(texts, &batch, states, &mut pooled, out);
                 } else {
-                    let states = apply(
-                        &self.token_steps,
-                        states.to_vec(),
-                        self.architecture.hidden_size(),
-                        batch.ids(),
-                    );
-                    self.pool(texts, &batch, &states, &mut pooled);
+                    let hidden = self.architecture.hidden_size();
+                    let states = apply(&self.token_steps, states.to_vec(), hidden, batch.ids());
+                    self.collect(texts, &batch, &states, &mut pooled, out);
                 }
             })?;
         }
-        let width = self.token_width * self.folder.pooling.len();
-        out.copy_from_slice(&apply(self.inner_steps(), pooled, width, &[]));
+        let finished = apply(self.inner_steps(), pooled, width, &[]);
+        let mut rows = finished.chunks_exact(self.dimensions.max(1));
+        let mut rest = out;
+        for text in texts {
+            let (place, after) = rest.split_at_mut(self.values(*text));
+            if text.want == Want::TextVector
+                && let Some(row) = rows.next()
+            {
+                place.copy_from_slice(row);
+            }
+            rest = after;
+        }
         Ok(())
     }
 
-    fn pool(&self, texts: &[TextView<'_>], batch: &TokenBatch, states: &[f32], pooled: &mut [f32]) {
+    /// Token vectors → what is pooled of them, or the vectors themselves at their places in `out`.
+    fn collect(&self, texts: &[TextView<'_>], batch: &TokenBatch, states: &[f32], pooled: &mut [f32], out: &mut [f32]) {
         let width = self.token_width;
         let factors = self.token_steps.iter().find_map(|step| match step {
             Step::WordWeights(factors) => Some(factors),
             _ => None,
         });
-        let rows = pooled.chunks_exact_mut((width * self.folder.pooling.len()).max(1));
-        for ((text, range), pooled) in texts.iter().zip(batch.ranges()).zip(rows) {
-            let tokens = TokenRows {
-                values: &states[range.start * width..range.end * width],
-                width,
-                skip: text.prompt,
-                factors: factors.map(|factors| text.ids.iter().map(|id| factors[*id as usize]).sum()),
-            };
-            pool(tokens, &self.folder.pooling, pooled);
+        let mut pooled = pooled.chunks_exact_mut((width * self.folder.pooling.len()).max(1));
+        let mut first = 0;
+        for (text, range) in texts.iter().zip(batch.ranges()) {
+            let values = &states[range.start * width..range.end * width];
+            if text.want == Want::TokenVectors {
+                out[first..first + values.len()].copy_from_slice(values);
+            } else if let Some(pooled) = pooled.next() {
+                let tokens = TokenRows {
+                    values,
+                    width,
+                    skip: text.prompt,
+                    factors: factors.map(|factors| text.ids.iter().map(|id| factors[*id as usize]).sum()),
+                };
+                pool(tokens, &self.folder.pooling, pooled);
+            }
+            first += self.values(*text);
         }
     }
 
@@ -240,6 +348,21 @@ impl Model {
             _ => &self.steps,
         }
     }
+}
+
+/// Whether the table of token types has a row for each type that the tokenizer gives.
+fn typed(folder: &ModelFolder, tokenizer: &TextTokenizer) -> Result<(), EmbedError> {
+    let file = folder.transformer.join("tokenizer.json");
+    let mend = "tokenizer.json and the weights belong to different models";
+    let pair = tokenizer
+        .encode_pair("a", "b", usize::MAX)
+        .map_err(|error| EmbedError::file(&file, error, mend))?;
+    let rows = folder.config.get("type_vocab_size").and_then(serde_json::Value::as_u64);
+    if pair.second.is_some() && rows == Some(1) {
+        let problem = "gives the second text a token type that config.json (type_vocab_size 1) does not know";
+        return Err(EmbedError::file(&file, problem, mend));
+    }
+    Ok(())
 }
 
 fn apply(steps: &[Step], rows: Vec<f32>, width: usize, ids: &[u32]) -> Vec<f32> {

@@ -1,22 +1,29 @@
 //! Which encoders there are, and those that are loaded.
 
+mod shelf;
+
 use std::{
     collections::HashMap,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    path::{Path, PathBuf},
+    sync::Arc,
     time::Instant,
 };
 
 use isomer_models::{ModelKind, ResolvedModel, Resolver, progress::LogProgress};
-use tokio::sync::OnceCell;
+use isomer_proto::common::v1::{Dtype, VectorSpace};
+use sha2::{Digest, Sha256};
 
 use crate::{
+    cache::VectorCache,
     config::EmbedConfig,
     device::Device,
     engine::{Engine, Limits},
     error::EmbedError,
     model::Model,
+    quantise::Ranges,
+    space,
 };
+use shelf::Shelf;
 
 /// A loaded encoder, ready to run.
 pub struct Loaded {
@@ -26,6 +33,10 @@ pub struct Loaded {
     pub model: Arc<Model>,
     /// What runs it.
     pub engine: Engine,
+    /// Vectors made before, if they are kept.
+    pub cache: Option<VectorCache>,
+    /// Ranges of int8 vectors that were found, by dimensions and normalisation.
+    pub ranges: tokio::sync::Mutex<HashMap<(usize, bool), Arc<Ranges>>>,
 }
 
 /// An encoder that can be asked for.
@@ -36,15 +47,13 @@ pub struct Known {
     pub loaded: Option<Arc<Loaded>>,
 }
 
-type Slot = Arc<OnceCell<Arc<Loaded>>>;
-
-/// Loads encoders on demand, each once.
+/// Loads encoders on demand, each once, within a bound on memory.
 pub struct Registry {
     resolver: Resolver,
     config: EmbedConfig,
     device: Device,
     pool: Arc<rayon::ThreadPool>,
-    slots: Mutex<HashMap<String, Slot>>,
+    shelf: Shelf<Loaded>,
 }
 
 impl Registry {
@@ -56,10 +65,10 @@ impl Registry {
         let device = Device::parse(&config.device)?;
         Ok(Self {
             resolver,
+            shelf: Shelf::new(config.max_model_bytes),
             config,
             device,
             pool,
-            slots: Mutex::default(),
         })
     }
 
@@ -72,19 +81,14 @@ impl Registry {
             .iter()
             .filter(|entry| entry.kind == ModelKind::Encoder);
         ids.extend(catalogue.map(|entry| entry.id.clone()));
-        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        ids.extend(
-            slots
-                .iter()
-                .filter(|(_, slot)| slot.initialized())
-                .map(|(id, _)| id.clone()),
-        );
+        let mut loaded = self.shelf.all();
+        ids.extend(loaded.keys().cloned());
         ids.sort_unstable();
         ids.dedup();
         ids.into_iter()
-            .map(|id| {
-                let loaded = slots.get(&id).and_then(|slot| slot.get()).cloned();
-                Known { id, loaded }
+            .map(|id| Known {
+                loaded: loaded.remove(&id),
+                id,
             })
             .collect()
     }
@@ -93,25 +97,10 @@ impl Registry {
     /// again by the next caller.
     ///
     /// # Errors
-    /// Unknown id, files that cannot be had or used.
+    /// Unknown id, files that cannot be had or used, no room.
     pub async fn get(&self, id: &str) -> Result<Arc<Loaded>, EmbedError> {
         let place = self.place(id)?;
-        let slot = {
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            slots.entry(id.to_owned()).or_default().clone()
-        };
-        let result = slot.get_or_try_init(|| self.load(id, &place)).await.cloned();
-        if result.is_err() {
-            // Names that lead nowhere leave nothing behind.
-            let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            if slots
-                .get(id)
-                .is_some_and(|slot| !slot.initialized() && Arc::strong_count(slot) <= 2)
-            {
-                slots.remove(id);
-            }
-        }
-        result
+        self.shelf.get(id, || self.load(id, &place)).await
     }
 
     /// What the resolver is asked for, if this id may be asked for at all.
@@ -134,7 +123,7 @@ impl Registry {
         })
     }
 
-    async fn load(&self, id: &str, place: &str) -> Result<Arc<Loaded>, EmbedError> {
+    async fn load(&self, id: &str, place: &str) -> Result<(Arc<Loaded>, shelf::Room<'_, Loaded>), EmbedError> {
         let started = Instant::now();
         let mut source = self
             .resolver
@@ -143,19 +132,12 @@ impl Registry {
         if self.config.encoders.contains_key(id) {
             id.clone_into(&mut source.id);
         }
-        let (path, device, pool) = (source.path.clone(), self.device.clone(), self.pool.clone());
-        let limits = Limits {
-            batch_tokens: self.config.max_batch_tokens,
-            queued_tokens: self.config.max_queued_tokens,
-        };
-        let name = source.id.clone();
-        let (model, engine) = tokio::task::spawn_blocking(move || {
-            let model = Arc::new(Model::load(&path, &device)?);
-            let engine = Engine::start(&name, model.clone(), limits, pool)?;
-            Ok::<_, EmbedError>((model, engine))
-        })
-        .await
-        .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
+        let room = self.shelf.room(id, weight_bytes(&source.path))?;
+        let (device, pool, config) = (self.device.clone(), self.pool.clone(), self.config.clone());
+        let loaded = tokio::task::spawn_blocking(move || open(source, &device, pool, &config))
+            .await
+            .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
+        let model = &loaded.model;
         for warning in &model.folder().warnings {
             tracing::warn!(encoder = id, "{warning}");
         }
@@ -164,12 +146,76 @@ impl Registry {
             architecture = model.architecture(),
             dimensions = model.dimensions(),
             device = model.device().name(),
-            source = source.source,
+            source = loaded.source.source,
             milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "encoder loaded"
         );
         metrics::histogram!("isomer_embed_load_seconds", "encoder" => id.to_owned())
             .record(started.elapsed().as_secs_f64());
-        Ok(Arc::new(Loaded { source, model, engine }))
+        Ok((Arc::new(loaded), room))
     }
+}
+
+/// Loads a model and starts what runs it.
+fn open(
+    source: ResolvedModel,
+    device: &Device,
+    pool: Arc<rayon::ThreadPool>,
+    config: &EmbedConfig,
+) -> Result<Loaded, EmbedError> {
+    let model = Arc::new(Model::load(&source.path, device)?);
+    let limits = Limits {
+        batch_tokens: config.max_batch_tokens,
+        queued_tokens: config.max_queued_tokens,
+    };
+    let engine = Engine::start(&source.id, model.clone(), limits, pool)?;
+    let cache = match &config.cache_dir {
+        Some(root) if model.has_text_vectors() => {
+            let space = cached_space(&source, &model);
+            let opened = VectorCache::open(root, &space, model.dimensions(), config.max_cache_bytes);
+            Some(opened.map_err(|error| {
+                EmbedError::file(
+                    root,
+                    format!("vectors cannot be kept here: {error}"),
+                    "name a folder that can be written as embed.cache_dir, or leave it out",
+                )
+            })?)
+        }
+        _ => None,
+    };
+    Ok(Loaded {
+        source,
+        model,
+        engine,
+        cache,
+        ranges: tokio::sync::Mutex::default(),
+    })
+}
+
+/// Digest of the space that the cache keeps vectors of: full width, before a final normalisation, whatever the prompt (its
+/// tokens are in the key). What else decides is in it too: configuration, device, version of this program.
+fn cached_space(source: &ResolvedModel, model: &Model) -> String {
+    let settings = format!("{} {}", env!("CARGO_PKG_VERSION"), model.settings());
+    space::digest(&VectorSpace {
+        model_id: source.id.clone(),
+        weights_digest: source.weights_digest.clone(),
+        pooling: format!("{} {}", model.pipeline(), hex::encode(Sha256::digest(settings))),
+        dimensions: u32::try_from(model.dimensions()).unwrap_or(u32::MAX),
+        dtype: Dtype::F32.into(),
+        ..VectorSpace::default()
+    })
+}
+
+/// Bytes of the weights of a model: its safetensors files, or the text file it is.
+fn weight_bytes(path: &Path) -> u64 {
+    if path.is_file() {
+        return std::fs::metadata(path).map_or(0, |meta| meta.len());
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
+    entries
+        .filter_map(Result::ok)
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir() || path.extension().is_some_and(|extension| extension == "safetensors"))
+        .map(|path| weight_bytes(&path))
+        .sum()
 }

@@ -67,6 +67,10 @@ mod tests {
                 augmentation: "gase".into(),
                 ..space.clone()
             },
+            VectorSpace {
+                quantisation: "y".into(),
+                ..space.clone()
+            },
         ];
         for other in others {
             assert_ne!(digest(&other), space.digest, "{other:?}");

@@ -25,6 +25,7 @@ pub(crate) enum Step {
     LayerNorm {
         gamma: Vec<f32>,
         beta: Vec<f32>,
+        eps: f32,
     },
     Normalize,
     /// A factor for each token id.
@@ -59,6 +60,7 @@ pub(crate) fn load(stages: &[Stage], mut width: usize, vocabulary: usize) -> Res
                 Step::LayerNorm {
                     gamma: file.get("norm.weight", &[width])?.to_vec(),
                     beta: file.get("norm.bias", &[width])?.to_vec(),
+                    eps: LAYER_NORM_EPS,
                 }
             }
             Stage::WordWeights { folder, factors } => {
@@ -131,7 +133,7 @@ impl Step {
     pub(crate) fn apply(&self, mut x: Vec<f32>, width: usize, ids: &[u32]) -> (Vec<f32>, usize) {
         match self {
             Self::Normalize => x.chunks_exact_mut(width.max(1)).for_each(normalise),
-            Self::LayerNorm { gamma, beta } => rows::layer_norm(&mut x, gamma, beta, LAYER_NORM_EPS),
+            Self::LayerNorm { gamma, beta, eps } => rows::layer_norm(&mut x, gamma, beta, *eps),
             Self::WordWeights(factors) => {
                 for (row, id) in x.chunks_exact_mut(width.max(1)).zip(ids) {
                     let factor = factors.get(*id as usize).copied().unwrap_or(f32::NAN);

@@ -5,8 +5,10 @@ pub mod words;
 use std::path::Path;
 
 use tokenizers::{
-    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
+    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection, TruncationParams,
+    TruncationStrategy,
     normalizers::{Lowercase, Sequence as NormalizerSequence},
+    truncate_encodings,
 };
 
 use crate::{batch::Sequence, error::EmbedError};
@@ -30,6 +32,8 @@ pub struct Tokens {
     pub count: usize,
     /// Leading ids that are special tokens and prompt, in models that do not pool the prompt; else 0.
     pub prompt: usize,
+    /// First id of the second text of a pair, where the tokenizer gives it a type of its own.
+    pub second: Option<usize>,
 }
 
 impl From<Tokens> for Sequence {
@@ -37,6 +41,8 @@ impl From<Tokens> for Sequence {
         Self {
             ids: tokens.ids,
             prompt: tokens.prompt,
+            second: tokens.second,
+            ..Self::default()
         }
     }
 }
@@ -200,11 +206,53 @@ impl TextTokenizer {
     }
 }
 
+impl TextTokenizer {
+    /// Ids of a pair of texts with the special tokens of a pair, at most `limit`; tokens are dropped from the end of the
+    /// longer text.
+    ///
+    /// # Errors
+    /// What the tokenizer says; a list of words knows no pairs.
+    pub fn encode_pair(&self, first: &str, second: &str, limit: usize) -> Result<Tokens, String> {
+        let Kind::File(inner) = &self.kind else {
+            return Err("a list of words knows no pairs".into());
+        };
+        let encode = |text: &str| inner.encode_fast(text, false).map_err(|error| error.to_string());
+        let (mut first, mut second) = (encode(first)?, Some(encode(second)?));
+        let special = inner
+            .get_post_processor()
+            .map_or(0, |processor| processor.added_tokens(true));
+        let count = first.len() + second.as_ref().map_or(0, |second| second.len()) + special;
+        if count > limit {
+            let params = TruncationParams {
+                max_length: limit.saturating_sub(special),
+                strategy: TruncationStrategy::LongestFirst,
+                stride: 0,
+                direction: TruncationDirection::Right,
+            };
+            (first, second) = truncate_encodings(first, second, &params).map_err(|error| error.to_string())?;
+        }
+        let both = inner
+            .post_process(first, second, true)
+            .map_err(|error| error.to_string())?;
+        Ok(Tokens {
+            ids: both.get_ids().to_vec(),
+            count,
+            prompt: 0,
+            second: both.get_type_ids().iter().position(|kind| *kind > 0),
+        })
+    }
+}
+
 fn cut_words(mut ids: Vec<u32>, limit: usize, cut: Cut) -> Tokens {
     let count = ids.len();
     match cut {
         Cut::Head => drop(ids.drain(..count.saturating_sub(limit))),
         Cut::Tail => ids.truncate(limit),
     }
-    Tokens { ids, count, prompt: 0 }
+    Tokens {
+        ids,
+        count,
+        prompt: 0,
+        second: None,
+    }
 }

@@ -9,12 +9,9 @@
 
 mod common;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
-use common::{cosine, edit_json, fixtures, write_json};
+use common::{assembled, cosine, edit_json, fixtures, write_json};
 use isomer_embed::{
     activation::Elementwise,
     batch::Sequence,
@@ -45,33 +42,6 @@ struct Case {
 
 fn golden() -> Golden {
     serde_json::from_slice(&fs::read(fixtures().join("pipeline/vectors.json")).unwrap()).unwrap()
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
-}
-
-/// The model's folder, put together in `into` where it needs the transformer of `base`.
-fn assembled(name: &str, transformer: bool, into: &Path) -> PathBuf {
-    let own = fixtures().join("pipeline/models").join(name);
-    if own.is_file() {
-        return own;
-    }
-    let folder = into.join(name);
-    if transformer {
-        copy(&fixtures().join("pipeline/base"), &folder);
-    }
-    copy(&own, &folder);
-    folder
 }
 
 /// What a request gets: prompt, tokens, vectors, scaled where the pipeline ends so.

@@ -94,6 +94,7 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
         normalise: args.normalise,
         output_dtype: Dtype::F32.into(),
         priority: Priority::Batch.into(),
+        ..EncodeRequest::default()
     }
 }
 

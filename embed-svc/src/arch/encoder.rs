@@ -152,7 +152,7 @@ impl<B: Backend> Architecture for Encoder<B> {
         let mut x = on.gather(&self.words, batch.ids(), threads)?;
         // torch adds the token type first, then the position.
         if let Some(types) = &self.types {
-            x = on.add_rows(x, types, &vec![0; batch.tokens()])?;
+            x = on.add_rows(x, types, &batch.types())?;
         }
         if let Some((table, numbering)) = &self.positions {
             x = on.add_rows(x, table, &numbering.rows(batch))?;

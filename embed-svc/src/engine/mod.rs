@@ -33,9 +33,9 @@ pub struct Limits {
 }
 
 /// Vectors and where the time went.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Encoded {
-    /// `texts × dimensions`, before a final normalisation.
+    /// The values of each text ([`Model::values`]), before a final normalisation.
     pub vectors: Vec<f32>,
     /// From arrival until the first piece ran.
     pub queued: Duration,
@@ -224,10 +224,13 @@ impl Shared {
                 Ok(Err(error)) => Err(error.to_string()),
                 Err(_) => Err(format!("encoder `{}` panicked on a batch", self.id)),
             };
-            let width = self.model.dimensions();
             let mut first = 0;
             for unit in batch {
-                let values = unit.texts.len() * width;
+                let values = unit
+                    .texts
+                    .iter()
+                    .map(|text| self.model.values(text.view()))
+                    .sum::<usize>();
                 let reply = match &result {
                     Ok(vectors) => Ok(Done {
                         vectors: vectors[first..first + values].to_vec(),

@@ -2,6 +2,7 @@
 //!
 //! A folder that asks for something we cannot do exactly is refused here: nothing is approximated.
 
+mod head;
 mod modules;
 mod pooling;
 mod settings;
@@ -14,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{error::EmbedError, pooling::PoolingMode};
 
+pub use head::Head;
 pub use modules::Source;
 pub use settings::{Prompts, Similarity};
 pub use stage::{Dense, Stage};
@@ -34,8 +36,10 @@ pub struct ModelFolder {
     pub words: Option<Words>,
     /// What happens to token vectors before the pooling, in order.
     pub token_stages: Vec<Stage>,
-    /// How tokens become one vector.
+    /// How tokens become one vector; empty where the folder has no pooling: token vectors only, or a head.
     pub pooling: Vec<PoolingMode>,
+    /// The head of a classification checkpoint without a pooling of its own.
+    pub head: Option<Head>,
     /// Whether the tokens of a prompt are pooled with the others.
     pub include_prompt: bool,
     /// What follows the pooling, in order.
@@ -82,6 +86,7 @@ impl ModelFolder {
             token_stages: pipeline.token_stages,
             pooling: pipeline.pooling.modes,
             include_prompt: pipeline.pooling.include_prompt,
+            head: None,
             stages: pipeline.stages,
             max_seq_length: None,
             lower_case: false,
@@ -113,6 +118,7 @@ impl ModelFolder {
             token_stages: pipeline.token_stages,
             pooling: pipeline.pooling.modes,
             include_prompt: pipeline.pooling.include_prompt,
+            head: None,
             stages: pipeline.stages,
             max_seq_length: None,
             lower_case: false,
@@ -153,7 +159,10 @@ impl ModelFolder {
                  `AutoTokenizer.from_pretrained(dir, use_fast=True).save_pretrained(dir)` writes tokenizer.json",
             ));
         }
-        let transformer = settings::transformer(&self.transformer, &self.config)?;
+        if self.pooling.is_empty() && self.token_stages.is_empty() {
+            self.head = head::read(&self.root, &file, &self.config)?;
+        }
+        let transformer = settings::transformer(&self.transformer, &self.config, self.head.is_some())?;
         self.max_seq_length = transformer.max_seq_length;
         self.lower_case = transformer.lower_case;
         self.matryoshka = settings::matryoshka(&file, &self.config)?;

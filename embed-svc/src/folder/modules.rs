@@ -10,7 +10,7 @@ use super::{
     read_json, read_optional,
     stage::{self, On, Stage},
 };
-use crate::{error::EmbedError, pooling::PoolingMode};
+use crate::error::EmbedError;
 
 /// Where token vectors come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,8 @@ struct ModuleEntry {
 }
 
 const ORDER: &str = "served are Transformer or WordEmbeddings, then WordWeights, Dense and Normalize on token embeddings, \
-                     then Pooling; or StaticEmbedding; after either Dense, LayerNorm, Normalize and Dropout in any order";
+                     then Pooling or nothing (token vectors only); or StaticEmbedding; after Pooling or StaticEmbedding Dense, LayerNorm, \
+                     Normalize and Dropout in any order";
 
 pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError> {
     let file = root.join("modules.json");
@@ -91,14 +92,12 @@ pub(super) fn read(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, 
             return Err(misplaced(class));
         }
     }
-    let Some(pooling) = pooling else {
-        return Err(misplaced("(end)"));
-    };
     Ok(Pipeline {
         source,
         folder: folder.clone(),
         token_stages,
-        pooling,
+        // Without it there are token vectors, or a classification head follows.
+        pooling: pooling.unwrap_or_else(Pooling::none),
         stages,
     })
 }
@@ -114,6 +113,19 @@ fn bare(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError>
              whose vectors are meant",
             "in Python: SentenceTransformer(modules=[StaticEmbedding.from_model2vec(DIR)]).save_pretrained(NEW_DIR)",
         ));
+    }
+    let architecture = config
+        .get("architectures")
+        .and_then(|names| names.get(0))
+        .and_then(Value::as_str);
+    if architecture.is_some_and(|name| name.ends_with("ForSequenceClassification")) {
+        return Ok(Pipeline {
+            source: Source::Transformer,
+            folder: root.to_path_buf(),
+            token_stages: Vec::new(),
+            pooling: Pooling::none(),
+            stages: Vec::new(),
+        });
     }
     warnings.push(format!(
         "{} has no modules.json: mean pooling without normalisation is assumed, as sentence-transformers does",
@@ -134,10 +146,7 @@ pub(super) fn of_text_file(file: &Path) -> Pipeline {
         source: Source::TextFile,
         folder: file.to_path_buf(),
         token_stages: Vec::new(),
-        pooling: Pooling {
-            modes: vec![PoolingMode::Mean],
-            ..Pooling::mean()
-        },
+        pooling: Pooling::mean(),
         stages: Vec::new(),
     }
 }

@@ -18,6 +18,14 @@ pub(super) struct Pooling {
 }
 
 impl Pooling {
+    /// No pooling.
+    pub(super) fn none() -> Self {
+        Self {
+            modes: Vec::new(),
+            ..Self::mean()
+        }
+    }
+
     pub(super) fn mean() -> Self {
         Self {
             modes: vec![PoolingMode::Mean],

@@ -55,14 +55,21 @@ struct TokenizerConfig {
 
 /// The limit is `max_seq_length`; without it the smaller of the tokenizer's and the position table's, as
 /// sentence-transformers does.
-pub(super) fn transformer(folder: &Path, config: &Value) -> Result<Transformer, EmbedError> {
+///
+/// `classifies`: whether this is a classification checkpoint, whose task has another name.
+pub(super) fn transformer(folder: &Path, config: &Value, classifies: bool) -> Result<Transformer, EmbedError> {
     let file = folder.join("sentence_bert_config.json");
     let settings: SentenceBertConfig = read_optional(&file)?;
-    if let Some(task) = settings.transformer_task.filter(|task| task != "feature-extraction") {
+    let served = if classifies {
+        "sequence-classification"
+    } else {
+        "feature-extraction"
+    };
+    if let Some(task) = settings.transformer_task.filter(|task| task != served) {
         return Err(EmbedError::file(
             &file,
             format!("transformer_task `{task}` is not served"),
-            "use feature-extraction",
+            format!("use {served}"),
         ));
     }
     if settings.max_seq_length == Some(0) {

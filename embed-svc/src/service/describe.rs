@@ -5,17 +5,21 @@ use isomer_proto::{
     encoder::v1::{Capability, Encoder, ListEncodersRequest, ListEncodersResponse},
 };
 
-use super::Inner;
+use sha2::{Digest, Sha256};
+
+use super::{Inner, finish::Delivery};
 use crate::{
+    batch::Want,
     config::EmbedConfig,
     error::EmbedError,
     folder::Similarity,
+    quantise::Ranges,
     registry::{Known, Loaded},
     space,
 };
 
 /// Element types that can be asked for.
-pub(super) const DTYPES: [Dtype; 2] = [Dtype::F32, Dtype::F16];
+pub(super) const DTYPES: [Dtype; 4] = [Dtype::F32, Dtype::F16, Dtype::Int8, Dtype::Ubinary];
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
@@ -60,8 +64,6 @@ fn describe(known: &Known, config: &EmbedConfig) -> Encoder {
             id: known.id.clone(),
             max_batch_items: number(config.max_batch_items),
             max_batch_tokens: number(config.max_batch_tokens),
-            dtypes: DTYPES.map(i32::from).to_vec(),
-            capabilities: vec![Capability::Dense.into()],
             ..Encoder::default()
         },
     }
@@ -76,19 +78,32 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
         .default
         .as_ref()
         .and_then(|name| folder.prompts.by_name.get(name));
-    let vector_space = vector_space(
-        encoder,
-        default_prompt.map_or("", String::as_str),
-        model.dimensions(),
-        model.normalises(),
-        Dtype::F32,
-    );
+    let delivery = Delivery {
+        width: model.dimensions(),
+        dimensions: model.dimensions(),
+        normalise: model.normalises(),
+        dtype: Dtype::F32,
+    };
+    let prompt = default_prompt.map_or("", String::as_str);
+    let vector_space = model
+        .has_text_vectors()
+        .then(|| vector_space(encoder, prompt, delivery, Want::TextVector, None));
+    let capabilities = [
+        (model.has_text_vectors(), Capability::Dense),
+        (model.has_token_vectors(), Capability::MultiVector),
+        (model.is_cross_encoder(), Capability::Rerank),
+    ];
+    let capabilities = capabilities.into_iter().filter(|(has, _)| *has);
     Encoder {
         id: id.to_owned(),
         revision: encoder.source.revision.clone(),
         weights_digest: encoder.source.weights_digest.clone(),
-        vector_space: Some(vector_space),
-        dimensions: number(model.dimensions()),
+        vector_space,
+        dimensions: number(match (model.is_cross_encoder(), model.has_text_vectors()) {
+            (true, _) => 0,
+            (false, true) => model.dimensions(),
+            (false, false) => model.token_dimensions(),
+        }),
         matryoshka_dimensions: folder.matryoshka.iter().copied().map(number).collect(),
         max_tokens: number(model.max_tokens()),
         max_batch_items: number(config.max_batch_items),
@@ -102,11 +117,16 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
         }
         .into(),
         normalises: model.normalises(),
-        dtypes: DTYPES.map(i32::from).to_vec(),
-        capabilities: vec![Capability::Dense.into()],
+        dtypes: if model.is_cross_encoder() {
+            Vec::new()
+        } else {
+            DTYPES.map(i32::from).to_vec()
+        },
+        capabilities: capabilities.map(|(_, capability)| capability.into()).collect(),
         architecture: model.architecture().to_owned(),
         loaded: true,
         default_prompt_name: folder.prompts.default.clone().unwrap_or_default(),
+        labels: model.labels().to_vec(),
     }
 }
 
@@ -114,25 +134,31 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
 pub(super) fn vector_space(
     encoder: &Loaded,
     prompt: &str,
-    dimensions: usize,
-    normalised: bool,
-    dtype: Dtype,
+    delivery: Delivery,
+    want: Want,
+    ranges: Option<&Ranges>,
 ) -> VectorSpace {
-    let pipeline = encoder.model.pipeline();
+    let pipeline = match want {
+        Want::TextVector => encoder.model.pipeline(),
+        Want::TokenVectors => encoder.model.token_pipeline(),
+    };
     space::sealed(VectorSpace {
         digest: String::new(),
         model_id: encoder.source.id.clone(),
         weights_digest: encoder.source.weights_digest.clone(),
         prompt: prompt.to_owned(),
-        pooling: if normalised {
+        pooling: if delivery.normalise {
             format!("{pipeline}>normalize")
         } else {
             pipeline
         },
-        normalised,
-        dimensions: number(dimensions),
-        dtype: dtype.into(),
+        normalised: delivery.normalise,
+        dimensions: number(delivery.dimensions),
+        dtype: delivery.dtype.into(),
         augmentation: String::new(),
+        quantisation: ranges
+            .map(|ranges| hex::encode(Sha256::digest(ranges.bytes())))
+            .unwrap_or_default(),
     })
 }
 

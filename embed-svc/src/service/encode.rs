@@ -8,21 +8,26 @@ use std::{
 use isomer_proto::{
     common::v1::{Dtype, Timing, Usage},
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Input, Priority as ProtoPriority,
-        Truncation, count_tokens_request, encode_request, input,
+        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Truncation, count_tokens_request,
+        encode_request,
     },
 };
 use rayon::prelude::*;
 
 use super::{
-    Inner,
+    Inner, calibrate,
     describe::{number, vector_space},
-    finish::{Delivery, element_bytes, matrix},
+    finish::{Delivery, matrix},
+    request::{
+        Item, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, too_many, truncation,
+        want,
+    },
 };
 use crate::{
-    engine::Priority,
+    batch::{Sequence, Want},
+    cache,
+    engine::{Encoded, Priority},
     error::EmbedError,
-    folder::Prompts,
     model::Model,
     registry::Loaded,
     tokenise::{Cut, Tokens},
@@ -41,30 +46,33 @@ pub(super) async fn encode(
     let dtype = dtype(request.output_dtype)?;
     let truncation = truncation(request.truncation)?;
     let priority = priority(request.priority)?;
-    let texts = texts(request.inputs, inner.config.max_batch_items)?;
-    let count = texts.len();
+    let want = want(request.output)?;
+    let items = items(request.inputs, inner.config.max_batch_items)?;
+    let count = items.len();
     let encoder = named(inner, &request.encoder_id).await?;
+    served(&encoder, want)?;
     let asked = request.prompt.map(|prompt| match prompt {
         encode_request::Prompt::PromptName(name) => Prompt::Named(name),
         encode_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
     });
     let prompt: Arc<str> = prompt(&encoder.model.folder().prompts, asked)?.into();
     let delivery = Delivery {
-        width: encoder.model.dimensions(),
-        dimensions: dimensions(&encoder, request.dimensions)?,
-        normalise: request.normalise.unwrap_or(encoder.model.normalises()),
+        width: match want {
+            Want::TextVector => encoder.model.dimensions(),
+            Want::TokenVectors => encoder.model.token_dimensions(),
+        },
+        dimensions: dimensions(&encoder, want, request.dimensions)?,
+        normalise: request
+            .normalise
+            .unwrap_or(want == Want::TextVector && encoder.model.normalises()),
         dtype,
     };
-    let bytes = count * (delivery.dimensions * element_bytes(dtype) + 8) + ANSWER_OVERHEAD;
-    if bytes > inner.config.max_message_bytes {
-        return Err(EmbedError::invalid(
-            "inputs",
-            format!(
-                "the answer would take {bytes} bytes, the limit is {}",
-                inner.config.max_message_bytes
-            ),
-            "send fewer texts at once",
-        ));
+    if dtype == Dtype::Int8 && want == Want::TokenVectors {
+        let what = "DTYPE_INT8 of token vectors is not served; DTYPE_F32, DTYPE_F16 and DTYPE_UBINARY are";
+        return Err(EmbedError::unserved("output_dtype", what));
+    }
+    if want == Want::TextVector {
+        check_size(inner, count, count, delivery)?;
     }
 
     let tokenising = Instant::now();
@@ -73,45 +81,166 @@ pub(super) async fn encode(
     } else {
         Cut::Tail
     };
-    let tokens = tokenise(inner, &encoder, texts, prompt.clone(), cut).await?;
+    let tokens = tokenise(inner, &encoder, items, prompt.clone(), cut).await?;
     let tokenise = tokenising.elapsed();
     if truncation == Truncation::Error {
         refuse_long(&tokens, encoder.model.max_tokens())?;
     }
     let token_counts = tokens.iter().map(|tokens| number(tokens.count)).collect();
     let truncated = tokens.iter().map(Tokens::truncated).collect();
-    let used: usize = tokens.iter().map(|tokens| tokens.ids.len()).sum();
+    let lengths: Vec<usize> = tokens.iter().map(|tokens| tokens.ids.len()).collect();
+    if want == Want::TokenVectors {
+        check_size(inner, count, lengths.iter().sum(), delivery)?;
+    }
 
-    let sequences = tokens.into_iter().map(Into::into).collect();
-    let encoded = encoder.engine.encode(sequences, priority, deadline).await?;
-    let (queued, computed) = (encoded.queued, encoded.computed);
+    let sequences: Vec<Sequence> = tokens
+        .into_iter()
+        .map(|tokens| Sequence { want, ..tokens.into() })
+        .collect();
+    let run = run(inner, &encoder, sequences, priority, deadline).await?;
+    let ranges = if dtype == Dtype::Int8 {
+        Some(calibrate::ranges(inner, &encoder, delivery, &run.vectors, deadline).await?)
+    } else {
+        None
+    };
     let id = encoder.source.id.clone();
-    let embeddings = inner.helped(move || matrix(&id, &encoded.vectors, delivery)).await?;
+    let (vectors, scale) = (run.vectors, ranges.clone());
+    let owners = (want == Want::TokenVectors).then(|| lengths.clone());
+    let embeddings = inner
+        .helped(move || matrix(&id, &vectors, delivery, scale.as_deref(), owners.as_deref()))
+        .await?;
 
     Ok(EncodeResponse {
         embeddings: Some(embeddings),
         token_counts,
         truncated,
         errors: Vec::new(),
-        vector_space: Some(vector_space(
-            &encoder,
-            &prompt,
-            delivery.dimensions,
-            delivery.normalise,
-            dtype,
-        )),
+        vector_space: Some(vector_space(&encoder, &prompt, delivery, want, ranges.as_deref())),
         usage: Some(Usage {
             texts: count as u64,
-            tokens: used as u64,
+            tokens: run.tokens,
+            cached_texts: run.cached,
             ..Usage::default()
         }),
         timing: Some(Timing {
-            queue: Some(duration(queued)),
+            queue: Some(duration(run.queued)),
             tokenise: Some(duration(tokenise)),
-            compute: Some(duration(computed)),
+            compute: Some(duration(run.computed)),
             total: Some(duration(arrived.elapsed())),
         }),
+        row_counts: match want {
+            Want::TextVector => Vec::new(),
+            Want::TokenVectors => lengths.into_iter().map(number).collect(),
+        },
     })
+}
+
+/// Vectors before delivery, and what they cost.
+pub(super) struct Run {
+    pub(super) vectors: Vec<f32>,
+    /// Tokens that the model saw.
+    tokens: u64,
+    /// Texts that it did not need to see.
+    cached: u64,
+    queued: Duration,
+    computed: Duration,
+}
+
+/// Vectors out of the cache where there is one and they are there, else out of the model.
+pub(super) async fn run(
+    inner: &Inner,
+    encoder: &Arc<Loaded>,
+    sequences: Vec<Sequence>,
+    priority: Priority,
+    deadline: Option<Instant>,
+) -> Result<Run, EmbedError> {
+    let used = |sequences: &[Sequence]| sequences.iter().map(|text| text.ids.len() as u64).sum::<u64>();
+    let cached = encoder.cache.is_some() && sequences.iter().all(|text| text.want == Want::TextVector);
+    if !cached {
+        let tokens = used(&sequences);
+        let Encoded {
+            vectors,
+            queued,
+            computed,
+        } = encoder.engine.encode(sequences, priority, deadline).await?;
+        return Ok(Run {
+            vectors,
+            tokens,
+            cached: 0,
+            queued,
+            computed,
+        });
+    }
+    let looked = encoder.clone();
+    let (keys, found, missing) = inner
+        .helped(move || {
+            let keys: Vec<_> = sequences.iter().map(|text| cache::key(text.view())).collect();
+            let found = looked
+                .cache
+                .as_ref()
+                .map_or_else(|| vec![None; keys.len()], |cache| cache.get(&keys));
+            let missing: Vec<Sequence> = sequences
+                .into_iter()
+                .zip(&found)
+                .filter(|(_, found)| found.is_none())
+                .map(|(text, _)| text)
+                .collect();
+            Ok((keys, found, missing))
+        })
+        .await?;
+    let (tokens, cached) = (used(&missing), (keys.len() - missing.len()) as u64);
+    let made = if missing.is_empty() {
+        Encoded::default()
+    } else {
+        encoder.engine.encode(missing, priority, deadline).await?
+    };
+    let (queued, computed) = (made.queued, made.computed);
+    let filled = encoder.clone();
+    let vectors = inner
+        .helped(move || {
+            let width = filled.model.dimensions().max(1);
+            let mut fresh = made.vectors.chunks_exact(width);
+            let mut vectors = Vec::with_capacity(keys.len() * width);
+            let mut new = Vec::new();
+            for (key, found) in keys.iter().zip(&found) {
+                match found {
+                    Some(vector) => vectors.extend_from_slice(vector),
+                    None => {
+                        let vector = fresh.next().unwrap_or_default();
+                        vectors.extend_from_slice(vector);
+                        new.push((*key, vector));
+                    }
+                }
+            }
+            // A cache that cannot be written costs time, not answers.
+            if let Some(Err(error)) = filled.cache.as_ref().map(|cache| cache.put(new.into_iter())) {
+                tracing::warn!(%error, "the vector cache cannot be written");
+            }
+            Ok(vectors)
+        })
+        .await?;
+    Ok(Run {
+        vectors,
+        tokens,
+        cached,
+        queued,
+        computed,
+    })
+}
+
+fn check_size(inner: &Inner, items: usize, rows: usize, delivery: Delivery) -> Result<(), EmbedError> {
+    let bytes = items * 12 + rows * delivery.row_bytes() + ANSWER_OVERHEAD;
+    if bytes <= inner.config.max_message_bytes {
+        return Ok(());
+    }
+    Err(EmbedError::invalid(
+        "inputs",
+        format!(
+            "the answer would take {bytes} bytes, the limit is {}",
+            inner.config.max_message_bytes
+        ),
+        "send fewer texts at once",
+    ))
 }
 
 /// Answers a `CountTokens`.
@@ -128,14 +257,15 @@ pub(super) async fn count_tokens(
         count_tokens_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
     });
     let prompt = prompt(&encoder.model.folder().prompts, asked)?.into();
-    let tokens = tokenise(inner, &encoder, request.texts, prompt, Cut::Tail).await?;
+    let items = request.texts.into_iter().map(Item::Text).collect();
+    let tokens = tokenise(inner, &encoder, items, prompt, Cut::Tail).await?;
     Ok(CountTokensResponse {
         token_counts: tokens.iter().map(|tokens| number(tokens.count)).collect(),
         max_tokens: number(encoder.model.max_tokens()),
     })
 }
 
-async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedError> {
+pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedError> {
     if id.is_empty() {
         return Err(EmbedError::invalid(
             "encoder_id",
@@ -146,164 +276,41 @@ async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedError> {
     inner.registry.get(id).await
 }
 
-async fn tokenise(
+pub(super) async fn tokenise(
     inner: &Inner,
-    encoder: &Loaded,
-    texts: Vec<String>,
+    encoder: &Arc<Loaded>,
+    items: Vec<Item>,
     prompt: Arc<str>,
     cut: Cut,
 ) -> Result<Vec<Tokens>, EmbedError> {
-    let model: Arc<Model> = encoder.model.clone();
+    let encoder = encoder.clone();
     inner
         .helped(move || {
+            let model: &Model = &encoder.model;
             let unpooled = model
                 .unpooled(&prompt)
                 .map_err(|message| EmbedError::Tokenise { index: 0, message })?;
-            let one = |(index, text): (usize, &String)| {
-                let mut tokens = model
-                    .tokenise(&prompt, text, cut)
-                    .map_err(|message| EmbedError::Tokenise { index, message })?;
+            let one = |(index, item): (usize, Item)| {
+                let mut tokens = match item {
+                    Item::Text(text) => model
+                        .tokenise(&prompt, &text, cut)
+                        .map_err(|message| EmbedError::Tokenise { index, message })?,
+                    Item::Ids(ids) => {
+                        check_ids(&encoder, index, &ids)?;
+                        Tokens {
+                            count: ids.len(),
+                            ids,
+                            prompt: 0,
+                            second: None,
+                        }
+                    }
+                };
                 tokens.prompt = unpooled;
                 Ok(tokens)
             };
-            texts.par_iter().enumerate().map(one).collect()
+            items.into_par_iter().enumerate().map(one).collect()
         })
         .await
-}
-
-enum Prompt {
-    Named(String),
-    Literal(String),
-}
-
-/// The literal prompt of a request.
-fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String, EmbedError> {
-    let name = match asked {
-        Some(Prompt::Literal(text)) => return Ok(text),
-        Some(Prompt::Named(name)) => name,
-        None => match &prompts.default {
-            Some(name) => name.clone(),
-            None => return Ok(String::new()),
-        },
-    };
-    prompts.by_name.get(&name).cloned().ok_or_else(|| {
-        let known = prompts.by_name.keys().cloned().collect::<Vec<_>>().join(", ");
-        let mend = if known.is_empty() {
-            "this encoder has no named prompts".into()
-        } else {
-            format!("one of: {known}")
-        };
-        EmbedError::invalid(
-            "prompt_name",
-            format!("unknown prompt `{name}`"),
-            format!("{mend}; or give literal_prompt"),
-        )
-    })
-}
-
-/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can be cut anywhere, as
-/// sentence-transformers' `truncate_dim` allows.
-fn dimensions(encoder: &Loaded, asked: Option<u32>) -> Result<usize, EmbedError> {
-    let all = encoder.model.dimensions();
-    let Some(asked) = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) else {
-        return Ok(all);
-    };
-    let permitted = &encoder.model.folder().matryoshka;
-    let fine = asked == all || ((1..all).contains(&asked) && (permitted.is_empty() || permitted.contains(&asked)));
-    if fine {
-        return Ok(asked);
-    }
-    let mend = if permitted.is_empty() {
-        format!("1 to {all}")
-    } else {
-        format!("one of {permitted:?}, or {all}")
-    };
-    Err(EmbedError::invalid(
-        "dimensions",
-        format!("{asked} is not permitted"),
-        mend,
-    ))
-}
-
-fn texts(inputs: Vec<Input>, most: usize) -> Result<Vec<String>, EmbedError> {
-    if inputs.is_empty() {
-        return Err(EmbedError::invalid("inputs", "is empty", "give at least one text"));
-    }
-    if inputs.len() > most {
-        return Err(too_many("inputs", inputs.len(), most));
-    }
-    let one = |(index, input): (usize, Input)| match input.input {
-        Some(input::Input::Text(text)) => Ok(text),
-        Some(input::Input::TokenIds(_)) => {
-            let what = "token ids are not served yet; send text";
-            Err(EmbedError::unserved(format!("inputs[{index}].token_ids"), what))
-        }
-        None => Err(EmbedError::invalid(
-            format!("inputs[{index}]"),
-            "holds nothing",
-            "set `text`; it may be empty",
-        )),
-    };
-    inputs.into_iter().enumerate().map(one).collect()
-}
-
-fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
-    EmbedError::invalid(
-        field,
-        format!("holds {count} texts, the most is {most}"),
-        "send several requests or a stream",
-    )
-}
-
-fn refuse_long(tokens: &[Tokens], most: usize) -> Result<(), EmbedError> {
-    match tokens.iter().enumerate().find(|(_, tokens)| tokens.truncated()) {
-        None => Ok(()),
-        Some((index, tokens)) => Err(EmbedError::invalid(
-            format!("inputs[{index}].text"),
-            format!("has {} tokens, the encoder takes {most}", tokens.count),
-            "shorten it, or allow TRUNCATION_TAIL or TRUNCATION_HEAD",
-        )),
-    }
-}
-
-fn dtype(value: i32) -> Result<Dtype, EmbedError> {
-    match Dtype::try_from(value) {
-        Ok(Dtype::Unspecified | Dtype::F32) => Ok(Dtype::F32),
-        Ok(Dtype::F16) => Ok(Dtype::F16),
-        Ok(other) => {
-            let what = format!("{} is not served yet; DTYPE_F32 and DTYPE_F16 are", other.as_str_name());
-            Err(EmbedError::unserved("output_dtype", what))
-        }
-        Err(_) => Err(EmbedError::invalid(
-            "output_dtype",
-            format!("unknown value {value}"),
-            "DTYPE_F32 or DTYPE_F16",
-        )),
-    }
-}
-
-fn truncation(value: i32) -> Result<Truncation, EmbedError> {
-    match Truncation::try_from(value) {
-        Ok(Truncation::Unspecified) => Ok(Truncation::Tail),
-        Ok(other) => Ok(other),
-        Err(_) => Err(EmbedError::invalid(
-            "truncation",
-            format!("unknown value {value}"),
-            "ERROR, HEAD or TAIL",
-        )),
-    }
-}
-
-fn priority(value: i32) -> Result<Priority, EmbedError> {
-    match ProtoPriority::try_from(value) {
-        Ok(ProtoPriority::Unspecified | ProtoPriority::Interactive) => Ok(Priority::Interactive),
-        Ok(ProtoPriority::Batch) => Ok(Priority::Batch),
-        Err(_) => Err(EmbedError::invalid(
-            "priority",
-            format!("unknown value {value}"),
-            "INTERACTIVE or BATCH",
-        )),
-    }
 }
 
 fn duration(value: Duration) -> prost_types::Duration {

@@ -3,7 +3,11 @@
 use half::f16;
 use isomer_proto::common::v1::{Dtype, Matrix};
 
-use crate::{error::EmbedError, pooling::normalise};
+use crate::{
+    error::EmbedError,
+    pooling::normalise,
+    quantise::{Ranges, bits},
+};
 
 /// How vectors are delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,59 +22,104 @@ pub(super) struct Delivery {
     pub(super) dtype: Dtype,
 }
 
-/// Cuts, scales, checks and packs. `id` is for the error.
-pub(super) fn matrix(id: &str, vectors: &[f32], delivery: Delivery) -> Result<Matrix, EmbedError> {
-    let Delivery {
-        width,
-        dimensions,
-        normalise: unit,
-        dtype,
-    } = delivery;
-    let rows = vectors.len() / width.max(1);
-    let mut data = Vec::with_capacity(rows * dimensions * element_bytes(dtype));
-    let mut row = Vec::with_capacity(dimensions);
-    for (index, vector) in vectors.chunks_exact(width.max(1)).enumerate() {
+impl Delivery {
+    /// Bytes of a row as delivered.
+    pub(super) fn row_bytes(&self) -> usize {
+        match self.dtype {
+            Dtype::F16 => 2 * self.dimensions,
+            Dtype::Int8 => self.dimensions,
+            Dtype::Ubinary => self.dimensions.div_ceil(8),
+            _ => 4 * self.dimensions,
+        }
+    }
+}
+
+/// The input that row `row` belongs to; `lengths` are the rows of each input, where they are not one each.
+fn owner(row: usize, lengths: Option<&[usize]>) -> usize {
+    let Some(lengths) = lengths else { return row };
+    let mut end = 0;
+    lengths
+        .iter()
+        .position(|length| {
+            end += length;
+            row < end
+        })
+        .unwrap_or(row)
+}
+
+/// Cuts, scales and checks: rows of `dimensions` values. `id` is for the error, `lengths` as for [`matrix`].
+pub(super) fn rows(
+    id: &str,
+    vectors: &[f32],
+    delivery: Delivery,
+    lengths: Option<&[usize]>,
+) -> Result<Vec<f32>, EmbedError> {
+    let width = delivery.width.max(1);
+    let mut out = Vec::with_capacity(vectors.len() / width * delivery.dimensions);
+    for (index, vector) in vectors.chunks_exact(width).enumerate() {
         // Looked at before the cut: a damaged model is damaged whatever columns are asked for.
         if vector.iter().any(|value| !value.is_finite()) {
             return Err(EmbedError::NotFinite {
                 id: id.to_owned(),
-                index,
+                list: "inputs",
+                index: owner(index, lengths),
             });
         }
-        row.clear();
-        row.extend_from_slice(&vector[..dimensions]);
-        if unit {
-            normalise(&mut row);
+        let first = out.len();
+        out.extend_from_slice(&vector[..delivery.dimensions]);
+        if delivery.normalise {
+            normalise(&mut out[first..]);
         }
-        if dtype == Dtype::F16 {
-            for value in &row {
-                let half = f16::from_f32(*value);
-                if half.is_infinite() {
-                    return Err(EmbedError::invalid(
-                        "output_dtype",
-                        format!("inputs[{index}] has the value {value}, beyond what F16 can hold"),
-                        "ask for DTYPE_F32, or for unit length",
-                    ));
-                }
-                data.extend_from_slice(&half.to_le_bytes());
-            }
-        } else {
-            row.iter()
-                .for_each(|value| data.extend_from_slice(&value.to_le_bytes()));
+    }
+    Ok(out)
+}
+
+/// Cuts, scales, checks and packs. `id` is for the error; `ranges` belong to int8; `lengths` are the rows of each input,
+/// where they are not one each.
+pub(super) fn matrix(
+    id: &str,
+    vectors: &[f32],
+    delivery: Delivery,
+    ranges: Option<&Ranges>,
+    lengths: Option<&[usize]>,
+) -> Result<Matrix, EmbedError> {
+    let cols = delivery.dimensions;
+    let finished = rows(id, vectors, delivery, lengths)?;
+    let count = finished.len() / cols.max(1);
+    let mut data = Vec::with_capacity(count * delivery.row_bytes());
+    for (index, row) in finished.chunks_exact(cols.max(1)).enumerate() {
+        match (delivery.dtype, ranges) {
+            (Dtype::F16, _) => halves(row, owner(index, lengths), &mut data)?,
+            (Dtype::Ubinary, _) => bits(row, &mut data),
+            (Dtype::Int8, Some(ranges)) => ranges.quantise(row, &mut data),
+            (Dtype::Int8, None) => return Err(EmbedError::Internal("int8 without ranges".into())),
+            _ => row
+                .iter()
+                .for_each(|value| data.extend_from_slice(&value.to_le_bytes())),
         }
     }
     let number = |value: usize| u32::try_from(value).unwrap_or(u32::MAX);
     Ok(Matrix {
-        rows: number(rows),
-        cols: number(dimensions),
-        dtype: dtype.into(),
+        rows: number(count),
+        cols: number(cols),
+        dtype: delivery.dtype.into(),
         data: data.into(),
     })
 }
 
-/// Bytes of an element as delivered.
-pub(super) fn element_bytes(dtype: Dtype) -> usize {
-    if dtype == Dtype::F16 { 2 } else { 4 }
+fn halves(row: &[f32], input: usize, data: &mut Vec<u8>) -> Result<(), EmbedError> {
+    for value in row {
+        let half = f16::from_f32(*value);
+        if half.is_infinite() {
+            return Err(EmbedError::invalid(
+                "output_dtype",
+                format!("inputs[{input}] has the value {value}, beyond what F16 can hold"),
+                "ask for DTYPE_F32, or for unit length",
+            ));
+        }
+        data.extend_from_slice(&half.to_le_bytes());
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -86,6 +135,10 @@ mod tests {
         dtype: Dtype::F32,
     };
 
+    fn packed(vectors: &[f32], delivery: Delivery) -> Result<Matrix, EmbedError> {
+        matrix("m", vectors, delivery, None, None)
+    }
+
     fn floats(matrix: &Matrix) -> Vec<f32> {
         matrix
             .data
@@ -96,7 +149,7 @@ mod tests {
 
     #[test]
     fn rows_are_packed_little_endian() {
-        let matrix = matrix("m", &[1.0, 2.0, 3.0, -4.0, 5.0, 6.5], PLAIN).unwrap();
+        let matrix = packed(&[1.0, 2.0, 3.0, -4.0, 5.0, 6.5], PLAIN).unwrap();
         assert_eq!((matrix.rows, matrix.cols), (2, 3));
         assert_eq!(floats(&matrix), [1.0, 2.0, 3.0, -4.0, 5.0, 6.5]);
     }
@@ -108,7 +161,7 @@ mod tests {
             normalise: true,
             ..PLAIN
         };
-        assert_eq!(floats(&matrix("m", &[3.0, 4.0, 100.0], delivery).unwrap()), [0.6, 0.8]);
+        assert_eq!(floats(&packed(&[3.0, 4.0, 100.0], delivery).unwrap()), [0.6, 0.8]);
     }
 
     #[test]
@@ -117,27 +170,40 @@ mod tests {
             dtype: Dtype::F16,
             ..PLAIN
         };
-        let halves = matrix("m", &[0.1, -2.0, 65504.0], delivery).unwrap();
+        let halves = packed(&[0.1, -2.0, 65504.0], delivery).unwrap();
         let values: Vec<f32> = halves
             .data
             .chunks_exact(2)
             .map(|b| f16::from_le_bytes(b.try_into().unwrap()).to_f32())
             .collect();
         assert_eq!(values, [f16::from_f32(0.1).to_f32(), -2.0, 65504.0]);
-        let error = matrix("m", &[0.0, 1e6, 0.0], delivery).unwrap_err();
+        let error = packed(&[0.0, 1e6, 0.0], delivery).unwrap_err();
         assert!(error.to_string().contains("inputs[0]"), "{error}");
     }
 
     #[test]
     fn a_vector_that_is_not_finite_is_an_error_that_names_the_input() {
         for bad in [f32::NAN, f32::INFINITY] {
-            let error = matrix(
-                "m",
-                &[0.0, 0.0, 0.0, 1.0, bad, 0.0],
-                Delivery { dimensions: 1, ..PLAIN },
-            )
-            .unwrap_err();
+            let error = packed(&[0.0, 0.0, 0.0, 1.0, bad, 0.0], Delivery { dimensions: 1, ..PLAIN }).unwrap_err();
             assert!(matches!(error, EmbedError::NotFinite { index: 1, .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_vector_that_is_not_finite_names_the_text_it_belongs_to() {
+        let delivery = Delivery {
+            width: 1,
+            dimensions: 1,
+            ..PLAIN
+        };
+        for (bad, text) in [(0, 0), (1, 0), (2, 2), (3, 2)] {
+            let mut vectors = [1.0; 4];
+            vectors[bad] = f32::NAN;
+            let error = matrix("m", &vectors, delivery, None, Some(&[2, 0, 2])).unwrap_err();
+            assert!(
+                matches!(error, EmbedError::NotFinite { index, .. } if index == text),
+                "{error}"
+            );
         }
     }
 }

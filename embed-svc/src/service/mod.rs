@@ -1,9 +1,12 @@
 //! The gRPC face: checks requests, hands them to the engine, shapes the answers.
 
+mod calibrate;
 mod deadline;
 mod describe;
 mod encode;
 mod finish;
+mod request;
+mod rerank;
 
 use std::{sync::Arc, time::Instant};
 
@@ -167,9 +170,11 @@ impl EncoderService for EmbedService {
         ))
     }
 
-    async fn rerank(&self, _request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
-        let what = "Rerank is not served yet: this server has bi-encoders only";
-        Err(EmbedError::unserved("encoder_id", what).into())
+    async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
+        let deadline = deadline::of(request.metadata(), Instant::now());
+        Ok(Response::new(
+            rerank::rerank(&self.inner, request.into_inner(), deadline).await?,
+        ))
     }
 }
 

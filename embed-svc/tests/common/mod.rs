@@ -2,6 +2,8 @@
 #![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+pub mod house;
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -185,6 +187,34 @@ pub fn tiny(folder: &Path) {
 /// The fixtures of this crate.
 pub fn fixtures() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+/// Copies a folder.
+pub fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// The folder of a model of `fixtures/pipeline`, put together in `into` where it needs the transformer of `base`.
+pub fn assembled(name: &str, transformer: bool, into: &Path) -> PathBuf {
+    let own = fixtures().join("pipeline/models").join(name);
+    if own.is_file() {
+        return own;
+    }
+    let folder = into.join(name);
+    if transformer {
+        copy(&fixtures().join("pipeline/base"), &folder);
+    }
+    copy(&own, &folder);
+    folder
 }
 
 /// `../shared` beside the workspace, or `ISOMER_SHARED`.

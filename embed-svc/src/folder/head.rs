@@ -1,0 +1,63 @@
+//! What a classification checkpoint says about its head: a cross-encoder, or a classifier of single texts.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::read_optional;
+use crate::{activation::Elementwise, error::EmbedError};
+
+/// The head of a `…ForSequenceClassification` checkpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Head {
+    /// Names of its labels, in order; empty where the configuration names none.
+    pub labels: Vec<String>,
+    /// Applied to the logits: what the folder names, else a sigmoid for one label and nothing for several
+    /// (sentence-transformers' `CrossEncoder`); `None` where the folder leaves it open.
+    pub activation: Option<Elementwise>,
+}
+
+/// Reads the head's settings, if the architecture has one.
+pub(super) fn read(root: &Path, file: &Path, config: &Value) -> Result<Option<Head>, EmbedError> {
+    let architecture = config
+        .get("architectures")
+        .and_then(|names| names.get(0))
+        .and_then(Value::as_str);
+    if !architecture.is_some_and(|name| name.ends_with("ForSequenceClassification")) {
+        return Ok(None);
+    }
+    let model: Value = read_optional(&root.join("config_sentence_transformers.json"))?;
+    let named = [
+        config
+            .get("sentence_transformers")
+            .and_then(|settings| settings.get("activation_fn")),
+        config.get("sbert_ce_default_activation_function"),
+        model.get("activation_fn"),
+    ];
+    let activation = named
+        .into_iter()
+        .flatten()
+        .find_map(Value::as_str)
+        .map(|name| {
+            Elementwise::of_torch(name).ok_or_else(|| {
+                EmbedError::file(
+                    file,
+                    format!("activation {name} of the scores is not served"),
+                    format!("served are torch.nn's {}", Elementwise::names()),
+                )
+            })
+        })
+        .transpose()?;
+    let labels = config.get("id2label").and_then(Value::as_object).map(|labels| {
+        (0..labels.len())
+            .map(|id| {
+                let name = labels.get(&id.to_string()).and_then(Value::as_str);
+                name.map_or_else(|| format!("LABEL_{id}"), str::to_owned)
+            })
+            .collect()
+    });
+    Ok(Some(Head {
+        labels: labels.unwrap_or_default(),
+        activation,
+    }))
+}

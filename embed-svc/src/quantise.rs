@@ -1,0 +1,88 @@
+//! From floats to bytes and bits, as sentence-transformers' `quantize_embeddings` does it (version 6.2).
+
+/// How the values of each column are scaled to 256 steps.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranges {
+    starts: Vec<f32>,
+    steps: Vec<f32>,
+}
+
+impl Ranges {
+    /// From the smallest to the largest value of each column of `rows × width` vectors. `None` without vectors.
+    pub fn of_vectors(vectors: &[f32], width: usize) -> Option<Self> {
+        let mut rows = vectors.chunks_exact(width.max(1));
+        let first = rows.next()?;
+        let (mut least, mut most) = (first.to_vec(), first.to_vec());
+        for row in rows {
+            for ((least, most), value) in least.iter_mut().zip(&mut most).zip(row) {
+                *least = least.min(*value);
+                *most = most.max(*value);
+            }
+        }
+        let step = |(least, most): (&f32, &f32)| match (most - least) / 255.0 {
+            0.0 => 1.0,
+            step => step,
+        };
+        Some(Self {
+            steps: least.iter().zip(&most).map(step).collect(),
+            starts: least,
+        })
+    }
+
+    /// Columns.
+    pub fn width(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Appends a row as signed bytes: the number of whole steps above the start, less 128; values beyond the range are put
+    /// at its end.
+    pub fn quantise(&self, row: &[f32], out: &mut Vec<u8>) {
+        for ((value, start), step) in row.iter().zip(&self.starts).zip(&self.steps) {
+            let steps = ((value - start) / step).floor().clamp(0.0, 255.0);
+            #[allow(clippy::cast_possible_truncation)]
+            let byte = (steps - 128.0) as i8;
+            out.extend_from_slice(&byte.to_le_bytes());
+        }
+    }
+
+    /// The ranges as bytes, little-endian: what a digest is taken of.
+    pub fn bytes(&self) -> Vec<u8> {
+        let values = self.starts.iter().chain(&self.steps);
+        values.flat_map(|value| value.to_le_bytes()).collect()
+    }
+}
+
+/// Appends a row as bits, set where the value is above 0; the first column is the most significant bit (`numpy.packbits`).
+pub fn bits(row: &[f32], out: &mut Vec<u8>) {
+    for eight in row.chunks(8) {
+        let byte = eight
+            .iter()
+            .zip((0..8).rev())
+            .fold(0, |byte, (value, place)| byte | u8::from(*value > 0.0) << place);
+        out.push(byte);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_without_spread_becomes_one_value() {
+        let ranges = Ranges::of_vectors(&[2.0, 1.0, 2.0, 256.0], 2);
+        let mut out = Vec::new();
+        for row in [[2.0, 1.0], [2.0, 256.0], [1e9, -5.0]] {
+            ranges.iter().for_each(|ranges| ranges.quantise(&row, &mut out));
+        }
+        let bytes: Vec<i8> = out.iter().map(|byte| i8::from_le_bytes([*byte])).collect();
+        assert_eq!(bytes, [-128, -128, -128, 127, 127, -128]);
+        assert_eq!(Ranges::of_vectors(&[], 2), None);
+    }
+
+    #[test]
+    fn bits_fill_bytes_from_the_top_and_the_last_byte_with_zeros() {
+        let mut out = Vec::new();
+        bits(&[1.0, -1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 2.0, 3.0], &mut out);
+        assert_eq!(out, [0b1001_0001, 0b1000_0000]);
+    }
+}

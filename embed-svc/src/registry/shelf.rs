@@ -1,0 +1,219 @@
+//! Things that are made on demand, each once, within a bound on their bytes: the one asked for longest ago makes room, never
+//! one that somebody holds.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::sync::OnceCell;
+
+use crate::error::EmbedError;
+
+type Cell<T> = Arc<OnceCell<Arc<T>>>;
+
+struct Slot<T> {
+    cell: Cell<T>,
+    bytes: u64,
+    /// When it was last asked for, in askings.
+    asked: u64,
+}
+
+struct State<T> {
+    slots: HashMap<String, Slot<T>>,
+    /// Bytes promised to things that are being made.
+    promised: u64,
+    askings: u64,
+}
+
+/// The shelf. See the module.
+pub(super) struct Shelf<T> {
+    /// 0: no bound.
+    most: u64,
+    state: Mutex<State<T>>,
+}
+
+/// Bytes promised to a thing; given back when dropped, as they are when the thing stands on the shelf with its own.
+pub(super) struct Room<'a, T> {
+    shelf: &'a Shelf<T>,
+    bytes: u64,
+}
+
+impl<T> Drop for Room<'_, T> {
+    fn drop(&mut self) {
+        self.shelf.lock().promised -= self.bytes;
+    }
+}
+
+impl<T> Shelf<T> {
+    pub(super) fn new(most: u64) -> Self {
+        Self {
+            most,
+            state: Mutex::new(State {
+                slots: HashMap::new(),
+                promised: 0,
+                askings: 0,
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        // Every change under the lock is one statement: a panic leaves nothing half done.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is there now.
+    pub(super) fn all(&self) -> HashMap<String, Arc<T>> {
+        let state = self.lock();
+        let there = |(id, slot): (&String, &Slot<T>)| Some((id.clone(), slot.cell.get()?.clone()));
+        state.slots.iter().filter_map(there).collect()
+    }
+
+    /// The thing of this id, made now if it is not there; `make` asks for [`Shelf::room`] on the way. Several callers wait
+    /// for one making; a failed one is tried again by the next caller.
+    pub(super) async fn get<'a, F>(&'a self, id: &str, make: impl FnOnce() -> F) -> Result<Arc<T>, EmbedError>
+    where
+        T: 'a,
+        F: Future<Output = Result<(Arc<T>, Room<'a, T>), EmbedError>>,
+    {
+        let cell = {
+            let mut state = self.lock();
+            state.askings += 1;
+            let asked = state.askings;
+            let slot = state.slots.entry(id.to_owned()).or_insert_with(|| Slot {
+                cell: Cell::default(),
+                bytes: 0,
+                asked,
+            });
+            slot.asked = asked;
+            slot.cell.clone()
+        };
+        let made = async {
+            let (thing, room) = make().await?;
+            if let Some(slot) = self.lock().slots.get_mut(id) {
+                slot.bytes = room.bytes;
+            }
+            Ok(thing)
+        };
+        let result = cell.get_or_try_init(|| made).await.cloned();
+        if result.is_err() {
+            // Names that lead nowhere leave nothing behind.
+            let mut state = self.lock();
+            if state
+                .slots
+                .get(id)
+                .is_some_and(|slot| !slot.cell.initialized() && Arc::strong_count(&slot.cell) <= 2)
+            {
+                state.slots.remove(id);
+            }
+        }
+        result
+    }
+
+    /// Promises bytes, and frees what is needed for that.
+    ///
+    /// # Errors
+    /// More than the bound; nothing left that nobody holds.
+    pub(super) fn room(&self, id: &str, bytes: u64) -> Result<Room<'_, T>, EmbedError> {
+        let mut freed = Vec::new();
+        let mut state = self.lock();
+        if self.most > 0 {
+            if bytes > self.most {
+                return Err(EmbedError::TooLarge {
+                    id: id.to_owned(),
+                    bytes,
+                    most: self.most,
+                });
+            }
+            loop {
+                let held = state.promised + state.slots.values().map(|slot| slot.bytes).sum::<u64>();
+                if held + bytes <= self.most {
+                    break;
+                }
+                let idle = |slot: &Slot<T>| {
+                    Arc::strong_count(&slot.cell) == 1
+                        && slot.cell.get().is_some_and(|thing| Arc::strong_count(thing) == 1)
+                };
+                let oldest = state
+                    .slots
+                    .iter()
+                    .filter(|(_, slot)| idle(slot))
+                    .min_by_key(|(_, slot)| slot.asked)
+                    .map(|(id, _)| id.clone());
+                let Some(oldest) = oldest else {
+                    return Err(EmbedError::NoRoom {
+                        id: id.to_owned(),
+                        bytes,
+                        held,
+                        most: self.most,
+                    });
+                };
+                tracing::info!(encoder = oldest, "encoder unloaded to make room");
+                metrics::counter!("isomer_embed_evictions_total", "encoder" => oldest.clone()).increment(1);
+                freed.extend(state.slots.remove(&oldest));
+            }
+        }
+        state.promised += bytes;
+        // What is freed is dropped behind the lock.
+        drop(state);
+        drop(freed);
+        Ok(Room { shelf: self, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use super::*;
+
+    async fn ask(shelf: &Shelf<u32>, id: &str, bytes: u64) -> Result<Arc<u32>, EmbedError> {
+        shelf
+            .get(id, || async { Ok((Arc::new(7), shelf.room(id, bytes)?)) })
+            .await
+    }
+
+    fn there(shelf: &Shelf<u32>) -> Vec<String> {
+        let mut ids: Vec<_> = shelf.all().into_keys().collect();
+        ids.sort();
+        ids
+    }
+
+    #[tokio::test]
+    async fn the_one_asked_for_longest_ago_makes_room() {
+        let shelf = Shelf::new(100);
+        for id in ["a", "b"] {
+            ask(&shelf, id, 40).await.unwrap();
+        }
+        ask(&shelf, "a", 40).await.unwrap();
+        ask(&shelf, "c", 40).await.unwrap();
+        assert_eq!(there(&shelf), ["a", "c"]);
+        ask(&shelf, "d", 100).await.unwrap();
+        assert_eq!(there(&shelf), ["d"]);
+    }
+
+    #[tokio::test]
+    async fn one_that_is_held_never_goes() {
+        let shelf = Shelf::new(100);
+        let held = ask(&shelf, "a", 60).await.unwrap();
+        let error = ask(&shelf, "b", 60).await.unwrap_err();
+        assert!(matches!(error, EmbedError::NoRoom { held: 60, .. }), "{error}");
+        assert_eq!(there(&shelf), ["a"], "a failed making leaves nothing behind");
+        drop(held);
+        ask(&shelf, "b", 60).await.unwrap();
+        assert_eq!(there(&shelf), ["b"]);
+        let error = ask(&shelf, "c", 101).await.unwrap_err();
+        assert!(matches!(error, EmbedError::TooLarge { .. }), "{error}");
+        assert_eq!(there(&shelf), ["b"], "what could never fit frees nothing");
+    }
+
+    #[tokio::test]
+    async fn without_a_bound_all_stay() {
+        let shelf = Shelf::new(0);
+        for id in ["a", "b", "c"] {
+            ask(&shelf, id, u64::MAX / 4).await.unwrap();
+        }
+        assert_eq!(there(&shelf).len(), 3);
+    }
+}

@@ -1,0 +1,82 @@
+//! Ranges for int8 vectors: where the calibration set comes from.
+
+use std::{path::PathBuf, sync::Arc, time::Instant};
+
+use super::{
+    Inner,
+    encode::{run, tokenise},
+    finish::{Delivery, rows},
+    request::{Item, prompt},
+};
+use crate::{engine::Priority, error::EmbedError, quantise::Ranges, registry::Loaded, tokenise::Cut};
+
+/// Fewer vectors do not show where values lie; sentence-transformers warns below this number.
+const LEAST: usize = 100;
+/// A calibration set is read as far as this many texts.
+const MOST: usize = 10_000;
+
+/// The ranges for a delivery. From a calibration set they are found once and belong to the encoder; from the request's own
+/// vectors (`vectors`, before delivery) they belong to it alone.
+pub(super) async fn ranges(
+    inner: &Inner,
+    encoder: &Arc<Loaded>,
+    delivery: Delivery,
+    vectors: &[f32],
+    deadline: Option<Instant>,
+) -> Result<Arc<Ranges>, EmbedError> {
+    let id = &encoder.source.id;
+    let Some(file) = file(inner, encoder) else {
+        if vectors.len() / delivery.width.max(1) < LEAST {
+            return Err(EmbedError::invalid(
+                "output_dtype",
+                format!("DTYPE_INT8 needs the ranges of `{id}`, and {LEAST} texts at least to find them on"),
+                format!(
+                    "put texts, one a line, into calibration.txt in the model's folder or name a file under \
+                     embed.calibration; or send {LEAST} texts or more at once"
+                ),
+            ));
+        }
+        let finished = rows(id, vectors, delivery, None)?;
+        return of(&finished, delivery).map(Arc::new);
+    };
+    let key = (delivery.dimensions, delivery.normalise);
+    let mut known = encoder.ranges.lock().await;
+    if let Some(ranges) = known.get(&key) {
+        return Ok(ranges.clone());
+    }
+    let text = std::fs::read_to_string(&file)
+        .map_err(|error| EmbedError::file(&file, format!("cannot be read: {error}"), "give UTF-8 text"))?;
+    let items: Vec<Item> = text
+        .lines()
+        .filter(|line| !line.is_empty())
+        .take(MOST)
+        .map(|line| Item::Text(line.to_owned()))
+        .collect();
+    if items.len() < LEAST {
+        return Err(EmbedError::file(
+            &file,
+            format!("holds {} texts", items.len()),
+            format!("give {LEAST} at least, one a line"),
+        ));
+    }
+    // One set of ranges for queries and documents, so that they can be compared: that of the default prompt.
+    let prompt = prompt(&encoder.model.folder().prompts, None)?.into();
+    let tokens = tokenise(inner, encoder, items, prompt, Cut::Tail).await?;
+    let sequences = tokens.into_iter().map(Into::into).collect();
+    let made = run(inner, encoder, sequences, Priority::Batch, deadline).await?;
+    let finished = rows(id, &made.vectors, delivery, None)?;
+    let ranges = Arc::new(of(&finished, delivery)?);
+    known.insert(key, ranges.clone());
+    Ok(ranges)
+}
+
+fn of(rows: &[f32], delivery: Delivery) -> Result<Ranges, EmbedError> {
+    Ranges::of_vectors(rows, delivery.dimensions)
+        .ok_or_else(|| EmbedError::Internal("no vectors to calibrate on".into()))
+}
+
+/// The calibration set: the configuration's, else the folder's.
+fn file(inner: &Inner, encoder: &Loaded) -> Option<PathBuf> {
+    let named = inner.config.calibration.get(&encoder.source.id).cloned();
+    named.or_else(|| Some(encoder.source.path.join("calibration.txt")).filter(|file| file.is_file()))
+}

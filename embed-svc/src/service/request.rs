@@ -1,0 +1,210 @@
+//! Reading the fields of a request.
+
+use isomer_proto::{
+    common::v1::Dtype,
+    encoder::v1::{Input, Output, Priority as ProtoPriority, Truncation, input},
+};
+
+use crate::{batch::Want, engine::Priority, error::EmbedError, folder::Prompts, registry::Loaded, tokenise::Tokens};
+
+/// A prompt as a request names it.
+pub(super) enum Prompt {
+    Named(String),
+    Literal(String),
+}
+
+/// The literal prompt of a request.
+pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String, EmbedError> {
+    let name = match asked {
+        Some(Prompt::Literal(text)) => return Ok(text),
+        Some(Prompt::Named(name)) => name,
+        None => match &prompts.default {
+            Some(name) => name.clone(),
+            None => return Ok(String::new()),
+        },
+    };
+    prompts.by_name.get(&name).cloned().ok_or_else(|| {
+        let known = prompts.by_name.keys().cloned().collect::<Vec<_>>().join(", ");
+        let mend = if known.is_empty() {
+            "this encoder has no named prompts".into()
+        } else {
+            format!("one of: {known}")
+        };
+        EmbedError::invalid(
+            "prompt_name",
+            format!("unknown prompt `{name}`"),
+            format!("{mend}; or give literal_prompt"),
+        )
+    })
+}
+
+/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can be cut anywhere, as
+/// sentence-transformers' `truncate_dim` allows.
+pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Result<usize, EmbedError> {
+    let all = match want {
+        Want::TextVector => encoder.model.dimensions(),
+        Want::TokenVectors => encoder.model.token_dimensions(),
+    };
+    let Some(asked) = asked.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX)) else {
+        return Ok(all);
+    };
+    let permitted = &encoder.model.folder().matryoshka;
+    let fine = asked == all || ((1..all).contains(&asked) && (permitted.is_empty() || permitted.contains(&asked)));
+    if fine {
+        return Ok(asked);
+    }
+    let mend = if permitted.is_empty() {
+        format!("1 to {all}")
+    } else {
+        format!("one of {permitted:?}, or {all}")
+    };
+    Err(EmbedError::invalid(
+        "dimensions",
+        format!("{asked} is not permitted"),
+        mend,
+    ))
+}
+
+/// One thing to encode.
+pub(super) enum Item {
+    Text(String),
+    Ids(Vec<u32>),
+}
+
+pub(super) fn items(inputs: Vec<Input>, most: usize) -> Result<Vec<Item>, EmbedError> {
+    if inputs.is_empty() {
+        return Err(EmbedError::invalid("inputs", "is empty", "give at least one text"));
+    }
+    if inputs.len() > most {
+        return Err(too_many("inputs", inputs.len(), most));
+    }
+    let one = |(index, input): (usize, Input)| match input.input {
+        Some(input::Input::Text(text)) => Ok(Item::Text(text)),
+        Some(input::Input::TokenIds(ids)) => Ok(Item::Ids(ids.ids)),
+        None => Err(EmbedError::invalid(
+            format!("inputs[{index}]"),
+            "holds nothing",
+            "set `text`; it may be empty",
+        )),
+    };
+    inputs.into_iter().enumerate().map(one).collect()
+}
+
+pub(super) fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
+    EmbedError::invalid(
+        field,
+        format!("holds {count} texts, the most is {most}"),
+        "send several requests or a stream",
+    )
+}
+
+/// Whether ids that a client made can be run.
+pub(super) fn check_ids(encoder: &Loaded, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
+    let model = &encoder.model;
+    let field = || format!("inputs[{index}].token_ids");
+    let most = model.max_tokens();
+    if ids.is_empty() {
+        return Err(EmbedError::invalid(
+            field(),
+            "is empty",
+            "give ids of the encoder's own tokenizer, special tokens included",
+        ));
+    }
+    if ids.len() > most {
+        return Err(EmbedError::invalid(
+            field(),
+            format!("has {} ids, the encoder takes {most}", ids.len()),
+            "shorten it; ids are not cut, whatever the truncation",
+        ));
+    }
+    let rows = model.vocabulary();
+    match ids.iter().find(|id| **id as usize >= rows) {
+        None => Ok(()),
+        Some(id) => Err(EmbedError::invalid(
+            field(),
+            format!("holds the id {id}, the encoder knows 0 to {}", rows.saturating_sub(1)),
+            "give ids of the encoder's own tokenizer",
+        )),
+    }
+}
+
+pub(super) fn refuse_long(tokens: &[Tokens], most: usize) -> Result<(), EmbedError> {
+    match tokens.iter().enumerate().find(|(_, tokens)| tokens.truncated()) {
+        None => Ok(()),
+        Some((index, tokens)) => Err(EmbedError::invalid(
+            format!("inputs[{index}].text"),
+            format!("has {} tokens, the encoder takes {most}", tokens.count),
+            "shorten it, or allow TRUNCATION_TAIL or TRUNCATION_HEAD",
+        )),
+    }
+}
+
+pub(super) fn dtype(value: i32) -> Result<Dtype, EmbedError> {
+    match Dtype::try_from(value) {
+        Ok(Dtype::Unspecified) => Ok(Dtype::F32),
+        Ok(other) => Ok(other),
+        Err(_) => Err(EmbedError::invalid(
+            "output_dtype",
+            format!("unknown value {value}"),
+            "DTYPE_F32, DTYPE_F16, DTYPE_INT8 or DTYPE_UBINARY",
+        )),
+    }
+}
+
+pub(super) fn want(value: i32) -> Result<Want, EmbedError> {
+    match Output::try_from(value) {
+        Ok(Output::Unspecified | Output::TextVector) => Ok(Want::TextVector),
+        Ok(Output::TokenVectors) => Ok(Want::TokenVectors),
+        Err(_) => Err(EmbedError::invalid(
+            "output",
+            format!("unknown value {value}"),
+            "OUTPUT_TEXT_VECTOR or OUTPUT_TOKEN_VECTORS",
+        )),
+    }
+}
+
+/// Whether the encoder gives what is wanted.
+pub(super) fn served(encoder: &Loaded, want: Want) -> Result<(), EmbedError> {
+    let (model, id) = (&encoder.model, &encoder.source.id);
+    let refuse = |field: &str, what: String| Err(EmbedError::unserved(field, what));
+    if model.is_cross_encoder() {
+        return refuse(
+            "encoder_id",
+            format!("`{id}` is a cross-encoder: it scores pairs; call Rerank"),
+        );
+    }
+    match want {
+        Want::TextVector if !model.has_text_vectors() => {
+            refuse("output", format!("`{id}` has no pooling; ask for OUTPUT_TOKEN_VECTORS"))
+        }
+        Want::TokenVectors if !model.has_token_vectors() => refuse(
+            "output",
+            format!("`{id}` has no token vectors; ask for OUTPUT_TEXT_VECTOR"),
+        ),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn truncation(value: i32) -> Result<Truncation, EmbedError> {
+    match Truncation::try_from(value) {
+        Ok(Truncation::Unspecified) => Ok(Truncation::Tail),
+        Ok(other) => Ok(other),
+        Err(_) => Err(EmbedError::invalid(
+            "truncation",
+            format!("unknown value {value}"),
+            "ERROR, HEAD or TAIL",
+        )),
+    }
+}
+
+pub(super) fn priority(value: i32) -> Result<Priority, EmbedError> {
+    match ProtoPriority::try_from(value) {
+        Ok(ProtoPriority::Unspecified | ProtoPriority::Interactive) => Ok(Priority::Interactive),
+        Ok(ProtoPriority::Batch) => Ok(Priority::Batch),
+        Err(_) => Err(EmbedError::invalid(
+            "priority",
+            format!("unknown value {value}"),
+            "INTERACTIVE or BATCH",
+        )),
+    }
+}

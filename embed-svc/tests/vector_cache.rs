@@ -1,0 +1,280 @@
+//! The vector cache: what is found again, and what survives.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use std::{fs, path::Path};
+
+use common::{
+    edit_json,
+    house::{House, request, rows},
+    tensors, write_tensors,
+};
+use isomer_embed::{
+    batch::TextView,
+    cache::{Key, VectorCache, key},
+};
+use isomer_proto::encoder::v1::{EncodeRequest, Truncation};
+use proptest::prelude::*;
+use serde_json::json;
+
+const WIDTH: usize = 4;
+
+fn open(root: &Path) -> VectorCache {
+    VectorCache::open(root, "space", WIDTH, 8 << 20).unwrap()
+}
+
+fn entry(n: u32) -> (Key, [f32; WIDTH]) {
+    #[allow(clippy::cast_precision_loss)]
+    let value = n as f32;
+    (key(TextView::plain(&[n, 7])), [value, -value, 0.5, 1e-30])
+}
+
+fn put(cache: &VectorCache, numbers: impl Iterator<Item = u32>) {
+    let entries: Vec<_> = numbers.map(entry).collect();
+    cache
+        .put(entries.iter().map(|(key, vector)| (*key, &vector[..])))
+        .unwrap();
+}
+
+fn found(cache: &VectorCache, n: u32) -> bool {
+    let (key, vector) = entry(n);
+    match &cache.get(&[key])[0] {
+        Some(got) => {
+            assert_eq!(got, &vector);
+            true
+        }
+        None => false,
+    }
+}
+
+fn files(root: &Path) -> Vec<std::path::PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(root.join("space"))
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_was_written_is_found_by_the_next_process_and_by_one_beside() {
+    let root = tempfile::tempdir().unwrap();
+    let (first, beside) = (open(root.path()), open(root.path()));
+    put(&first, 0..100);
+    put(&beside, 100..200);
+    assert!((0..200).all(|n| found(&first, n) && found(&beside, n)));
+    assert!(!found(&first, 200));
+    assert_eq!(files(root.path()).len(), 2, "each writer has a file of its own");
+    drop((first, beside));
+    let next = open(root.path());
+    assert_eq!(next.len(), 200);
+    put(&next, 200..201);
+    assert_eq!(files(root.path()).len(), 2, "a file that nobody holds is carried on");
+}
+
+#[test]
+fn keys_tell_texts_and_prompts_apart() {
+    let plain = |ids| key(TextView::plain(ids));
+    let prompted = key(TextView {
+        prompt: 1,
+        ..TextView::plain(&[1, 2])
+    });
+    assert_ne!(plain(&[1, 2]), plain(&[2, 1]));
+    assert_ne!(plain(&[1, 2]), prompted);
+    assert_eq!(plain(&[1, 2]), plain(&[1, 2]));
+}
+
+#[test]
+fn vectors_that_are_not_finite_are_never_kept() {
+    let root = tempfile::tempdir().unwrap();
+    let cache = open(root.path());
+    for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let vector = [1.0, bad, 0.0, 0.0];
+        cache.put([(entry(1).0, &vector[..])].into_iter()).unwrap();
+    }
+    cache.put([(entry(2).0, &[1.0][..])].into_iter()).unwrap();
+    assert!(cache.is_empty());
+    assert_eq!(cache.get(&[entry(1).0, entry(2).0]), [None, None]);
+}
+
+#[test]
+fn the_oldest_files_go_when_the_bound_is_reached() {
+    let root = tempfile::tempdir().unwrap();
+    let most = 64 << 10;
+    for round in 0..40 {
+        // A writer each, so that the files of the others are free to go.
+        let cache = VectorCache::open(root.path(), "space", WIDTH, most).unwrap();
+        put(&cache, round * 100..round * 100 + 100);
+    }
+    let bytes: u64 = files(root.path())
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len())
+        .sum();
+    assert!(bytes <= most + 100 * 56, "{bytes}");
+    let cache = VectorCache::open(root.path(), "space", WIDTH, most).unwrap();
+    assert!(!found(&cache, 0) && found(&cache, 3999));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_file_cut_or_damaged_anywhere_loses_no_more_than_what_was_hit(cut in 0usize..3000, hit in 0usize..3000, value in any::<u8>()) {
+        let root = tempfile::tempdir().unwrap();
+        put(&open(root.path()), 0..50);
+        let file = files(root.path()).remove(0);
+        let mut bytes = fs::read(&file).unwrap();
+        let record = bytes.len() / 50;
+        bytes.truncate(bytes.len().saturating_sub(cut % bytes.len()));
+        let whole = bytes.len() / record;
+        let changed = bytes.get_mut(hit).is_some_and(|byte| std::mem::replace(byte, value) != value);
+        fs::write(&file, &bytes).unwrap();
+        let cache = open(root.path());
+        for n in 0..50 {
+            let lost = n as usize >= whole || (changed && hit / record == n as usize);
+            prop_assert_eq!(found(&cache, n), !lost, "record {}", n);
+        }
+        // And it goes on being used.
+        put(&cache, 0..60);
+        drop(cache);
+        let again = open(root.path());
+        prop_assert!((0..60).all(|n| found(&again, n)));
+    }
+}
+
+#[test]
+fn writers_at_once_lose_nothing() {
+    let root = tempfile::tempdir().unwrap();
+    std::thread::scope(|scope| {
+        for part in 0..4 {
+            let root = root.path();
+            scope.spawn(move || {
+                let cache = open(root);
+                for step in 0..25 {
+                    let first = part * 1000 + step * 10;
+                    put(&cache, first..first + 10);
+                }
+            });
+        }
+    });
+    let cache = open(root.path());
+    assert!((0..4).all(|part| (0..250).all(|n| found(&cache, part * 1000 + n))));
+}
+
+#[tokio::test]
+async fn a_text_that_was_encoded_before_needs_no_model_whatever_is_asked_of_its_vector() {
+    let place = tempfile::tempdir().unwrap();
+    let kept = || {
+        let place = place.path().to_path_buf();
+        House::new(move |_, config| config.cache_dir = Some(place))
+    };
+    let mut house = kept().await;
+    let inputs = ["a b", "c", "a b", "", "query: a"];
+    let first = house.encode(request(&inputs)).await;
+    assert_eq!(first.usage.as_ref().unwrap().cached_texts, 0);
+    let second = house.encode(request(&inputs)).await;
+    assert_eq!(second.embeddings, first.embeddings, "bit for bit");
+    assert_eq!(second.vector_space, first.vector_space);
+    let usage = second.usage.unwrap();
+    assert_eq!((usage.texts, usage.cached_texts, usage.tokens), (5, 5, 0));
+    assert_eq!(
+        (second.token_counts, second.truncated),
+        (first.token_counts.clone(), first.truncated.clone())
+    );
+    drop(house);
+
+    let mut house = kept().await;
+    let more = house.encode(request(&["new", "c", "a b"])).await;
+    assert_eq!(more.usage.unwrap().cached_texts, 2, "found by the next process");
+    let first_rows = rows(&first);
+    let cut = EncodeRequest {
+        dimensions: Some(8),
+        normalise: Some(false),
+        ..request(&["c"])
+    };
+    let answer = house.encode(cut.clone()).await;
+    assert_eq!(answer.usage.as_ref().unwrap().cached_texts, 1);
+    let mut fresh = House::plain().await;
+    assert_eq!(rows(&answer), rows(&fresh.encode(cut).await));
+    assert_eq!(rows(&fresh.encode(request(&inputs)).await), first_rows);
+    // The same tokens are the same text; other ends of a long one are not.
+    let long = "a b c d e f g h i j k l m n o p q r s t u v w x y z";
+    let end = |truncation: Truncation| EncodeRequest {
+        truncation: truncation.into(),
+        ..request(&[long])
+    };
+    let tail = house.encode(end(Truncation::Tail)).await;
+    let head = house.encode(end(Truncation::Head)).await;
+    assert_eq!(head.usage.unwrap().cached_texts, 0);
+    assert_ne!(tail.embeddings, head.embeddings);
+}
+
+#[tokio::test]
+async fn another_pipeline_or_other_weights_are_another_space() {
+    let place = tempfile::tempdir().unwrap();
+    let house = |edit: fn(&Path)| {
+        let place = place.path().to_path_buf();
+        House::new(move |model, config| {
+            edit(model);
+            config.cache_dir = Some(place);
+        })
+    };
+    let edits: [fn(&Path); 4] = [
+        |_| (),
+        |model| {
+            edit_json(&model.join("1_Pooling/config.json"), |c| {
+                c["pooling_mode_cls_token"] = json!(true)
+            })
+        },
+        |model| {
+            edit_json(&model.join("config.json"), |config| {
+                config["layer_norm_eps"] = json!(0.5)
+            })
+        },
+        |model| {
+            let mut all = tensors("");
+            all.get_mut("embeddings.LayerNorm.bias").unwrap().1[0] += 1.0;
+            write_tensors(&model.join("model.safetensors"), &all);
+        },
+    ];
+    for edit in edits {
+        let answer = house(edit).await.encode(request(&["a b"])).await;
+        assert_eq!(answer.usage.unwrap().cached_texts, 0);
+    }
+    assert_eq!(
+        house(|_| ())
+            .await
+            .encode(request(&["a b"]))
+            .await
+            .usage
+            .unwrap()
+            .cached_texts,
+        1
+    );
+}
+
+#[tokio::test]
+async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path().to_path_buf();
+    let mut house = House::new(move |model, config| {
+        let mut all = tensors("");
+        all.get_mut("encoder.layer.1.output.dense.bias").unwrap().1[3] = f32::NAN;
+        write_tensors(&model.join("model.safetensors"), &all);
+        config.cache_dir = Some(root);
+    })
+    .await;
+    for _ in 0..2 {
+        let fault = house.refuse(request(&["a", "b"])).await;
+        assert_eq!(
+            (fault.reason.as_str(), fault.field.as_deref()),
+            ("VECTOR_NOT_FINITE", Some("inputs[0]"))
+        );
+    }
+    let bytes: u64 = fs::read_dir(place.path())
+        .unwrap()
+        .flat_map(|space| fs::read_dir(space.unwrap().path()).unwrap())
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    assert_eq!(bytes, 0);
+}
