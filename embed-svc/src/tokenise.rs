@@ -2,7 +2,7 @@
 
 pub mod words;
 
-use std::path::Path;
+use std::{panic::catch_unwind, path::Path};
 
 use tokenizers::{
     NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection, TruncationParams,
@@ -92,8 +92,12 @@ impl TextTokenizer {
         const MEND: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
         let bytes = std::fs::read(file)
             .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), MEND))?;
-        let mut inner = Tokenizer::from_bytes(&bytes)
-            .map_err(|error| EmbedError::file(file, format!("not a tokenizer: {error}"), MEND))?;
+        let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), MEND);
+        serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
+        // The library expects of some parts that they are whole, and panics where they are not.
+        let mut inner = catch_unwind(|| Tokenizer::from_bytes(&bytes))
+            .map_err(|_| refuse("its parts do not fit together".into()))?
+            .map_err(|error| refuse(error.to_string()))?;
         let file_limit = inner.get_truncation().map(|truncation| truncation.max_length);
         inner.with_padding(None);
         inner

@@ -142,6 +142,48 @@ proptest! {
     }
 }
 
+/// Set in the process that is killed: where it writes.
+const VICTIM: &str = "ISOMER_TEST_CACHE_VICTIM";
+
+#[test]
+fn a_writer_that_is_killed_loses_nothing_that_it_had_written() {
+    if let Some(root) = std::env::var_os(VICTIM) {
+        let cache = open(Path::new(&root));
+        for step in 0..10_000 {
+            put(&cache, step * 10..step * 10 + 10);
+        }
+        std::thread::sleep(std::time::Duration::from_secs(60));
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut victim = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_writer_that_is_killed_loses_nothing_that_it_had_written"])
+        .env(VICTIM, root.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let started = std::time::Instant::now();
+    let written = loop {
+        let written = open(root.path()).len();
+        if written > 300 || started.elapsed().as_secs() > 30 {
+            break u32::try_from(written).unwrap();
+        }
+    };
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert!(written > 300, "the writer wrote {written}");
+    let cache = open(root.path());
+    assert!((0..written).all(|n| found(&cache, n)));
+    let there = u32::try_from(cache.len()).unwrap();
+    put(&cache, there..there + 5);
+    assert!((0..there + 5).all(|n| found(&cache, n)));
+    assert_eq!(
+        files(root.path()).len(),
+        1,
+        "the file is carried on behind its last whole record"
+    );
+}
+
 #[test]
 fn writers_at_once_lose_nothing() {
     let root = tempfile::tempdir().unwrap();

@@ -8,7 +8,11 @@ mod finish;
 mod request;
 mod rerank;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Instant,
+};
 
 use futures::{Stream, StreamExt};
 use isomer_models::Resolver;
@@ -92,7 +96,9 @@ impl Inner {
         let (reply, answer) = oneshot::channel();
         self.helpers.spawn(move || {
             if !reply.is_closed() {
-                let _ = reply.send(work());
+                // A panic would be a bug of ours or of a library; it must not take the process with it.
+                let done = catch_unwind(AssertUnwindSafe(work));
+                let _ = reply.send(done.unwrap_or_else(|_| Err(EmbedError::Internal("a helper panicked".into()))));
             }
         });
         answer
