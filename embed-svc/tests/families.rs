@@ -11,7 +11,7 @@ use isomer_embed::{device::Device, model::Model};
 
 /// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their vectors.
 const LONG: [&str; 6] = ["jina_bert", "jina_bert_qk", "modernbert", "new", "new_en", "nomic_bert"];
-const SHORT: [&str; 5] = ["distilbert", "labse", "mpnet", "roberta", "xlm_roberta"];
+const SHORT: [&str; 6] = ["deberta_v2", "distilbert", "labse", "mpnet", "roberta", "xlm_roberta"];
 
 fn load(family: &str, device: &Device) -> Model {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))

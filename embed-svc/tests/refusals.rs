@@ -83,6 +83,12 @@ fn settings_that_are_not_computed_are_refused_by_their_key() {
         ),
         ("jina_bert", "feed_forward_type", json!("original")),
         ("jina_bert", "is_decoder", json!(true)),
+        ("deberta_v2", "relative_attention", json!(null)),
+        ("deberta_v2", "share_att_key", json!(false)),
+        ("deberta_v2", "pos_att_type", json!("c2p")),
+        ("deberta_v2", "conv_kernel_size", json!(3)),
+        ("deberta_v2", "norm_rel_ebd", json!("batch_norm")),
+        ("deberta_v2", "embedding_size", json!(16)),
         ("jina_bert_qk", "vocab_size", json!(0)),
     ] {
         let error = with(family, key, &value).err();
@@ -112,6 +118,7 @@ fn settings_that_change_the_numbers_are_read() {
         ("nomic_bert", "rotary_emb_fraction", json!(0.5)),
         ("new", "rope_scaling", json!(null)),
         ("new", "rope_scaling", json!({"type": "ntk", "factor": 2.0})),
+        ("deberta_v2", "max_relative_positions", json!(40)),
         ("jina_bert", "feed_forward_type", json!("reglu")),
     ] {
         let plain = Model::load(&fixture(family), &Device::Cpu)

@@ -94,6 +94,7 @@ impl Build for Config {
             layers.push(Layer {
                 qkv: reader.linear(&qkv, hidden, true)?,
                 query_key_norms: None,
+                positions: None,
                 out: reader.linear(&[(at("attention.output.dense"), hidden)], hidden, true)?,
                 second_norm: None,
                 attention_norm: reader.norm(&at("attention.output.LayerNorm"), hidden, NormKind::Layer, self.eps)?,
@@ -117,6 +118,7 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, NormKind::Layer, self.eps)?),
             layers,
             heads: self.heads,
+            scale: self.heads.scale(),
             rotary: None,
             bias: None,
             activation: self.activation,

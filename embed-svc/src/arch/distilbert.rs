@@ -63,6 +63,7 @@ impl Build for Config {
             layers.push(Layer {
                 qkv: reader.linear(&qkv, hidden, true)?,
                 query_key_norms: None,
+                positions: None,
                 out: reader.linear(&[(at("attention.out_lin"), hidden)], hidden, true)?,
                 attention_norm: reader.norm(&at("sa_layer_norm"), hidden, NormKind::Layer, EPS)?,
                 second_norm: None,
@@ -86,6 +87,7 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, NormKind::Layer, EPS)?),
             layers,
             heads: self.heads,
+            scale: self.heads.scale(),
             rotary: None,
             bias: None,
             activation: self.activation,

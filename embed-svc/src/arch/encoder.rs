@@ -32,6 +32,8 @@ pub(super) struct Encoder<L: Layers> {
     pub(super) layers: Vec<Layer<L>>,
     /// Heads of the attention.
     pub(super) heads: Heads,
+    /// Factor on the scores.
+    pub(super) scale: f32,
     /// Rotation of queries and keys.
     pub(super) rotary: Option<L::Rotary>,
     /// Bias of the attention, the same in all layers.
@@ -78,6 +80,8 @@ pub(super) struct Layer<L: Layers> {
     pub(super) qkv: L::Linear,
     /// Normalisations of queries and keys.
     pub(super) query_key_norms: Option<(L::Norm, L::Norm)>,
+    /// Learnt positions of the attention.
+    pub(super) positions: Option<L::Positions>,
     /// After the attention.
     pub(super) out: L::Linear,
     /// After the attention's residual.
@@ -167,6 +171,8 @@ impl<B: Backend> Architecture for Encoder<B> {
                 key_norm,
                 rotary: self.rotary.as_ref(),
                 bias: self.bias.as_ref(),
+                positions: layer.positions.as_ref(),
+                scale: self.scale,
                 ..Attention::plain(self.heads)
             };
             let qkv = on.apply(&x, &layer.qkv, Activation::Identity, None)?;

@@ -93,6 +93,7 @@ impl Build for Config {
             layers.push(Layer {
                 qkv: reader.linear(&qkv, hidden, true)?,
                 query_key_norms: None,
+                positions: None,
                 out: reader.linear(&[(at("attention.o_proj"), hidden)], hidden, true)?,
                 attention_norm: reader.norm(&at("attn_ln"), hidden, self.norm, self.eps)?,
                 second_norm: None,
@@ -119,6 +120,7 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, self.norm, self.eps)?),
             layers,
             heads: self.heads,
+            scale: self.heads.scale(),
             rotary: Some(reader.rotary(self.rotation.clone(), self.longest)?),
             bias: None,
             activation: self.activation,

@@ -130,6 +130,7 @@ impl Build for Config {
             layers.push(Layer {
                 qkv: reader.linear(&qkv, hidden, true)?,
                 query_key_norms,
+                positions: None,
                 out: reader.linear(&[(at("attention.output.dense"), hidden)], hidden, true)?,
                 attention_norm,
                 second_norm,
@@ -156,6 +157,7 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, NormKind::Layer, self.eps)?),
             layers,
             heads: self.heads,
+            scale: self.heads.scale(),
             rotary: None,
             bias: Some(reader.bias(self.heads.query, self.longest, bias)?),
             activation: self.activation,

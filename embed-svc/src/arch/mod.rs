@@ -1,6 +1,7 @@
 //! Transformer architectures: one file each, chosen by `model_type` of `config.json`.
 
 mod bert;
+mod deberta;
 mod distilbert;
 mod encoder;
 mod gte;
@@ -49,6 +50,7 @@ pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<
         Some("xlm-roberta") => reader::place(&roberta::read(folder, "xlm-roberta")?, weights, device),
         Some("camembert") => reader::place(&roberta::read(folder, "camembert")?, weights, device),
         Some("distilbert") => reader::place(&distilbert::Config::read(folder)?, weights, device),
+        Some("deberta-v2") => reader::place(&deberta::Config::read(folder)?, weights, device),
         Some("mpnet") => reader::place(&mpnet::Config::read(folder)?, weights, device),
         Some("modernbert") => reader::place(&modernbert::Config::read(folder)?, weights, device),
         Some("nomic_bert") => reader::place(&nomic::Config::read(folder)?, weights, device),
@@ -56,7 +58,7 @@ pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<
         _ => Err(EmbedError::file(
             &folder.config_file(),
             format!("architecture `{}` is not served", kind.unwrap_or("(no model_type)")),
-            "served are: bert, roberta, xlm-roberta, camembert, distilbert, mpnet, modernbert, nomic_bert, new",
+            "served are: bert, roberta, xlm-roberta, camembert, deberta-v2, distilbert, mpnet, modernbert, nomic_bert, new",
         )),
     }
 }

@@ -96,6 +96,7 @@ impl Build for Config {
             layers.push(Layer {
                 qkv: reader.linear(&qkv, hidden, true)?,
                 query_key_norms: None,
+                positions: None,
                 out: reader.linear(&[(at("attention.attn.o"), hidden)], hidden, true)?,
                 attention_norm: reader.norm(&at("attention.LayerNorm"), hidden, NormKind::Layer, self.eps)?,
                 second_norm: None,
@@ -121,6 +122,7 @@ impl Build for Config {
             norm: Some(reader.norm("embeddings.LayerNorm", hidden, NormKind::Layer, self.eps)?),
             layers,
             heads: self.heads,
+            scale: self.heads.scale(),
             rotary: None,
             bias: Some(reader.bias(heads, longest, |head, distance| biases[bucket(distance) * heads + head])?),
             activation: self.activation,

@@ -138,6 +138,7 @@ impl Build for Config {
             layers.push(Layer {
                 qkv: reader.linear(&[(at("attn.Wqkv"), 3 * hidden)], hidden, self.qkv_bias)?,
                 query_key_norms: None,
+                positions: None,
                 out: reader.linear(&[(at("attn.out_proj"), hidden)], hidden, self.qkv_bias)?,
                 attention_norm: reader.norm(&at("norm1"), hidden, NormKind::Layer, self.eps)?,
                 second_norm: None,
@@ -169,6 +170,7 @@ impl Build for Config {
             norm: Some(reader.norm("emb_ln", hidden, NormKind::Layer, self.eps)?),
             layers,
             heads: self.heads,
+            scale: self.heads.scale(),
             rotary: Some(reader.rotary(self.rotation.clone(), self.longest)?),
             bias: None,
             activation: self.activation,

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::Architecture;
 use crate::{
-    backend::{Layers, NormWeights, Rotation, candle::Candle, cpu::Cpu},
+    backend::{Heads, Layers, NormWeights, PositionWeights, Rotation, candle::Candle, cpu::Cpu},
     device::Device,
     error::EmbedError,
     weights::{Floats, Weights},
@@ -57,6 +57,7 @@ impl Layers for Names {
     type Table = ();
     type Rotary = ();
     type Bias = ();
+    type Positions = ();
 
     fn linear(&self, _: &[f32], _: Option<&[f32]>, _: usize, _: usize) -> Result<(), EmbedError> {
         Ok(())
@@ -75,6 +76,10 @@ impl Layers for Names {
     }
 
     fn bias(&self, _: Vec<f32>, _: usize, _: usize) -> Result<(), EmbedError> {
+        Ok(())
+    }
+
+    fn positions(&self, _: PositionWeights, _: Heads) -> Result<(), EmbedError> {
         Ok(())
     }
 }
@@ -248,5 +253,19 @@ impl<'a, L: Layers> Reader<'a, L> {
         let values = (0..heads).flat_map(|head| (-reach..=reach).map(move |distance| (head, distance)));
         let values = values.map(|(head, distance)| value(head, distance)).collect();
         self.layers.bias(values, heads, longest)
+    }
+
+    /// Learnt positions, which `weights` computes in the second pass.
+    pub(super) fn positions(
+        &mut self,
+        heads: Heads,
+        weights: impl FnOnce() -> PositionWeights,
+    ) -> Result<L::Positions, EmbedError> {
+        let weights = if self.names_only {
+            PositionWeights::default()
+        } else {
+            weights()
+        };
+        self.layers.positions(weights, heads)
     }
 }

@@ -4,7 +4,10 @@
 use candle_core::{Device, Tensor};
 use candle_nn::ops;
 
-use super::{Activation, Attention, Backend, Layers, NormWeights, Pairs, Rotation, Span, Threads, rotation::Angles};
+use super::{
+    Activation, Attention, Backend, Heads, Layers, NormWeights, Pairs, PositionWeights, Rotation, Span, Threads,
+    rotation::Angles,
+};
 use crate::{batch::TokenBatch, error::EmbedError, weights::Floats};
 
 /// Tensors on a device.
@@ -106,6 +109,42 @@ impl Bias {
     }
 }
 
+/// Learnt positions, `heads × rows × width`.
+#[derive(Debug)]
+pub struct Positions {
+    keys: Tensor,
+    queries: Tensor,
+    row: Vec<u32>,
+    longest: usize,
+}
+
+impl Positions {
+    /// What is added to the scores of `heads × n × width` queries and keys.
+    fn scores(&self, queries: &Tensor, keys: &Tensor) -> candle_core::Result<Tensor> {
+        let (heads, n, _) = queries.dims3()?;
+        let index = |sign: bool| {
+            let of = |i: usize, j: usize| {
+                self.row[if sign {
+                    self.longest - 1 + i - j
+                } else {
+                    self.longest - 1 + j - i
+                }]
+            };
+            let rows: Vec<u32> = (0..n * n).map(|at| of(at / n, at % n)).collect();
+            Tensor::from_vec(rows, (1, n, n), queries.device())?
+                .broadcast_as((heads, n, n))?
+                .contiguous()
+        };
+        let own = queries
+            .matmul(&self.keys.t()?.contiguous()?)?
+            .gather(&index(true)?, 2)?;
+        let other = keys
+            .matmul(&self.queries.t()?.contiguous()?)?
+            .gather(&index(false)?, 2)?;
+        own + other.t()?
+    }
+}
+
 /// `n × n`: 0 where a query sees a key, -∞ elsewhere.
 fn mask(span: Span, n: usize, device: &Device) -> candle_core::Result<Tensor> {
     let hidden =
@@ -183,7 +222,11 @@ impl Candle {
         let queries = part(0, heads.query, how.query_norm, true)?.contiguous()?;
         let keys = spread(part(heads.query, heads.key, how.key_norm, true)?)?;
         let values = spread(part(heads.query + heads.key, heads.key, None, false)?)?;
-        let mut scores = (queries.matmul(&keys.t()?.contiguous()?)? * f64::from(how.scale))?;
+        let mut scores = queries.matmul(&keys.t()?.contiguous()?)?;
+        if let Some(positions) = how.positions {
+            scores = (scores + positions.scores(&queries, &keys)?)?;
+        }
+        scores = (scores * f64::from(how.scale))?;
         if let Some(bias) = how.bias {
             scores = (scores + bias.of_length(n)?)?;
         }
@@ -201,6 +244,7 @@ impl Layers for Candle {
     type Table = Tensor;
     type Rotary = Rotary;
     type Bias = Bias;
+    type Positions = Positions;
 
     fn linear(
         &self,
@@ -258,6 +302,20 @@ impl Layers for Candle {
     fn bias(&self, by_distance: Vec<f32>, heads: usize, longest: usize) -> Result<Bias, EmbedError> {
         let by_distance = self.done(Tensor::from_vec(by_distance, (heads, 2 * longest - 1), &self.device))?;
         Ok(Bias { by_distance, longest })
+    }
+
+    fn positions(&self, weights: PositionWeights, heads: Heads) -> Result<Positions, EmbedError> {
+        let split = |values: &[f32]| {
+            Tensor::from_slice(values, (weights.rows, heads.query, heads.width), &self.device)?
+                .transpose(0, 1)?
+                .contiguous()
+        };
+        Ok(Positions {
+            keys: self.done(split(&weights.keys))?,
+            queries: self.done(split(&weights.queries))?,
+            row: weights.row,
+            longest: weights.longest,
+        })
     }
 }
 

@@ -9,12 +9,14 @@ use std::{
 
 use isomer_kernels::{
     self as kernels, Epilogue, PackedMatrix,
-    attention::{self, Scratch, Shape, self_attention},
+    attention::{self, Added, Scratch, Shape, self_attention},
     rotary::rotate,
 };
 use rayon::prelude::*;
 
-use super::{Activation, Attention, Backend, Layers, NormWeights, Rotation, Threads, rotation::Angles};
+use super::{
+    Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Threads, rotation::Angles,
+};
 use crate::{batch::TokenBatch, error::EmbedError, weights::Floats};
 
 /// Rows that one task normalises.
@@ -82,6 +84,15 @@ impl Rotary {
 #[derive(Debug)]
 pub struct Bias {
     by_distance: Vec<f32>,
+    longest: usize,
+}
+
+/// Learnt positions, packed for each head.
+#[derive(Debug)]
+pub struct Positions {
+    keys: Vec<PackedMatrix>,
+    queries: Vec<PackedMatrix>,
+    row: Vec<u32>,
     longest: usize,
 }
 
@@ -175,6 +186,7 @@ impl Layers for Cpu {
     type Table = Table;
     type Rotary = Rotary;
     type Bias = Bias;
+    type Positions = Positions;
 
     fn linear(
         &self,
@@ -219,6 +231,24 @@ impl Layers for Cpu {
 
     fn bias(&self, by_distance: Vec<f32>, _heads: usize, longest: usize) -> Result<Bias, EmbedError> {
         Ok(Bias { by_distance, longest })
+    }
+
+    fn positions(&self, weights: PositionWeights, heads: Heads) -> Result<Positions, EmbedError> {
+        let pack = |all: &[f32]| {
+            let one = |head: usize| {
+                let columns = head * heads.width..(head + 1) * heads.width;
+                let rows = all.chunks_exact(heads.query * heads.width);
+                let own: Vec<f32> = rows.flat_map(|row| &row[columns.clone()]).copied().collect();
+                PackedMatrix::pack(&own, weights.rows, heads.width)
+            };
+            (0..heads.query).map(one).collect()
+        };
+        Ok(Positions {
+            keys: pack(&weights.keys),
+            queries: pack(&weights.queries),
+            row: weights.row,
+            longest: weights.longest,
+        })
     }
 }
 
@@ -324,8 +354,15 @@ impl Backend for Cpu {
                 by_distance: &bias.by_distance,
                 longest: bias.longest,
             });
+            let positions = how.positions.map(|positions| attention::Positions {
+                keys: &positions.keys,
+                queries: &positions.queries,
+                row: &positions.row,
+                longest: positions.longest,
+            });
+            let added = Added { bias, positions };
             let n = text.len() / columns;
-            SCRATCH.with_borrow_mut(|scratch| self_attention(text, n, shape, how.span, bias, scratch, out));
+            SCRATCH.with_borrow_mut(|scratch| self_attention(text, n, shape, how.span, added, scratch, out));
         };
         let mut rest = (qkv.values.values_mut(), out.values.values_mut());
         let mut texts = Vec::with_capacity(batch.texts());

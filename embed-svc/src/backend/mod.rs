@@ -61,6 +61,8 @@ pub struct Attention<'a, L: Layers> {
     pub rotary: Option<&'a L::Rotary>,
     /// Added to the scores.
     pub bias: Option<&'a L::Bias>,
+    /// Added to the scores, before the scale.
+    pub positions: Option<&'a L::Positions>,
 }
 
 impl<L: Layers> Attention<'_, L> {
@@ -74,6 +76,7 @@ impl<L: Layers> Attention<'_, L> {
             key_norm: None,
             rotary: None,
             bias: None,
+            positions: None,
         }
     }
 }
@@ -93,6 +96,21 @@ pub enum NormWeights<'a> {
         /// Factor of each column.
         gamma: &'a [f32],
     },
+}
+
+/// Learnt positions of a disentangled attention (He et al. 2021).
+#[derive(Debug, Clone, Default)]
+pub struct PositionWeights {
+    /// Positions as keys, `rows × heads · width`.
+    pub keys: Vec<f32>,
+    /// Positions as queries, of the same shape.
+    pub queries: Vec<f32>,
+    /// Rows.
+    pub rows: usize,
+    /// Row of each distance: element `longest - 1 + query position - key position`.
+    pub row: Vec<u32>,
+    /// Longest text in tokens.
+    pub longest: usize,
 }
 
 /// How many threads a forward pass may use. On the CPU a batch of many texts is shared out as a whole, one piece a
@@ -117,6 +135,8 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
     type Rotary: Send + Sync;
     /// Values added to attention scores by head and distance.
     type Bias: Send + Sync;
+    /// Learnt positions added to attention scores.
+    type Positions: Send + Sync;
 
     /// A linear layer from `outputs × inputs` weights.
     fn linear(
@@ -135,6 +155,8 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
     /// A bias for texts of up to `longest` tokens: `heads × (2 · longest - 1)`, element `longest - 1 + key position - query
     /// position` of a head's row.
     fn bias(&self, by_distance: Vec<f32>, heads: usize, longest: usize) -> Result<Self::Bias, EmbedError>;
+    /// Learnt positions for heads of this shape.
+    fn positions(&self, weights: PositionWeights, heads: Heads) -> Result<Self::Positions, EmbedError>;
 }
 
 /// Computing on packed tokens. `States` is `tokens × width`.

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::{KBLOCK, Kernel, rows};
+use crate::{KBLOCK, Kernel, PackedMatrix, PanelSource, rows};
 
 /// Shape of a multi-head attention.
 #[derive(Debug, Clone, Copy)]
@@ -72,12 +72,50 @@ impl Bias<'_> {
     }
 }
 
+/// Added to the scores by learnt positions (He et al. 2021, eq. 4): what a query finds in the position of a key, and what a
+/// key finds in the position of a query.
+#[derive(Debug, Clone, Copy)]
+pub struct Positions<'a> {
+    /// For each head a matrix of `rows × head_dim`: positions as keys.
+    pub keys: &'a [PackedMatrix],
+    /// The same as queries.
+    pub queries: &'a [PackedMatrix],
+    /// Row of each distance: element `longest - 1 + query position - key position`.
+    pub row: &'a [u32],
+    /// Longest sequence.
+    pub longest: usize,
+}
+
+impl Positions<'_> {
+    fn fits(&self, shape: Shape, n: usize) -> bool {
+        let matrices = || self.keys.iter().chain(self.queries);
+        let rows = self.keys.first().map_or(0, PackedMatrix::n);
+        self.keys.len() == shape.heads
+            && self.queries.len() == shape.heads
+            && matrices().all(|matrix| matrix.n() == rows && matrix.k() == shape.head_dim)
+            && n <= self.longest
+            && self.row.len() == 2 * self.longest - 1
+            && self.row.iter().all(|&row| (row as usize) < rows)
+    }
+}
+
 /// Buffers that calls reuse.
 #[derive(Debug, Default)]
 pub struct Scratch {
     keys: Vec<f32>,
     values: Vec<f32>,
     scores: Vec<f32>,
+    of_queries: Vec<f32>,
+    of_keys: Vec<f32>,
+}
+
+/// What goes beside the products of queries and keys.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Added<'a> {
+    /// By head and distance, after the scale.
+    pub bias: Option<Bias<'a>>,
+    /// By learnt positions, before the scale.
+    pub positions: Option<Positions<'a>>,
 }
 
 /// Queries handled at once: their scores stay in a second-level cache.
@@ -86,17 +124,17 @@ const QUERY_BLOCK: usize = 48;
 /// Attention of one sequence of `n` tokens.
 ///
 /// `qkv` is `n × (heads + 2·key_heads)·head_dim`: queries, keys and values of a token side by side, each head after head, as
-/// one fused projection writes them. `out` is `n × heads·head_dim`. Scores are `scale · q·k + bias`.
+/// one fused projection writes them. `out` is `n × heads·head_dim`. Scores are `scale · (q·k + positions) + bias`.
 ///
 /// # Panics
 /// When a slice does not have the length its shape says, `heads` is no multiple of `key_heads`, or the sequence is longer
-/// than the bias.
+/// than what is added allows.
 pub fn self_attention(
     qkv: &[f32],
     n: usize,
     shape: Shape,
     span: Span,
-    bias: Option<Bias<'_>>,
+    added: Added<'_>,
     scratch: &mut Scratch,
     out: &mut [f32],
 ) {
@@ -117,13 +155,26 @@ pub fn self_attention(
         "heads do not share keys evenly"
     );
     assert!(
-        bias.is_none_or(|b| n <= b.longest && b.by_distance.len() == heads * (2 * b.longest - 1)),
+        added
+            .bias
+            .is_none_or(|b| n <= b.longest && b.by_distance.len() == heads * (2 * b.longest - 1)),
         "the bias does not fit"
+    );
+    let Added { bias, positions } = added;
+    assert!(
+        positions.is_none_or(|positions| positions.fits(shape, n)),
+        "the positions do not fit"
     );
     let kernel = Kernel::best();
     let width = kernel.width();
     let (key_panels, value_panels) = (n.div_ceil(width), head_dim.div_ceil(width));
-    let Scratch { keys, values, scores } = scratch;
+    let Scratch {
+        keys,
+        values,
+        scores,
+        of_queries,
+        of_keys,
+    } = scratch;
     grow(keys, key_panels * width * head_dim);
     grow(values, value_panels * width * n);
     grow(scores, QUERY_BLOCK * n);
@@ -136,6 +187,10 @@ pub fn self_attention(
             let values = &mut values[..value_panels * width * n];
             let from = &qkv[shared + key_heads * head_dim..];
             pack_values(values, from, n, stride, head_dim, width);
+        }
+        if let Some(positions) = positions {
+            let from = &qkv[hidden + head / group * head_dim..];
+            by_position(from, stride, n, &positions.queries[head], of_keys);
         }
         for first in (0..n).step_by(QUERY_BLOCK) {
             let block = first..n.min(first + QUERY_BLOCK);
@@ -155,6 +210,21 @@ pub fn self_attention(
                     width.min(n - p * width),
                     false,
                 );
+            }
+            if let Some(positions) = positions {
+                let table = &positions.keys[head];
+                by_position(queries, stride, count, table, of_queries);
+                let width = table.n();
+                for ((query, row), own) in block
+                    .clone()
+                    .zip(scores.chunks_exact_mut(n))
+                    .zip(of_queries.chunks(width))
+                {
+                    for key in seen.clone() {
+                        let at = positions.row[positions.longest - 1 + query - key] as usize;
+                        row[key] += own[at] + of_keys[key * width + at];
+                    }
+                }
             }
             if span == Span::ALL && bias.is_none() {
                 rows::softmax(scores, n, scale);
@@ -190,6 +260,22 @@ pub fn self_attention(
                     );
                 }
             }
+        }
+    }
+}
+
+/// Products of `count` strided rows with every row of a table: `count × table.n()`.
+fn by_position(rows: &[f32], stride: usize, count: usize, table: &PackedMatrix, out: &mut Vec<f32>) {
+    let (kernel, n, k) = (table.kernel(), table.n(), table.k());
+    let width = kernel.width();
+    grow(out, count * n);
+    let mut unused = Vec::new();
+    for p in 0..n.div_ceil(width) {
+        for first in (0..k).step_by(KBLOCK) {
+            let depth = KBLOCK.min(k - first);
+            let panel = table.panel(p, first, depth, &mut unused);
+            let (cols, out) = (width.min(n - p * width), &mut out[p * width..]);
+            kernel.run(&rows[first..], stride, count, panel, depth, out, n, cols, first > 0);
         }
     }
 }

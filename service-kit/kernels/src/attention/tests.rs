@@ -70,15 +70,15 @@ proptest! {
         let longest = n + seed as usize % 3;
         let by_distance = numbers(seed + 1, heads * (2 * longest - 1));
         let bias = biased.then_some(Bias { by_distance: &by_distance, longest });
-        let mut scratch = Scratch { keys: vec![f32::NAN; 7], values: vec![f32::NAN; 90_000], scores: vec![f32::NAN; 3] };
+        let mut scratch = Scratch { keys: vec![f32::NAN; 7], values: vec![f32::NAN; 90_000], scores: vec![f32::NAN; 3], ..Scratch::default() };
         let mut out = vec![f32::NAN; n * heads * head_dim];
-        self_attention(&qkv, n, shape, span, bias, &mut scratch, &mut out);
+        self_attention(&qkv, n, shape, span, Added { bias, ..Added::default() }, &mut scratch, &mut out);
         for (got, want) in out.iter().zip(naive(&qkv, n, shape, span, bias)) {
             prop_assert!((f64::from(*got) - want).abs() < 2e-5, "{got} {want}");
         }
         scratch.scores.fill(f32::NAN);
         let mut again = vec![0.0; out.len()];
-        self_attention(&qkv, n, shape, span, bias, &mut scratch, &mut again);
+        self_attention(&qkv, n, shape, span, Added { bias, ..Added::default() }, &mut scratch, &mut again);
         prop_assert_eq!(out, again);
     }
 }
@@ -96,7 +96,15 @@ fn attention_goes_over_long_sequences_in_blocks() {
     let window = Span { before: 300, after: 20 };
     for span in [Span::ALL, Span::CAUSAL, window] {
         let mut out = vec![f32::NAN; n * 8];
-        self_attention(&qkv, n, shape, span, None, &mut Scratch::default(), &mut out);
+        self_attention(
+            &qkv,
+            n,
+            shape,
+            span,
+            Added::default(),
+            &mut Scratch::default(),
+            &mut out,
+        );
         for (got, want) in out.iter().zip(naive(&qkv, n, shape, span, None)) {
             assert!((f64::from(*got) - want).abs() < 2e-5, "{got} {want}");
         }
@@ -115,8 +123,67 @@ fn what_follows_a_token_does_not_change_its_bits_under_a_causal_span() {
     let run = |n: usize| {
         let mut out = vec![0.0; n * 16];
         let qkv = &qkv[..n * shape.row()];
-        self_attention(qkv, n, shape, Span::CAUSAL, None, &mut Scratch::default(), &mut out);
+        self_attention(
+            qkv,
+            n,
+            shape,
+            Span::CAUSAL,
+            Added::default(),
+            &mut Scratch::default(),
+            &mut out,
+        );
         out
     };
     assert_eq!(run(90)[..50 * 16], run(50));
+}
+
+#[test]
+fn learnt_positions_are_added_from_both_sides() {
+    let shape = Shape {
+        heads: 2,
+        key_heads: 2,
+        head_dim: 5,
+        scale: 0.4,
+    };
+    let (n, longest, rows) = (61, 70, 7);
+    let (qkv, tables) = (numbers(8, n * shape.row()), numbers(9, 4 * rows * 5));
+    let row: Vec<u32> = (0..2 * longest as u32 - 1)
+        .map(|distance| distance * 3 % rows as u32)
+        .collect();
+    let packed: Vec<PackedMatrix> = tables
+        .chunks(rows * 5)
+        .map(|table| PackedMatrix::pack(table, rows, 5))
+        .collect();
+    let positions = Positions {
+        keys: &packed[..2],
+        queries: &packed[2..],
+        row: &row,
+        longest,
+    };
+    let added = Added {
+        positions: Some(positions),
+        bias: None,
+    };
+    let mut out = vec![f32::NAN; n * 10];
+    self_attention(&qkv, n, shape, Span::ALL, added, &mut Scratch::default(), &mut out);
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(a * b)).sum::<f64>();
+    for head in 0..2 {
+        let part = |token: usize, part: usize| &qkv[token * 30 + part * 10 + head * 5..][..5];
+        let table = |number: usize, row: u32| &tables[(number * rows + row as usize) * 5..][..5];
+        for q in 0..n {
+            let scores: Vec<f64> = (0..n)
+                .map(|k| {
+                    let at = row[longest - 1 + q - k];
+                    let (own, other) = (dot(part(q, 0), table(head, at)), dot(part(k, 1), table(2 + head, at)));
+                    ((dot(part(q, 0), part(k, 1)) + own + other) * 0.4).exp()
+                })
+                .collect();
+            let sum: f64 = scores.iter().sum();
+            for i in 0..5 {
+                let want: f64 = (0..n).map(|k| scores[k] / sum * f64::from(part(k, 2)[i])).sum();
+                let got = f64::from(out[q * 10 + head * 5 + i]);
+                assert!((got - want).abs() < 2e-5, "{got} {want}");
+            }
+        }
+    }
 }
