@@ -1,11 +1,8 @@
 //! The CPU, on our own kernels: weights packed once, embedding tables read from the mapped file, buffers used again.
 
-use std::{
-    borrow::Cow,
-    cell::RefCell,
-    ops::{Deref, Range},
-    sync::OnceLock,
-};
+mod buffer;
+
+use std::{borrow::Cow, cell::RefCell, ops::Range, sync::OnceLock};
 
 use isomer_kernels::{
     self as kernels, Epilogue, PackedMatrix,
@@ -13,6 +10,8 @@ use isomer_kernels::{
     rotary::rotate,
 };
 use rayon::prelude::*;
+
+use buffer::Buffer;
 
 use super::{
     Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Threads, rotation::Angles,
@@ -127,57 +126,12 @@ impl States {
     }
 
     fn rows(&self) -> usize {
-        self.values.len / self.width
+        self.values.len() / self.width
     }
-}
-
-/// Memory from this thread's pool: fresh pages for every layer would cost as much as some of the arithmetic.
-#[derive(Debug)]
-struct Buffer {
-    memory: Vec<f32>,
-    len: usize,
 }
 
 thread_local! {
-    static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
     static SCRATCH: RefCell<Scratch> = RefCell::default();
-}
-
-/// Buffers that a thread keeps; a forward pass holds five at once.
-const KEPT: usize = 6;
-
-impl Buffer {
-    /// `len` values that the caller will overwrite.
-    fn take(len: usize) -> Self {
-        let mut memory = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        if memory.len() < len {
-            memory.resize(len, 0.0);
-        }
-        Self { memory, len }
-    }
-
-    fn values_mut(&mut self) -> &mut [f32] {
-        &mut self.memory[..self.len]
-    }
-}
-
-impl Deref for Buffer {
-    type Target = [f32];
-
-    fn deref(&self) -> &[f32] {
-        &self.memory[..self.len]
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        let memory = std::mem::take(&mut self.memory);
-        FREE.with_borrow_mut(|free| {
-            if free.len() < KEPT {
-                free.push(memory);
-            }
-        });
-    }
 }
 
 impl Layers for Cpu {

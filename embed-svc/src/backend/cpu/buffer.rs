@@ -1,0 +1,51 @@
+//! Buffers that a thread uses again.
+
+use std::{cell::RefCell, ops::Deref};
+
+/// Memory from this thread's pool: fresh pages for every layer would cost as much as some of the arithmetic.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    memory: Vec<f32>,
+    len: usize,
+}
+
+thread_local! {
+    static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Buffers that a thread keeps; a forward pass holds five at once.
+const KEPT: usize = 6;
+
+impl Buffer {
+    /// `len` values that the caller will overwrite.
+    pub(super) fn take(len: usize) -> Self {
+        let mut memory = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        if memory.len() < len {
+            memory.resize(len, 0.0);
+        }
+        Self { memory, len }
+    }
+
+    pub(super) fn values_mut(&mut self) -> &mut [f32] {
+        &mut self.memory[..self.len]
+    }
+}
+
+impl Deref for Buffer {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        &self.memory[..self.len]
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let memory = std::mem::take(&mut self.memory);
+        FREE.with_borrow_mut(|free| {
+            if free.len() < KEPT {
+                free.push(memory);
+            }
+        });
+    }
+}
