@@ -121,7 +121,7 @@ pub(crate) struct EmbedArgs {
     /// Texts; `-` or nothing: stdin.
     #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
-    /// Matrix file (.npy, f32); nothing: JSONL on stdout.
+    /// Matrix file (.npy); nothing: JSONL on stdout.
     #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Named prompt of the encoder.
@@ -139,6 +139,10 @@ pub(crate) struct EmbedArgs {
     /// Scale to unit length, or not [default: as the encoder does].
     #[arg(long, env = "ISOMER_NORMALISE", value_name = "BOOL")]
     pub(crate) normalise: Option<bool>,
+    /// Element type of the vectors. int8 needs a calibration set (`calibration.txt` in the model's folder), or all texts in
+    /// one request of at least 100 (--batch).
+    #[arg(long, env = "ISOMER_DTYPE", value_enum, default_value_t = DtypeArg::F32)]
+    pub(crate) dtype: DtypeArg,
     /// Texts per request.
     #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) batch: u32,
@@ -153,6 +157,19 @@ pub(crate) enum TruncationArg {
     Head,
     /// Drop its end.
     Tail,
+}
+
+/// Element type of vectors.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DtypeArg {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats.
+    F16,
+    /// Signed bytes, 256 steps over the range of each dimension.
+    Int8,
+    /// One bit a dimension, eight to a byte, most significant first.
+    Ubinary,
 }
 
 /// `isomer transform`

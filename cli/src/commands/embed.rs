@@ -5,7 +5,7 @@ use std::{io::Write, path::Path, process::ExitCode};
 use futures::StreamExt;
 use isomer_models::ModelKind;
 use isomer_proto::{
-    common::v1::Dtype,
+    common::v1::{Dtype, Matrix},
     encoder::v1::{
         EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Priority, Truncation, encode_request::Prompt,
         encoder_service_client::EncoderServiceClient, input,
@@ -15,11 +15,11 @@ use serde_json::json;
 
 use super::stdout_failure;
 use crate::{
-    args::{EmbedArgs, Global, TruncationArg},
+    args::{DtypeArg, EmbedArgs, Global, TruncationArg},
     connect::{self, MAX_MESSAGE_BYTES},
     exit::Failure,
     input::{self as texts, Record},
-    npy,
+    npy::{self, Element},
     progress::{Display, Step},
 };
 
@@ -43,11 +43,13 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
     let mut responses = client.encode_stream(futures::stream::iter(batches)).await?.into_inner();
     let mut sink = Sink::open(args.output.as_deref());
     let mut done = 0;
+    let mut space = None;
     while let Some(message) = responses.next().await {
         let response = message?
             .response
             .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
         let rows = response.token_counts.len();
+        same_space(&mut space, &response)?;
         sink.write(done, &response)?;
         done += rows;
         display.step(
@@ -67,6 +69,21 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
     }
     sink.finish()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Vectors of one output can be compared: that every batch came back in the same space is looked at, not assumed.
+fn same_space(known: &mut Option<String>, response: &EncodeResponse) -> Result<(), Failure> {
+    let space = response.vector_space.as_ref().map(|space| &space.digest);
+    match (&known, space) {
+        (Some(known), Some(space)) if known != space => Err(Failure::dependency(
+            "the batches came back in different vector spaces. For int8: put texts, one a line, into calibration.txt in the \
+             model's folder, or send all texts at once (--batch)",
+        )),
+        _ => {
+            *known = space.cloned();
+            Ok(())
+        }
+    }
 }
 
 fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
@@ -92,7 +109,13 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
         truncation: truncation.into(),
         dimensions: args.dimensions,
         normalise: args.normalise,
-        output_dtype: Dtype::F32.into(),
+        output_dtype: match args.dtype {
+            DtypeArg::F32 => Dtype::F32,
+            DtypeArg::F16 => Dtype::F16,
+            DtypeArg::Int8 => Dtype::Int8,
+            DtypeArg::Ubinary => Dtype::Ubinary,
+        }
+        .into(),
         priority: Priority::Batch.into(),
         ..EncodeRequest::default()
     }
@@ -128,11 +151,12 @@ impl<'a> Sink<'a> {
             )));
         }
         match self {
-            Self::Lines => lines(first, response, matrix.cols as usize, &matrix.data),
+            Self::Lines => lines(first, response, matrix),
             Self::Matrix { path, writer } => {
                 let told = |e: std::io::Error| Failure::dependency(format!("cannot write {}: {e}", path.display()));
                 if writer.is_none() {
-                    *writer = Some(npy::Writer::create(path, matrix.cols as usize).map_err(told)?);
+                    let (cols, element) = form(matrix)?;
+                    *writer = Some(npy::Writer::create(path, cols, element).map_err(told)?);
                 }
                 match writer {
                     Some(writer) => writer.append(matrix.rows as usize, &matrix.data).map_err(told),
@@ -155,10 +179,35 @@ impl<'a> Sink<'a> {
     }
 }
 
-fn lines(first: usize, response: &EncodeResponse, cols: usize, data: &[u8]) -> Result<(), Failure> {
+/// Columns and elements of the rows of a matrix as they are stored.
+fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
+    let cols = matrix.cols as usize;
+    match matrix.dtype() {
+        Dtype::F32 => Ok((cols, Element::F32)),
+        Dtype::F16 => Ok((cols, Element::F16)),
+        Dtype::Int8 => Ok((cols, Element::I8)),
+        Dtype::Ubinary => Ok((cols.div_ceil(8), Element::U8)),
+        Dtype::Unspecified => Err(Failure::dependency("the encoder answered with an unknown element type")),
+    }
+}
+
+fn lines(first: usize, response: &EncodeResponse, matrix: &Matrix) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    for (offset, row) in data.chunks_exact(cols * 4).enumerate() {
-        let values: Vec<f32> = row.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    let (cols, element) = form(matrix)?;
+    let data = &matrix.data[..];
+    for (offset, row) in data.chunks_exact((cols * element.bytes()).max(1)).enumerate() {
+        let values = match element {
+            Element::F32 => json!(
+                row.as_chunks()
+                    .0
+                    .iter()
+                    .map(|b| f32::from_le_bytes(*b))
+                    .collect::<Vec<_>>()
+            ),
+            Element::F16 => json!(row.as_chunks().0.iter().map(|b| half(*b)).collect::<Vec<_>>()),
+            Element::I8 => json!(row.iter().map(|b| i8::from_le_bytes([*b])).collect::<Vec<_>>()),
+            Element::U8 => json!(row),
+        };
         let line = json!({
             "index": first + offset,
             "tokens": response.token_counts.get(offset),
@@ -168,4 +217,53 @@ fn lines(first: usize, response: &EncodeResponse, cols: usize, data: &[u8]) -> R
         writeln!(out, "{line}").map_err(|e| stdout_failure(&e))?;
     }
     out.flush().map_err(|e| stdout_failure(&e))
+}
+
+/// A 16-bit float, which every 32-bit one can hold. Encoders never answer with infinities or NaN.
+fn half(bytes: [u8; 2]) -> f32 {
+    let bits = u16::from_le_bytes(bytes);
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::common::v1::VectorSpace;
+
+    use super::*;
+
+    #[test]
+    fn halves_are_widened_exactly() {
+        for (bits, value) in [
+            (0x0000, 0.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x03ff, 1023.0 * 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+            (0x3c00, 1.0),
+            (0x3555, 0.333_251_95),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+        ] {
+            assert_eq!(half(u16::to_le_bytes(bits)), value);
+        }
+    }
+
+    #[test]
+    fn batches_of_different_spaces_are_not_put_into_one_output() {
+        let answer = |digest: &str| EncodeResponse {
+            vector_space: Some(VectorSpace {
+                digest: digest.into(),
+                ..VectorSpace::default()
+            }),
+            ..EncodeResponse::default()
+        };
+        let mut known = None;
+        assert!(same_space(&mut known, &answer("a")).is_ok());
+        assert!(same_space(&mut known, &answer("a")).is_ok());
+        assert!(same_space(&mut known, &answer("b")).is_err());
+    }
 }
