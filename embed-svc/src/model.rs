@@ -1,24 +1,26 @@
 //! A loaded encoder: tokenizer, transformer, pooling and what follows it. Pure computing; no queue, no network.
 
+mod front;
+
 use std::path::Path;
 
 use rayon::prelude::*;
 
 use crate::{
     activation::Elementwise,
-    arch::{self, Architecture},
+    arch::Architecture,
     backend::Threads,
     batch::{Sequence, TextView, TokenBatch, Want, runs},
     device::Device,
     error::EmbedError,
-    folder::{ModelFolder, Source, WordTokens},
+    folder::{ModelFolder, Source},
     head,
     pooling::{TokenRows, pool},
     steps::{self, Step},
-    tokenise::{Cut, TextTokenizer, Tokens, words::WordTokenizer},
-    vectors::{StaticVectors, text_file},
+    tokenise::{Cut, TextTokenizer, Tokens},
     weights::Weights,
 };
+use front::{front, longest, typed};
 
 /// Tokens that a thread computes at once: enough rows for the products, few enough that the states stay in cache.
 const RUN_TOKENS: usize = 512;
@@ -350,100 +352,9 @@ impl Model {
     }
 }
 
-/// Whether the table of token types has a row for each type that the tokenizer gives.
-fn typed(folder: &ModelFolder, tokenizer: &TextTokenizer) -> Result<(), EmbedError> {
-    let file = folder.transformer.join("tokenizer.json");
-    let mend = "tokenizer.json and the weights belong to different models";
-    let pair = tokenizer
-        .encode_pair("a", "b", usize::MAX)
-        .map_err(|error| EmbedError::file(&file, error, mend))?;
-    let rows = folder.config.get("type_vocab_size").and_then(serde_json::Value::as_u64);
-    if pair.second.is_some() && rows == Some(1) {
-        let problem = "gives the second text a token type that config.json (type_vocab_size 1) does not know";
-        return Err(EmbedError::file(&file, problem, mend));
-    }
-    Ok(())
-}
-
 fn apply(steps: &[Step], rows: Vec<f32>, width: usize, ids: &[u32]) -> Vec<f32> {
     steps
         .iter()
         .fold((rows, width), |(rows, width), step| step.apply(rows, width, ids))
         .0
-}
-
-/// What makes token vectors of texts: the tokenizer and the first module.
-fn front(folder: &mut ModelFolder, device: &Device) -> Result<(TextTokenizer, Box<dyn Architecture>), EmbedError> {
-    let file = folder.transformer.join("tokenizer.json");
-    Ok(match folder.source {
-        Source::Transformer => {
-            let tokenizer = TextTokenizer::load(&file, folder.lower_case)?;
-            let weights = Weights::open(&folder.transformer)?;
-            (tokenizer, arch::load(folder, &weights, device)?)
-        }
-        Source::WordEmbeddings => {
-            let tokenizer = match folder.words.as_mut().map(|words| &mut words.tokens) {
-                // Moved, not copied: hundreds of thousands of words.
-                Some(WordTokens::Words(list)) => TextTokenizer::of_words(WordTokenizer::new(std::mem::take(list))),
-                _ => TextTokenizer::load(&file, false)?.cutting_anywhere(),
-            };
-            let weights = Weights::open(&folder.transformer)?;
-            (tokenizer, Box::new(StaticVectors::of_words(&weights)?))
-        }
-        Source::StaticEmbedding => {
-            let tokenizer = TextTokenizer::load(&file, false)?.without_special_tokens();
-            let weights = Weights::open(&folder.transformer)?;
-            (tokenizer, Box::new(StaticVectors::of_tokens(&weights)?))
-        }
-        Source::TextFile => {
-            let found = text_file::read(&folder.root)?;
-            if found.skipped > 0 {
-                folder.warnings.push(format!(
-                    "{}: {} lines have another number of values than the first and were left out",
-                    folder.root.display(),
-                    found.skipped
-                ));
-            }
-            (TextTokenizer::of_words(found.words), Box::new(found.table))
-        }
-    })
-}
-
-/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what `tokenizer.json` says.
-fn longest(
-    folder: &ModelFolder,
-    tokenizer: &TextTokenizer,
-    architecture: &dyn Architecture,
-) -> Result<usize, EmbedError> {
-    let positions = architecture.max_positions();
-    let own = match folder.source {
-        Source::StaticEmbedding => tokenizer.file_limit(),
-        _ => folder.max_seq_length,
-    };
-    // More would not fit into the numbers of an answer.
-    let most = own.unwrap_or(positions).min(u32::MAX as usize);
-    let refuse = |problem: String, mend: String| {
-        let name = match folder.source {
-            Source::Transformer => "sentence_bert_config.json",
-            Source::WordEmbeddings => "wordembedding_config.json",
-            Source::StaticEmbedding | Source::TextFile => "tokenizer.json",
-        };
-        Err(EmbedError::file(&folder.transformer.join(name), problem, mend))
-    };
-    if most > positions {
-        return refuse(
-            format!("max_seq_length is {most}, the position table of config.json ends at {positions}"),
-            format!("set max_seq_length to {positions} or less"),
-        );
-    }
-    if most <= tokenizer.special_tokens() {
-        return refuse(
-            format!(
-                "max_seq_length {most} leaves no room beside {} special tokens",
-                tokenizer.special_tokens()
-            ),
-            "give the longest input in tokens".into(),
-        );
-    }
-    Ok(most)
 }
