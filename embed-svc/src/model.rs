@@ -56,7 +56,8 @@ impl Model {
         let (tokenizer, architecture) = front(&mut folder, device)?;
         let max_tokens = longest(&folder, &tokenizer, architecture.as_ref())?;
         let vocabulary = tokenizer.vocabulary();
-        if vocabulary > architecture.vocabulary() {
+        // Gemma's tokenizer has marks of images that the model of text alone has no row for.
+        if vocabulary > architecture.vocabulary() && tokenizer.words() > architecture.vocabulary() {
             return Err(EmbedError::file(
                 &folder.transformer.join("tokenizer.json"),
                 format!(
@@ -204,7 +205,18 @@ impl Model {
     /// # Errors
     /// What the tokenizer says.
     pub fn tokenise(&self, prompt: &str, text: &str, cut: Cut) -> Result<Tokens, String> {
-        self.tokenizer.encode(prompt, text, self.max_tokens, cut)
+        self.known(self.tokenizer.encode(prompt, text, self.max_tokens, cut)?)
+    }
+
+    /// Refuses ids that the table of words has no row for.
+    fn known(&self, tokens: Tokens) -> Result<Tokens, String> {
+        let rows = self.architecture.vocabulary();
+        match tokens.ids.iter().find(|id| **id as usize >= rows) {
+            None => Ok(tokens),
+            Some(id) => Err(format!(
+                "the text holds a special token (id {id}) that the model has no vector for, it has {rows}"
+            )),
+        }
     }
 
     /// Ids of a pair; see [`TextTokenizer::encode_pair`].
@@ -212,7 +224,7 @@ impl Model {
     /// # Errors
     /// What the tokenizer says.
     pub fn tokenise_pair(&self, first: &str, second: &str) -> Result<Tokens, String> {
-        self.tokenizer.encode_pair(first, second, self.max_tokens)
+        self.known(self.tokenizer.encode_pair(first, second, self.max_tokens)?)
     }
 
     /// Leading tokens of a text with this prompt that are left out of the pooling: none in most models.

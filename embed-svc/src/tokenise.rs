@@ -1,5 +1,6 @@
 //! Text to token ids, the way sentence-transformers does it.
 
+pub(crate) mod marks;
 pub mod words;
 
 use std::{panic::catch_unwind, path::Path};
@@ -65,6 +66,8 @@ pub struct TextTokenizer {
     file_limit: Option<usize>,
     /// Whether special tokens stay when a text is cut.
     keeps_special: bool,
+    /// Written after every text, where a model wants its end mark there.
+    suffix: String,
 }
 
 #[derive(Debug)]
@@ -83,6 +86,7 @@ impl TextTokenizer {
             special: 0,
             file_limit: None,
             keeps_special: false,
+            suffix: String::new(),
         }
     }
 
@@ -120,6 +124,7 @@ impl TextTokenizer {
             special,
             file_limit,
             keeps_special: true,
+            suffix: String::new(),
         })
     }
 
@@ -138,6 +143,21 @@ impl TextTokenizer {
     pub fn cutting_anywhere(mut self) -> Self {
         self.keeps_special = false;
         self
+    }
+
+    /// The same with this written after every text: it is read with the text, and cut off with it.
+    #[must_use]
+    pub fn followed_by(mut self, suffix: &str) -> Self {
+        suffix.clone_into(&mut self.suffix);
+        self
+    }
+
+    /// The id of a token, by its name.
+    pub fn id(&self, token: &str) -> Option<u32> {
+        match &self.kind {
+            Kind::File(inner) => inner.token_to_id(token),
+            Kind::Words(_) => None,
+        }
     }
 
     /// Special tokens around every text.
@@ -167,7 +187,7 @@ impl TextTokenizer {
         if prompt.is_empty() {
             return Ok(0);
         }
-        let ids = self.encode(prompt, "", usize::MAX, Cut::Tail)?.ids;
+        let ids = self.encode_whole(prompt, usize::MAX, Cut::Tail)?.ids;
         let ends_special = match &self.kind {
             Kind::File(inner) => ids.last().is_some_and(|last| {
                 let added = inner.get_added_tokens_decoder();
@@ -178,16 +198,29 @@ impl TextTokenizer {
         Ok(ids.len() - usize::from(ends_special))
     }
 
+    /// The largest id of a token that is no added special one, plus one.
+    pub fn words(&self) -> usize {
+        let Kind::File(inner) = &self.kind else {
+            return self.vocabulary();
+        };
+        let added = inner.get_added_tokens_decoder();
+        let special = |id: &u32| added.get(id).is_some_and(|token| token.special);
+        let vocabulary = inner.get_vocab(true);
+        let words = vocabulary.values().filter(|id| !special(id));
+        words.max().map_or(0, |&id| id as usize + 1)
+    }
+
     /// Ids of `prompt + text`, at most `limit` of them; special tokens are kept when the text is cut, in all models but `WordEmbeddings`. `limit` is larger
     /// than [`TextTokenizer::special_tokens`].
     pub fn encode(&self, prompt: &str, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
-        let joined;
-        let text = if prompt.is_empty() {
-            text
+        if prompt.is_empty() && self.suffix.is_empty() {
+            self.encode_whole(text, limit, cut)
         } else {
-            joined = format!("{prompt}{text}");
-            &joined
-        };
+            self.encode_whole(&format!("{prompt}{text}{}", self.suffix), limit, cut)
+        }
+    }
+
+    fn encode_whole(&self, text: &str, limit: usize, cut: Cut) -> Result<Tokens, String> {
         let inner = match &self.kind {
             Kind::File(inner) => inner,
             Kind::Words(words) => return Ok(cut_words(words.encode(text), limit, cut)),

@@ -10,7 +10,20 @@ use common::cosine;
 use isomer_embed::{device::Device, model::Model};
 
 /// Fixtures whose positions reach beyond the texts of their goldens, with the columns of their vectors.
-const LONG: [&str; 6] = ["jina_bert", "jina_bert_qk", "modernbert", "new", "new_en", "nomic_bert"];
+const LONG: [&str; 12] = [
+    "gemma3",
+    "jina_bert",
+    "jina_bert_qk",
+    "llama",
+    "mistral",
+    "modernbert",
+    "new",
+    "new_en",
+    "nomic_bert",
+    "nv_embed",
+    "qwen2",
+    "qwen3",
+];
 const SHORT: [&str; 6] = ["deberta_v2", "distilbert", "labse", "mpnet", "roberta", "xlm_roberta"];
 
 fn load(family: &str, device: &Device) -> Model {

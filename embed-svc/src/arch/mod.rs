@@ -2,6 +2,7 @@
 
 mod bert;
 mod deberta;
+mod decoder;
 mod distilbert;
 mod encoder;
 mod gte;
@@ -9,12 +10,15 @@ mod jina;
 mod modernbert;
 mod mpnet;
 mod nomic;
+mod nv_embed;
 mod reader;
 mod roberta;
 mod rope;
 mod settings;
 
+use decoder::family;
 use serde_json::Value;
+use settings::Settings;
 
 use crate::{
     backend::Threads, batch::TokenBatch, device::Device, error::EmbedError, folder::ModelFolder, weights::Weights,
@@ -55,10 +59,17 @@ pub fn load(folder: &ModelFolder, weights: &Weights, device: &Device) -> Result<
         Some("modernbert") => reader::place(&modernbert::Config::read(folder)?, weights, device),
         Some("nomic_bert") => reader::place(&nomic::Config::read(folder)?, weights, device),
         Some("new") => reader::place(&gte::Config::read(folder)?, weights, device),
+        Some("llama") => reader::place(&family::llama(Settings::of(folder))?, weights, device),
+        Some("mistral") => reader::place(&family::mistral(Settings::of(folder))?, weights, device),
+        Some("qwen2") => reader::place(&family::qwen2(Settings::of(folder))?, weights, device),
+        Some("qwen3") => reader::place(&family::qwen3(Settings::of(folder))?, weights, device),
+        Some("nvembed") => reader::place(&nv_embed::Config::read(folder)?, weights, device),
+        Some("gemma3_text") => reader::place(&family::gemma3(Settings::of(folder))?, weights, device),
         _ => Err(EmbedError::file(
             &folder.config_file(),
             format!("architecture `{}` is not served", kind.unwrap_or("(no model_type)")),
-            "served are: bert, roberta, xlm-roberta, camembert, deberta-v2, distilbert, mpnet, modernbert, nomic_bert, new",
+            "served are: bert, roberta, xlm-roberta, camembert, deberta-v2, distilbert, mpnet, modernbert, nomic_bert, new, \
+             llama, mistral, qwen2, qwen3, gemma3_text, nvembed",
         )),
     }
 }

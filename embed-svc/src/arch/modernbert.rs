@@ -1,8 +1,6 @@
 //! ModernBERT (Warner et al. 2024): normalisation before each block, rotary positions, gated feed-forward, and layers that
 //! see a window between layers that see everything. gte-modernbert-base, modernbert-embed, nomic-embed-modernbert.
 
-use serde_json::Value;
-
 use super::{
     Architecture,
     encoder::Feed,
@@ -85,23 +83,11 @@ impl Config {
 /// Which layers see a window only: `layer_types`, or every layer but each n-th.
 fn windowed(settings: Settings<'_>) -> Result<Vec<bool>, EmbedError> {
     let layers = settings.count_or("num_hidden_layers", 22)?;
-    let Some(types) = settings.get("layer_types") else {
-        let every = settings.size_or("global_attn_every_n_layers", 3)?;
-        return Ok((0..layers).map(|layer| layer % every != 0).collect());
-    };
-    let kinds = types.as_array().map(Vec::as_slice).unwrap_or_default();
-    let kind = |value: &Value| match value.as_str() {
-        Some("full_attention") => Some(false),
-        Some("sliding_attention") => Some(true),
-        _ => None,
-    };
-    match kinds.iter().map(kind).collect::<Option<Vec<bool>>>() {
-        Some(windowed) if windowed.len() == layers => Ok(windowed),
-        _ => Err(settings.refuse(
-            format!("layer_types is {types}"),
-            format!("give full_attention or sliding_attention for each of the {layers} layers"),
-        )),
+    if let Some(windowed) = settings.layer_types(layers)? {
+        return Ok(windowed);
     }
+    let every = settings.size_or("global_attn_every_n_layers", 3)?;
+    Ok((0..layers).map(|layer| layer % every != 0).collect())
 }
 
 /// A ModernBERT on some layers.

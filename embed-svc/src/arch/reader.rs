@@ -94,7 +94,6 @@ pub(super) enum NormKind {
     /// Root mean square.
     Rms,
     /// Root mean square with the factor stored less 1 (Gemma).
-    #[allow(dead_code)] // for decoders
     RmsPlusOne,
 }
 
@@ -202,6 +201,17 @@ impl<'a, L: Layers> Reader<'a, L> {
             .as_ref()
             .map(|biases| biases.get(rows.clone()).unwrap_or_default());
         self.layers.linear(weights, biases, rows.len(), inputs)
+    }
+
+    /// A linear layer without bias whose weights are computed of tensors; not in the first pass.
+    pub(super) fn computed(
+        &self,
+        outputs: usize,
+        inputs: usize,
+        weights: impl FnOnce() -> Vec<f32>,
+    ) -> Result<L::Linear, EmbedError> {
+        let weights = if self.names_only { Vec::new() } else { weights() };
+        self.layers.linear(&weights, None, outputs, inputs)
     }
 
     /// A normalisation of `width` columns.

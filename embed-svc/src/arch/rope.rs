@@ -21,6 +21,8 @@ pub(super) struct Rope {
     pub(super) longest: usize,
     /// Base where the file names none.
     pub(super) theta: f64,
+    /// Key of the base beside the parameters.
+    pub(super) theta_key: &'static str,
     /// Share of a head that is turned, where the file names none.
     pub(super) partial: f64,
     /// Which elements form a pair.
@@ -36,6 +38,7 @@ impl Rope {
             head,
             longest,
             theta: 10_000.0,
+            theta_key: "rope_theta",
             partial: 1.0,
             pairs: Pairs::Halves,
             fixed_ntk: false,
@@ -61,6 +64,17 @@ pub(super) fn read(settings: Settings<'_>, rope: Rope, layer_type: Option<&str>)
     from(settings, key, scaling, rope)
 }
 
+/// The rotation of layers with a window: parameters of their own or none. What an older file says of scaling is meant for
+/// the other layers.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_local(settings: Settings<'_>, rope: Rope) -> Result<Rotation, EmbedError> {
+    let parameters = settings.get("rope_parameters");
+    let own = parameters.and_then(|parameters| parameters.get("sliding_attention"));
+    from(settings, "rope_parameters", own, rope)
+}
+
 /// One set of parameters.
 fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) -> Result<Rotation, EmbedError> {
     let fields = Fields { settings, key, scaling };
@@ -70,7 +84,7 @@ fn from(settings: Settings<'_>, key: &str, scaling: Option<&Value>, rope: Rope) 
         .unwrap_or("default");
     let theta = match fields.number("rope_theta")? {
         Some(theta) => theta,
-        None => settings.number_or("rope_theta", rope.theta)?,
+        None => settings.number_or(rope.theta_key, rope.theta)?,
     };
     let partial = match fields.number("partial_rotary_factor")? {
         Some(partial) => partial,

@@ -62,6 +62,37 @@ impl<'a> Settings<'a> {
         }
     }
 
+    /// Whether a key is there with the value null.
+    pub(super) fn is_null(&self, key: &str) -> bool {
+        self.config.get(key).is_some_and(Value::is_null)
+    }
+
+    /// A window of attention in tokens; null means none, absent the reference library's default.
+    pub(super) fn window(&self, key: &str, default: usize) -> Result<Option<usize>, EmbedError> {
+        let default = (!self.is_null(key)).then_some(default);
+        Ok(self.maybe_size(key)?.or(default))
+    }
+
+    /// `layer_types`, if there: for each layer whether it sees a window only.
+    pub(super) fn layer_types(&self, layers: usize) -> Result<Option<Vec<bool>>, EmbedError> {
+        let Some(types) = self.get("layer_types") else {
+            return Ok(None);
+        };
+        let kinds = types.as_array().map(Vec::as_slice).unwrap_or_default();
+        let kind = |value: &Value| match value.as_str() {
+            Some("full_attention") => Some(false),
+            Some("sliding_attention") => Some(true),
+            _ => None,
+        };
+        match kinds.iter().map(kind).collect::<Option<Vec<bool>>>() {
+            Some(windowed) if windowed.len() == layers => Ok(Some(windowed)),
+            _ => Err(self.refuse(
+                format!("layer_types is {types}"),
+                format!("give full_attention or sliding_attention for each of the {layers} layers"),
+            )),
+        }
+    }
+
     /// A count of layers or types, where 0 may stand.
     pub(super) fn count_or(&self, key: &str, default: usize) -> Result<usize, EmbedError> {
         let Some(value) = self.get(key) else { return Ok(default) };

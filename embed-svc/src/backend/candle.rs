@@ -368,6 +368,14 @@ impl Backend for Candle {
         self.done(norm.rows(x))
     }
 
+    fn softmax(&self, x: Tensor, width: usize) -> Result<Tensor, EmbedError> {
+        self.done((|| {
+            let (rows, columns) = x.dims2()?;
+            let groups = x.reshape((rows * (columns / width), width))?;
+            ops::softmax_last_dim(&groups)?.reshape((rows, columns))
+        })())
+    }
+
     fn attention(&self, qkv: Tensor, batch: &TokenBatch, how: &Attention<'_, Self>) -> Result<Tensor, EmbedError> {
         self.done((|| {
             let mut texts = Vec::with_capacity(batch.texts());

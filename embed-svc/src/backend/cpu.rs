@@ -293,6 +293,17 @@ impl Backend for Cpu {
         self.normalise(copy, norm)
     }
 
+    fn softmax(&self, mut x: States, width: usize) -> Result<States, EmbedError> {
+        let row = x.width;
+        let values = x.values.values_mut();
+        let rows = |values: &mut [f32]| kernels::rows::softmax(values, width, 1.0);
+        match x.threads {
+            Threads::One => rows(values),
+            Threads::All => values.par_chunks_mut(NORM_ROWS * row).for_each(rows),
+        }
+        Ok(x)
+    }
+
     fn attention(&self, mut qkv: States, batch: &TokenBatch, how: &Attention<'_, Self>) -> Result<States, EmbedError> {
         let shape = Shape {
             heads: how.heads.query,

@@ -195,6 +195,8 @@ pub trait Backend: Layers {
     fn normalise(&self, x: Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
     /// Normalisation of each row; `x` stays.
     fn normalised(&self, x: &Self::States, norm: &Self::Norm) -> Result<Self::States, EmbedError>;
+    /// Softmax of each `width` columns of a row, which must divide the columns.
+    fn softmax(&self, x: Self::States, width: usize) -> Result<Self::States, EmbedError>;
     /// Attention inside each text; rows hold queries, keys and values side by side.
     fn attention(
         &self,

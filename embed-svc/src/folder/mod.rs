@@ -150,6 +150,14 @@ impl ModelFolder {
                 "the modules of this folder do not belong together",
             ));
         }
+        let adapter = self.transformer.join("adapter_config.json");
+        if adapter.is_file() {
+            return Err(EmbedError::file(
+                &adapter,
+                "an adapter beside the weights is not added to them",
+                "merge it once: `PeftModel.from_pretrained(model, dir).merge_and_unload().save_pretrained(new_dir)`",
+            ));
+        }
         let tokenizer = self.transformer.join("tokenizer.json");
         if !tokenizer.is_file() {
             return Err(EmbedError::file(

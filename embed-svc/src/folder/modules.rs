@@ -127,15 +127,20 @@ fn bare(root: &Path, warnings: &mut Vec<String>) -> Result<Pipeline, EmbedError>
             stages: Vec::new(),
         });
     }
+    // Of a language model the last token has seen the whole text.
+    let causal = architecture.is_some_and(|name| name.ends_with("ForCausalLM"))
+        && config.get("is_causal").and_then(Value::as_bool) != Some(false);
+    let pooling = if causal { Pooling::last_token() } else { Pooling::mean() };
     warnings.push(format!(
-        "{} has no modules.json: mean pooling without normalisation is assumed, as sentence-transformers does",
-        root.display()
+        "{} has no modules.json: {} pooling without normalisation is assumed, as sentence-transformers does",
+        root.display(),
+        pooling.modes.first().map_or("no", |mode| mode.name()),
     ));
     Ok(Pipeline {
         source: Source::Transformer,
         folder: root.to_path_buf(),
         token_stages: Vec::new(),
-        pooling: Pooling::mean(),
+        pooling,
         stages: Vec::new(),
     })
 }

@@ -26,6 +26,13 @@ impl Pooling {
         }
     }
 
+    pub(super) fn last_token() -> Self {
+        Self {
+            modes: vec![PoolingMode::LastToken],
+            ..Self::mean()
+        }
+    }
+
     pub(super) fn mean() -> Self {
         Self {
             modes: vec![PoolingMode::Mean],

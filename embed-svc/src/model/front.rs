@@ -5,7 +5,7 @@ use crate::{
     device::Device,
     error::EmbedError,
     folder::{ModelFolder, Source, WordTokens},
-    tokenise::{TextTokenizer, words::WordTokenizer},
+    tokenise::{TextTokenizer, marks, words::WordTokenizer},
     vectors::{StaticVectors, text_file},
     weights::Weights,
 };
@@ -18,7 +18,7 @@ pub(super) fn front(
     let file = folder.transformer.join("tokenizer.json");
     Ok(match folder.source {
         Source::Transformer => {
-            let tokenizer = TextTokenizer::load(&file, folder.lower_case)?;
+            let tokenizer = marks::follow(folder, TextTokenizer::load(&file, folder.lower_case)?)?;
             let weights = Weights::open(&folder.transformer)?;
             (tokenizer, arch::load(folder, &weights, device)?)
         }
