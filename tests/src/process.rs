@@ -59,8 +59,13 @@ pub struct Server {
 impl Server {
     /// Starts `isomer serve` on a free port and waits until it says where it listens.
     pub fn start(home: &Home, arguments: &[&str]) -> Self {
+        Self::start_at(home, "127.0.0.1:0", arguments)
+    }
+
+    /// [`Server::start`] at an address.
+    pub fn start_at(home: &Home, address: &str, arguments: &[&str]) -> Self {
         let mut child = isomer(home)
-            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(["serve", "--listen", address])
             .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
@@ -88,6 +93,12 @@ impl Server {
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Ends it without a word (SIGKILL).
+    pub fn kill(&mut self) {
+        self.child.kill().expect("a running server");
+        self.child.wait().expect("a status");
     }
 
     /// Asks it to stop (SIGTERM).

@@ -106,3 +106,46 @@ fn a_command_line_with_server_uses_the_running_one() {
     assert_eq!(code, 0, "{stderr}");
     assert_eq!(stdout.lines().count(), 2);
 }
+
+#[test]
+fn a_client_outlives_a_server_that_is_killed_and_started_again() {
+    let Some(home) = Home::with_models(&[ENCODER]) else {
+        return;
+    };
+    let path = |name: &str| home.path().join(name).display().to_string();
+    let (input, alone, shared) = (path("texts.txt"), path("alone.npy"), path("shared.npy"));
+    std::fs::write(&input, texts()).unwrap();
+    let (code, _, stderr) = finish(isomer(&home).args(["embed", "--input", &input, "--output", &alone]));
+    assert_eq!(code, 0, "{stderr}");
+
+    let mut server = Server::start(&home, &["--model", ENCODER]);
+    let address = server.address.to_string();
+    let mut client = isomer(&home)
+        .args(["embed", "--server", &address, "--input", &input, "--output", &shared])
+        .args(["--batch", "4"])
+        .spawn()
+        .unwrap();
+    // The file is there as soon as the first batch was answered.
+    let folder = home.path().to_owned();
+    let started = || {
+        let names = std::fs::read_dir(&folder).unwrap().flatten();
+        names
+            .into_iter()
+            .any(|entry| entry.file_name().to_string_lossy().contains("shared.npy"))
+    };
+    while !started() {
+        assert!(client.try_wait().unwrap().is_none(), "the client ended early");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.kill();
+    assert!(
+        client.try_wait().unwrap().is_none(),
+        "the client was done before the server was killed"
+    );
+    let _again = Server::start_at(&home, &address, &["--model", ENCODER]);
+    assert!(client.wait().unwrap().success());
+    assert!(
+        std::fs::read(&alone).unwrap() == std::fs::read(&shared).unwrap(),
+        "other vectors than alone"
+    );
+}

@@ -1,6 +1,11 @@
 //! `isomer embed`: texts in, vectors out.
 
-use std::{io::Write, path::Path, process::ExitCode};
+use std::{
+    io::Write,
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use futures::StreamExt;
 use isomer_models::ModelKind;
@@ -11,7 +16,9 @@ use isomer_proto::{
         encoder_service_client::EncoderServiceClient, input,
     },
 };
+use isomer_service_kit::{Fault, GrpcChannel};
 use serde_json::json;
+use tonic::{Code, Status};
 
 use super::stdout_failure;
 use crate::{
@@ -32,43 +39,115 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
 
+    let mut output = Output {
+        sink: Sink::open(args.output.as_deref()),
+        batches: 0,
+        texts: 0,
+        space: None,
+    };
+    let mut wait = FIRST_WAIT;
+    let mut progress = (0, Instant::now());
+    while let Err(stop) = stream(&mut client, &args, &records, &mut output, &display).await {
+        let status = match stop {
+            Stop::Final(failure) => return Err(failure),
+            Stop::Status(status) => status,
+        };
+        if output.batches > progress.0 {
+            progress = (output.batches, Instant::now());
+            wait = FIRST_WAIT;
+        }
+        // A server that was never there is told at once; one that goes away while it works may come back.
+        let passing = match status.code() {
+            Code::ResourceExhausted => true,
+            Code::Unavailable => output.batches > 0,
+            _ => false,
+        };
+        if !passing || progress.1.elapsed() > PATIENCE {
+            return Err(status.into());
+        }
+        tokio::time::sleep(Fault::from_status(&status).retry_after.unwrap_or(wait).max(wait)).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+    output.sink.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How long a server may be away or full, without one answer, before it is given up.
+const PATIENCE: Duration = Duration::from_secs(60);
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// What has been answered and written.
+struct Output<'a> {
+    sink: Sink<'a>,
+    batches: usize,
+    texts: usize,
+    space: Option<String>,
+}
+
+/// Why a stream ended before its time.
+enum Stop {
+    /// Nothing helps.
+    Final(Failure),
+    /// The call ended with this.
+    Status(Status),
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Final(failure)
+    }
+}
+
+impl From<Status> for Stop {
+    fn from(status: Status) -> Self {
+        Self::Status(status)
+    }
+}
+
+/// Streams the batches that have no answer yet.
+async fn stream(
+    client: &mut EncoderServiceClient<GrpcChannel>,
+    args: &EmbedArgs,
+    records: &[Record],
+    output: &mut Output<'_>,
+    display: &Display,
+) -> Result<(), Stop> {
     let batches: Vec<EncodeStreamRequest> = records
         .chunks(args.batch as usize)
         .zip(0..)
+        .skip(output.batches)
         .map(|(chunk, client_index)| EncodeStreamRequest {
             client_index,
-            request: Some(request(&args, chunk)),
+            request: Some(request(args, chunk)),
         })
         .collect();
     let mut responses = client.encode_stream(futures::stream::iter(batches)).await?.into_inner();
-    let mut sink = Sink::open(args.output.as_deref());
-    let mut done = 0;
-    let mut space = None;
     while let Some(message) = responses.next().await {
         let response = message?
             .response
             .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
-        let rows = response.token_counts.len();
-        same_space(&mut space, &response)?;
-        sink.write(done, &response)?;
-        done += rows;
+        same_space(&mut output.space, &response)?;
+        output.sink.write(output.texts, &response)?;
+        output.batches += 1;
+        output.texts += response.token_counts.len();
         display.step(
             "encode",
             &Step {
-                done: done as u64,
+                done: output.texts as u64,
                 total: Some(records.len() as u64),
                 ..Step::default()
             },
         );
     }
-    if done != records.len() {
-        return Err(Failure::dependency(format!(
-            "the encoder answered {done} of {} texts",
-            records.len()
-        )));
+    if output.texts == records.len() {
+        return Ok(());
     }
-    sink.finish()?;
-    Ok(ExitCode::SUCCESS)
+    Err(Stop::Final(Failure::dependency(format!(
+        "the encoder answered {} of {} texts",
+        output.texts,
+        records.len()
+    ))))
 }
 
 /// Vectors of one output can be compared: that every batch came back in the same space is looked at, not assumed.
