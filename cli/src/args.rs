@@ -109,6 +109,24 @@ pub(crate) enum ModelsCommand {
     },
 }
 
+/// How encoders are computed.
+#[derive(Args, Debug, Clone, Copy, Default)]
+pub(crate) struct EngineArgs {
+    /// Arithmetic of the encoders: int8 is faster, CPU only, and gives vectors of a space of its own [default: the
+    /// configuration's embed.precision, else f32].
+    #[arg(long, env = "ISOMER_PRECISION", value_enum)]
+    pub(crate) precision: Option<PrecisionArg>,
+}
+
+/// Arithmetic of an encoder.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub(crate) enum PrecisionArg {
+    /// 32-bit floats.
+    F32,
+    /// Weights and inputs rounded to integers.
+    Int8,
+}
+
 /// `isomer embed`
 #[derive(Args, Debug)]
 #[command(
@@ -146,6 +164,8 @@ pub(crate) struct EmbedArgs {
     /// Texts per request.
     #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) batch: u32,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
 }
 
 /// What to do with a text that is too long.
@@ -251,6 +271,8 @@ pub(crate) struct EvalArgs {
     /// At most so many rows (pairs, queries).
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
 }
 
 /// `isomer check`
@@ -293,6 +315,8 @@ pub(crate) struct CheckArgs {
         value_name = "NAME"
     )]
     pub(crate) transformations: Vec<String>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
 }
 
 /// `isomer serve`
@@ -310,4 +334,6 @@ pub(crate) struct ServeArgs {
         value_delimiter = ','
     )]
     pub(crate) models: Vec<String>,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
 }

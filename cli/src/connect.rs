@@ -9,7 +9,11 @@ use isomer_service_kit::{
 };
 use serde_json::json;
 
-use crate::{args::Global, exit::Failure, progress::Display};
+use crate::{
+    args::{EngineArgs, Global, PrecisionArg},
+    exit::Failure,
+    progress::Display,
+};
 
 /// Largest message a client accepts: a matrix of vectors, or a report.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 256 << 20;
@@ -45,6 +49,11 @@ impl Connection {
 
 /// Reads the configuration: default ← file ← environment ← flags.
 pub(crate) fn configuration(global: &Global) -> Result<IsomerConfig, Failure> {
+    configuration_for(global, EngineArgs::default())
+}
+
+/// [`configuration`] for a command that computes encoders.
+pub(crate) fn configuration_for(global: &Global, engine: EngineArgs) -> Result<IsomerConfig, Failure> {
     let mut models = serde_json::Map::new();
     if let Some(home) = &global.home {
         models.insert("home".into(), json!(home));
@@ -52,14 +61,30 @@ pub(crate) fn configuration(global: &Global) -> Result<IsomerConfig, Failure> {
     if global.offline {
         models.insert("offline".into(), json!(true));
     }
-    let overrides = json!({ "models": models });
+    let mut overrides = json!({ "models": models });
+    if let Some(precision) = engine.precision {
+        let name = match precision {
+            PrecisionArg::F32 => "f32",
+            PrecisionArg::Int8 => "int8",
+        };
+        overrides["embed"] = json!({ "precision": name });
+    }
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
 }
 
 /// Connects to `--server`, or builds the services in this process.
 pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
-    let config = configuration(global)?;
+    connect_for(global, EngineArgs::default()).await
+}
+
+/// [`connect`] for a command that computes encoders.
+pub(crate) async fn connect_for(global: &Global, engine: EngineArgs) -> Result<Connection, Failure> {
+    let config = configuration_for(global, engine)?;
     match &global.server {
+        Some(_) if engine.precision.is_some() => Err(Failure::usage(
+            "--precision: the server at --server computes in the precision of its own configuration (embed.precision); leave \
+             --precision out",
+        )),
         Some(address) => {
             let channel = client::connect(&ClientConfig {
                 address: address.clone(),

@@ -1,11 +1,15 @@
-//! Our product against Candle's, on the shapes of MiniLM: `cargo bench -p isomer-embed --bench products`.
+//! Our products, in floats and in integers, against Candle's, on the shapes of MiniLM and MPNet:
+//! `cargo bench -p isomer-embed --bench products`. Integer products count the rounding of their inputs.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::hint::black_box;
 
 use candle_core::{Device, Tensor};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use isomer_kernels::{PackedMatrix, gemm};
+use isomer_kernels::{
+    Epilogue, PackedMatrix, gemm,
+    int8::{Int8Matrix, Widths, gemm_int8},
+};
 
 fn products(criterion: &mut Criterion) {
     for (m, n, k) in [
@@ -14,6 +18,10 @@ fn products(criterion: &mut Criterion) {
         (512, 384, 384),
         (512, 1536, 384),
         (512, 384, 1536),
+        (512, 2304, 768),
+        (512, 768, 768),
+        (512, 3072, 768),
+        (512, 768, 3072),
     ] {
         let values = |count: usize| {
             (0..count)
@@ -30,6 +38,17 @@ fn products(criterion: &mut Criterion) {
         group.bench_function("isomer", |bencher| {
             bencher.iter(|| gemm(black_box(&x), m, &packed, Some(&bias), &mut out))
         });
+        let epilogue = Epilogue {
+            bias: Some(&bias),
+            ..Epilogue::default()
+        };
+        for widths in Widths::ALL {
+            let packed = Int8Matrix::quantise(&weights, n, k, widths);
+            let name = format!("isomer int8, {}x{} bits", widths.inputs(), widths.weights());
+            group.bench_function(name, |bencher| {
+                bencher.iter(|| gemm_int8(black_box(&x), m, &packed, epilogue, &mut out));
+            });
+        }
         let device = Device::Cpu;
         let x = Tensor::from_slice(&x, (m, k), &device).unwrap();
         let weights = Tensor::from_slice(&weights, (n, k), &device).unwrap().t().unwrap();

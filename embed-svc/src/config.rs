@@ -10,7 +10,7 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::device::Device;
+use crate::device::{Device, Precision};
 
 /// Settings of the encoder service (section `embed`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -18,6 +18,8 @@ use crate::device::Device;
 pub struct EmbedConfig {
     /// Where models run: `auto`, `cpu` or `cuda:N`.
     pub device: String,
+    /// Arithmetic of the transformers: `f32`, or `int8` (CPU only).
+    pub precision: Precision,
     /// Threads that compute; 0: one per core.
     pub threads: usize,
     /// Most tokens run through a model at once. Larger batches use more memory, not more time a token.
@@ -52,6 +54,7 @@ impl Default for EmbedConfig {
     fn default() -> Self {
         Self {
             device: "auto".into(),
+            precision: Precision::F32,
             threads: 0,
             max_batch_tokens: 16_384,
             max_batch_items: 4096,
@@ -71,11 +74,13 @@ impl Default for EmbedConfig {
 
 impl Validate for EmbedConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        if let Err(error) = Device::parse(&self.device) {
+        let device = Device::parse(&self.device)
+            .map_err(|error| ConfigError::new("embed.device", error.to_string(), "give `auto`, `cpu` or `cuda:N`"))?;
+        if let Err(error) = device.computing_in(self.precision) {
             return Err(ConfigError::new(
-                "embed.device",
+                "embed.precision",
                 error.to_string(),
-                "give `auto`, `cpu` or `cuda:N`",
+                "give embed.device = \"cpu\", or embed.precision = \"f32\"",
             ));
         }
         for (field, value, most) in [

@@ -9,9 +9,9 @@ use rayon::prelude::*;
 use crate::{
     activation::Elementwise,
     arch::Architecture,
-    backend::Threads,
+    backend::{Threads, cpu::INT8_WIDTHS},
     batch::{Sequence, TextView, TokenBatch, Want, runs},
-    device::Device,
+    device::{Device, Precision},
     error::EmbedError,
     folder::{ModelFolder, Source},
     head,
@@ -181,7 +181,8 @@ impl Model {
     }
 
     /// The pipeline around the pooling, without a final normalisation: `mean`, `cls+max>dense`, `normalize>mean` where
-    /// token vectors are scaled first.
+    /// token vectors are scaled first. A transformer in another arithmetic than `f32` stands in front: `int8-8x7>mean`, with
+    /// the bits of the inputs' and the weights' codes. So vectors of different arithmetics are never in one space.
     pub fn pipeline(&self) -> String {
         let pooling: Vec<_> = self.folder.pooling.iter().map(|mode| mode.name()).collect();
         let mut pooling = pooling.join("+");
@@ -189,15 +190,29 @@ impl Model {
             pooling.push_str("-prompt");
         }
         let names = |steps: &[Step]| steps.iter().map(|step| step.name().to_owned()).collect::<Vec<_>>();
-        [names(&self.token_steps), vec![pooling], names(self.inner_steps())]
-            .concat()
-            .join(">")
+        [
+            self.arithmetic(),
+            names(&self.token_steps),
+            vec![pooling],
+            names(self.inner_steps()),
+        ]
+        .concat()
+        .join(">")
+    }
+
+    /// What the pipeline says of the transformer's arithmetic; nothing for `f32`.
+    fn arithmetic(&self) -> Vec<String> {
+        match self.device.precision() {
+            Precision::F32 => Vec::new(),
+            Precision::Int8 => vec![format!("int8-{}x{}", INT8_WIDTHS.inputs(), INT8_WIDTHS.weights())],
+        }
     }
 
     /// What token vectors went through: `tokens`, `dense>normalize>tokens`.
     pub fn token_pipeline(&self) -> String {
-        let names = self.token_steps.iter().map(Step::name);
-        names.chain(["tokens"]).collect::<Vec<_>>().join(">")
+        let names = self.token_steps.iter().map(|step| step.name().to_owned());
+        let names = self.arithmetic().into_iter().chain(names).chain(["tokens".to_owned()]);
+        names.collect::<Vec<_>>().join(">")
     }
 
     /// Ids of a text; see [`TextTokenizer::encode`].
@@ -284,7 +299,7 @@ impl Model {
             pieces.push((texts, piece));
             rest = after;
         }
-        let shared_out = matches!(self.device, Device::Cpu) && pieces.len() >= threads;
+        let shared_out = self.device.is_cpu() && pieces.len() >= threads;
         if shared_out {
             pieces
                 .into_par_iter()

@@ -62,7 +62,7 @@ impl Registry {
     /// # Errors
     /// A device that cannot be used.
     pub fn new(config: EmbedConfig, resolver: Resolver, pool: Arc<rayon::ThreadPool>) -> Result<Self, EmbedError> {
-        let device = Device::parse(&config.device)?;
+        let device = Device::parse(&config.device)?.computing_in(config.precision)?;
         Ok(Self {
             resolver,
             shelf: Shelf::new(config.max_model_bytes),
@@ -146,6 +146,7 @@ impl Registry {
             architecture = model.architecture(),
             dimensions = model.dimensions(),
             device = model.device().name(),
+            precision = ?model.device().precision(),
             source = loaded.source.source,
             milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "encoder loaded"

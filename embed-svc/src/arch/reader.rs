@@ -39,7 +39,10 @@ where
         return Err(weights.missing(&names.missing));
     }
     Ok(match device {
-        Device::Cpu => Box::new(config.build(&mut Reader::new(weights, &Cpu, false))?),
+        Device::Cpu | Device::CpuInt8 => {
+            let cpu = Cpu::new(device.precision());
+            Box::new(config.build(&mut Reader::new(weights, &cpu, false))?)
+        }
         Device::Candle(device) => {
             let candle = Candle::new(device.clone());
             Box::new(config.build(&mut Reader::new(weights, &candle, false))?)

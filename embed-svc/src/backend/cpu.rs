@@ -1,4 +1,5 @@
-//! The CPU, on our own kernels: weights packed once, embedding tables read from the mapped file, buffers used again.
+//! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding tables read from the
+//! mapped file, buffers used again.
 
 mod buffer;
 
@@ -7,6 +8,7 @@ use std::{borrow::Cow, cell::RefCell, ops::Range, sync::OnceLock};
 use isomer_kernels::{
     self as kernels, Epilogue, PackedMatrix,
     attention::{self, Added, Scratch, Shape, self_attention},
+    int8::{Int8Matrix, MAX_DEPTH, Widths, gemm_int8, gemm_int8_serial},
     rotary::rotate,
 };
 use rayon::prelude::*;
@@ -16,20 +18,39 @@ use buffer::Buffer;
 use super::{
     Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Threads, rotation::Angles,
 };
-use crate::{batch::TokenBatch, error::EmbedError, weights::Floats};
+use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Floats};
 
 /// Rows that one task normalises.
 const NORM_ROWS: usize = 32;
 
 /// Our kernels. See the module.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Cpu;
+pub struct Cpu {
+    precision: Precision,
+}
+
+impl Cpu {
+    /// In this arithmetic.
+    pub fn new(precision: Precision) -> Self {
+        Self { precision }
+    }
+}
+
+/// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are one space. README.md has
+/// the figures behind the choice. What is written here is part of a vector space's name.
+pub const INT8_WIDTHS: Widths = Widths::EIGHT_SEVEN;
 
 /// A packed linear layer.
 #[derive(Debug)]
 pub struct Linear {
-    weights: PackedMatrix,
+    weights: LinearWeights,
     bias: Option<Vec<f32>>,
+}
+
+#[derive(Debug)]
+enum LinearWeights {
+    Floats(PackedMatrix),
+    Integers(Int8Matrix),
 }
 
 /// A normalisation.
@@ -150,7 +171,16 @@ impl Layers for Cpu {
         inputs: usize,
     ) -> Result<Linear, EmbedError> {
         Ok(Linear {
-            weights: PackedMatrix::pack(weights, outputs, inputs),
+            weights: match self.precision {
+                Precision::F32 => LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs)),
+                Precision::Int8 if inputs > MAX_DEPTH => {
+                    return Err(EmbedError::Device {
+                        device: "cpu".into(),
+                        problem: format!("a layer of {inputs} inputs is too wide for int8; give precision `f32`"),
+                    });
+                }
+                Precision::Int8 => LinearWeights::Integers(Int8Matrix::quantise(weights, outputs, inputs, INT8_WIDTHS)),
+            },
             bias: bias.map(<[f32]>::to_vec),
         })
     }
@@ -209,16 +239,28 @@ impl Layers for Cpu {
 impl Cpu {
     fn product(x: &States, layer: &Linear, epilogue: Epilogue<'_>) -> States {
         let rows = x.rows();
-        let mut out = States::new(rows, layer.weights.n(), x.threads);
-        let product = match x.threads {
-            Threads::One => kernels::gemm_serial,
-            Threads::All => kernels::gemm_with,
+        let outputs = match &layer.weights {
+            LinearWeights::Floats(weights) => weights.n(),
+            LinearWeights::Integers(weights) => weights.n(),
         };
+        let mut out = States::new(rows, outputs, x.threads);
         let epilogue = Epilogue {
             bias: layer.bias.as_deref(),
             ..epilogue
         };
-        product(&x.values, rows, &layer.weights, epilogue, out.values.values_mut());
+        let values = out.values.values_mut();
+        match (&layer.weights, x.threads) {
+            (LinearWeights::Floats(weights), Threads::One) => {
+                kernels::gemm_serial(&x.values, rows, weights, epilogue, values);
+            }
+            (LinearWeights::Floats(weights), Threads::All) => {
+                kernels::gemm_with(&x.values, rows, weights, epilogue, values);
+            }
+            (LinearWeights::Integers(weights), Threads::One) => {
+                gemm_int8_serial(&x.values, rows, weights, epilogue, values);
+            }
+            (LinearWeights::Integers(weights), Threads::All) => gemm_int8(&x.values, rows, weights, epilogue, values),
+        }
         out
     }
 }

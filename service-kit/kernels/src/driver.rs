@@ -10,10 +10,10 @@ use crate::{PackedMatrix, micro::Kernel, rows};
 pub const KBLOCK: usize = 256;
 
 /// Below so many multiply-adds a product stays on the calling thread: waking others costs more than it saves.
-const SERIAL_BELOW: usize = 1 << 20;
+pub(crate) const SERIAL_BELOW: usize = 1 << 20;
 
 /// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a second-level cache.
-const ROW_BLOCK: usize = 96;
+pub(crate) const ROW_BLOCK: usize = 96;
 
 /// Weights that can be unpacked one panel at a time.
 pub trait PanelSource: Sync {
@@ -123,40 +123,49 @@ pub fn gemm_panels<W: PanelSource + ?Sized>(x: &[f32], m: usize, weights: &W, ep
     let Some(product) = Product::new(x, m, weights, epilogue, out) else {
         return;
     };
-    let threads = rayon::current_num_threads();
-    if threads == 1 || m * weights.n() * weights.k() < SERIAL_BELOW {
+    if m * weights.n() * weights.k() < SERIAL_BELOW {
         return product.on_this_thread(m);
     }
-    // About four pieces a thread even out their speeds; rows are cut first, columns as far as that does not suffice.
-    let panels = product.panels();
-    let row_block = product.row_block(m);
-    let row_blocks = m.div_ceil(row_block);
-    let group = panels.div_ceil((4 * threads).div_ceil(row_blocks).clamp(1, panels));
-    let groups = panels.div_ceil(group);
-    (0..row_blocks * groups).into_par_iter().for_each(|piece| {
-        let (row, panel) = ((piece / groups) * row_block, (piece % groups) * group);
-        product.block(row, row_block.min(m - row), panel, group.min(panels - panel));
+    in_pieces(m, product.panels(), product.row_block(m), |row, rows, panel, panels| {
+        product.block(row, rows, panel, panels);
     });
 }
 
-/// Output matrix that several threads write disjoint parts of.
-struct SharedOut(*mut f32);
-
-// SAFETY: the pieces of `gemm_panels` are disjoint in rows or in columns, and the exclusive borrow outlives them.
-unsafe impl Sync for SharedOut {}
-
-struct Product<'a, W: ?Sized> {
-    x: &'a [f32],
-    weights: &'a W,
-    epilogue: Epilogue<'a>,
-    out: SharedOut,
+/// Cuts `m` rows × `panels` panels for the threads of the current pool and runs `piece(row, rows, panel, panels)` on each
+/// cut. Rows are cut in multiples of `row_block`.
+pub(crate) fn in_pieces(m: usize, panels: usize, row_block: usize, piece: impl Fn(usize, usize, usize, usize) + Sync) {
+    let threads = rayon::current_num_threads();
+    let row_blocks = m.div_ceil(row_block);
+    if threads == 1 {
+        return (0..row_blocks).for_each(|block| {
+            let row = block * row_block;
+            piece(row, row_block.min(m - row), 0, panels);
+        });
+    }
+    // About four pieces a thread even out their speeds; rows are cut first, columns as far as that does not suffice.
+    let group = panels.div_ceil((4 * threads).div_ceil(row_blocks).clamp(1, panels));
+    let groups = panels.div_ceil(group);
+    (0..row_blocks * groups).into_par_iter().for_each(|index| {
+        let (row, panel) = ((index / groups) * row_block, (index % groups) * group);
+        piece(row, row_block.min(m - row), panel, group.min(panels - panel));
+    });
 }
 
-impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
-    /// Checks the shapes; `None` when there is nothing to compute.
-    fn new(x: &'a [f32], m: usize, weights: &'a W, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Option<Self> {
-        let (n, k) = (weights.n(), weights.k());
-        assert_eq!(x.len(), m * k, "x is not m x k");
+/// Output matrix that several threads write disjoint parts of, and what is done to a part that has its sums.
+pub(crate) struct Output<'a> {
+    values: *mut f32,
+    m: usize,
+    n: usize,
+    epilogue: Epilogue<'a>,
+}
+
+// SAFETY: whoever calls the unsafe methods promises that pieces are disjoint in rows or in columns; the exclusive borrow
+// of `new` outlives them.
+unsafe impl Sync for Output<'_> {}
+
+impl<'a> Output<'a> {
+    /// Checks the shapes.
+    pub(crate) fn new(out: &'a mut [f32], m: usize, n: usize, epilogue: Epilogue<'a>) -> Self {
         assert_eq!(out.len(), m * n, "out is not m x n");
         assert!(epilogue.bias.is_none_or(|b| b.len() == n), "bias is not n long");
         assert!(epilogue.factor.is_none_or(|f| f.len() == m * n), "factor is not m x n");
@@ -164,12 +173,70 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
             epilogue.residual.is_none_or(|r| r.len() == m * n),
             "residual is not m x n"
         );
-        (m > 0 && n > 0).then_some(Product {
-            x,
-            weights,
+        Self {
+            values: out.as_mut_ptr(),
+            m,
+            n,
             epilogue,
-            out: SharedOut(out.as_mut_ptr()),
-        })
+        }
+    }
+
+    /// Columns `col .. col + cols` of a row.
+    ///
+    /// # Safety
+    /// Nobody else holds or touches these elements meanwhile.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) unsafe fn part(&self, row: usize, col: usize, cols: usize) -> &mut [f32] {
+        assert!(row < self.m && col + cols <= self.n, "outside the matrix");
+        // SAFETY: inside the matrix; the caller alone touches it.
+        unsafe { std::slice::from_raw_parts_mut(self.values.add(row * self.n + col), cols) }
+    }
+
+    /// Bias, activation, factor and residual of a piece that has its sums.
+    ///
+    /// # Safety
+    /// Nobody else holds or touches these elements meanwhile.
+    pub(crate) unsafe fn finish(&self, row: usize, rows: usize, col: usize, cols: usize) {
+        let Epilogue {
+            bias,
+            activation,
+            factor,
+            residual,
+        } = self.epilogue;
+        if bias.is_none() && factor.is_none() && residual.is_none() && activation == Activation::Identity {
+            return;
+        }
+        for r in row..row + rows {
+            // SAFETY: the caller's promise.
+            let out = unsafe { self.part(r, col, cols) };
+            let at = r * self.n + col..r * self.n + col + cols;
+            if let Some(bias) = bias {
+                rows::add(out, &bias[col..col + cols]);
+            }
+            activation.apply(out);
+            if let Some(factor) = factor {
+                rows::multiply(out, &factor[at.clone()]);
+            }
+            if let Some(residual) = residual {
+                rows::add(out, &residual[at]);
+            }
+        }
+    }
+}
+
+struct Product<'a, W: ?Sized> {
+    x: &'a [f32],
+    weights: &'a W,
+    out: Output<'a>,
+}
+
+impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
+    /// Checks the shapes; `None` when there is nothing to compute.
+    fn new(x: &'a [f32], m: usize, weights: &'a W, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Option<Self> {
+        let (n, k) = (weights.n(), weights.k());
+        assert_eq!(x.len(), m * k, "x is not m x k");
+        let out = Output::new(out, m, n, epilogue);
+        (m > 0 && n > 0).then_some(Product { x, weights, out })
     }
 
     fn panels(&self) -> usize {
@@ -210,46 +277,18 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
                 assert!(weights.len() >= depth * width, "a panel source returned too little");
                 let x = self.x[row * k + first..].as_ptr();
                 // SAFETY: rows `row..row + rows` exist in x (m × k) and out (m × n); depth ≤ k - first; this piece alone
-                // writes columns p·width .. p·width + cols of these rows.
+                // touches columns p·width .. p·width + cols of these rows.
                 unsafe {
-                    let out = self.out.0.add(row * n + p * width);
+                    let out = self.out.values.add(row * n + p * width);
                     kernel.run_raw(x, k, rows, weights.as_ptr(), depth, out, n, cols, first > 0);
-                }
-                if first + depth == k {
-                    self.finish(row, rows, p * width, cols);
+                    if first + depth == k {
+                        self.out.finish(row, rows, p * width, cols);
+                    }
                 }
             }
             first += depth;
             if first == k {
                 break;
-            }
-        }
-    }
-
-    /// Bias, activation and residual of a piece that has its sums.
-    fn finish(&self, row: usize, rows: usize, col: usize, cols: usize) {
-        let Epilogue {
-            bias,
-            activation,
-            factor,
-            residual,
-        } = self.epilogue;
-        if bias.is_none() && factor.is_none() && residual.is_none() && activation == Activation::Identity {
-            return;
-        }
-        let n = self.weights.n();
-        for r in row..row + rows {
-            // SAFETY: in bounds, and this piece alone touches these columns of this row.
-            let out = unsafe { std::slice::from_raw_parts_mut(self.out.0.add(r * n + col), cols) };
-            if let Some(bias) = bias {
-                rows::add(out, &bias[col..col + cols]);
-            }
-            activation.apply(out);
-            if let Some(factor) = factor {
-                rows::multiply(out, &factor[r * n + col..r * n + col + cols]);
-            }
-            if let Some(residual) = residual {
-                rows::add(out, &residual[r * n + col..r * n + col + cols]);
             }
         }
     }

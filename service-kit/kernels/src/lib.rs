@@ -7,12 +7,14 @@
 //! * [`PackedMatrix`], [`gemm`], [`gemm_with`], [`gemm_serial`]: `x · Wᵀ (+ bias)` with weights packed once.
 //! * [`Kernel`]: the innermost loop, chosen at run time; [`PanelSource`]: what feeds it, so that weights in another form
 //!   (block-quantised, half precision) need only say how to unpack one panel.
+//! * [`int8`]: the same product with weights and inputs rounded to integers.
 //! * [`rows`]: activations, softmax, normalisations, row by row.
 //! * [`attention`]: multi-head attention of one sequence: whole, causal or in a window, with grouped keys and biases by distance.
 //! * [`rotary`]: rotation of queries and keys by their position.
 
 pub mod attention;
 mod driver;
+pub mod int8;
 mod micro;
 mod pack;
 pub mod quant;

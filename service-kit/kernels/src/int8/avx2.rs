@@ -1,0 +1,95 @@
+//! AVX2: 6 rows × 8 columns.
+//!
+//! `vpmaddubsw` multiplies 32 unsigned with 32 signed codes and adds neighbours into 16 bits, saturating. How many of its
+//! results can be added before they must be widened depends on the codes' bits; [`Widths::fits`] counts them so that nothing
+//! ever saturates. Codes of eight and eight bits do not fit even once: they are widened first, two instructions for each
+//! one that multiplies.
+
+use std::arch::x86_64::{
+    __m256i, _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_slli_epi16,
+    _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_si256,
+};
+
+use super::{
+    GROUP, Widths,
+    kernel::{Int8Kernel, RunTile, SPAN, Tile},
+};
+
+const ROWS: usize = 6;
+const WIDTH: usize = 8;
+
+pub(super) static KERNEL: Int8Kernel = Int8Kernel {
+    name: "avx2",
+    rows: ROWS,
+    width: WIDTH,
+    tile,
+};
+
+fn tile(widths: Widths) -> RunTile {
+    match widths.fits() {
+        0 => run::<0>,
+        1 => run::<1>,
+        _ => run::<2>,
+    }
+}
+
+/// # Safety
+/// A machine with AVX2, codes of which `FIT` groups fit into 16 bits.
+unsafe fn run<const FIT: usize>(tile: Tile<'_>) {
+    tile.check(ROWS, WIDTH);
+    // SAFETY: checked; forwarded.
+    unsafe {
+        match tile.rows {
+            6 => rows::<6, FIT>(tile),
+            5 => rows::<5, FIT>(tile),
+            4 => rows::<4, FIT>(tile),
+            3 => rows::<3, FIT>(tile),
+            2 => rows::<2, FIT>(tile),
+            _ => rows::<1, FIT>(tile),
+        }
+    }
+}
+
+/// # Safety
+/// As [`run`], with `tile.rows == R` and the tile's shape checked.
+#[target_feature(enable = "avx2")]
+unsafe fn rows<const R: usize, const FIT: usize>(tile: Tile<'_>) {
+    let mut sums = [_mm256_setzero_si256(); R];
+    let groups = tile.depth / GROUP;
+    // SAFETY (both closures): group < depth / 4; a group is 8 columns of 4 codes; r < rows.
+    let weights =
+        |group: usize| unsafe { _mm256_loadu_si256(tile.panel.as_ptr().add(group * WIDTH * GROUP).cast::<__m256i>()) };
+    let x = |r: usize, group: usize| unsafe { _mm256_set1_epi32(tile.word(r, group)) };
+    if FIT == 0 {
+        let low = _mm256_set1_epi16(0xff);
+        for group in 0..groups {
+            let weights = weights(group);
+            let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights));
+            let odd = _mm256_srai_epi16::<8>(weights);
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let x = x(r, group);
+                let x_odd = _mm256_srli_epi16::<8>(x);
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_and_si256(x, low), even));
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x_odd, odd));
+            }
+        }
+    } else {
+        let ones = _mm256_set1_epi16(1);
+        // Depth is a multiple of 16, so groups are a multiple of 4 and of FIT.
+        for first in (0..groups).step_by(FIT) {
+            for (r, sum) in sums.iter_mut().enumerate() {
+                let mut narrow = _mm256_maddubs_epi16(x(r, first), weights(first));
+                for group in first + 1..first + FIT {
+                    narrow = _mm256_add_epi16(narrow, _mm256_maddubs_epi16(x(r, group), weights(group)));
+                }
+                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(narrow, ones));
+            }
+        }
+    }
+    for (r, sum) in sums.iter().enumerate() {
+        let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
+        // SAFETY: eight sums of row r.
+        unsafe { _mm256_storeu_si256(to.cast::<__m256i>(), *sum) };
+    }
+}

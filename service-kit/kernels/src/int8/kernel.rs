@@ -1,0 +1,122 @@
+//! The innermost loop: a few rows of codes against one panel of codes.
+//!
+//! A *panel* is `width` columns side by side, in groups of four depths: `panel[(i / 4 · width + j) · 4 + i mod 4]` is the
+//! code of column `j` at depth `i`. Every kernel reads this layout; only the width differs.
+
+use std::sync::OnceLock;
+
+#[cfg(target_arch = "x86_64")]
+use super::{GROUP, avx2, vnni};
+use super::{Widths, portable};
+
+/// Most rows any kernel takes at once.
+pub(super) const MAX_ROWS: usize = 14;
+/// Columns whose sums are kept before they are turned into floats, a multiple of every kernel's width: long runs of columns
+/// make that step cheap, short ones keep their panels in a near cache.
+pub(super) const SPAN: usize = 128;
+
+/// What a kernel works on: `sums[r · SPAN + j] = Σ_i x[r · depth + i] · column j's code at depth i`. `x` holds `rows` rows,
+/// the panel `width` columns, `depth` is a multiple of 16.
+pub(super) struct Tile<'a> {
+    pub(super) x: &'a [u8],
+    pub(super) rows: usize,
+    pub(super) panel: &'a [i8],
+    pub(super) depth: usize,
+    pub(super) sums: &'a mut [i32],
+}
+
+impl Tile<'_> {
+    /// Holds the shape against the slices, so that a kernel may read without looking.
+    #[inline(always)]
+    pub(super) fn check(&self, most_rows: usize, width: usize) {
+        assert!(self.rows >= 1 && self.rows <= most_rows, "too many rows");
+        assert!(self.depth.is_multiple_of(super::DEPTH_STEP), "depth is not padded");
+        assert!(self.x.len() >= self.rows * self.depth, "x is too short");
+        assert!(self.panel.len() >= self.depth * width, "panel is too short");
+        assert!(self.sums.len() >= (self.rows - 1) * SPAN + width, "sums are too short");
+    }
+
+    /// Four codes of a row as one word, in memory order.
+    ///
+    /// # Safety
+    /// `row < rows` and `group < depth / 4`.
+    #[cfg(target_arch = "x86_64")]
+    #[inline(always)]
+    pub(super) unsafe fn word(&self, row: usize, group: usize) -> i32 {
+        // SAFETY: inside `x`.
+        unsafe {
+            self.x
+                .as_ptr()
+                .add(row * self.depth + group * GROUP)
+                .cast::<i32>()
+                .read_unaligned()
+        }
+    }
+}
+
+/// Runs a tile.
+///
+/// # Safety
+/// The machine has the instructions the function was compiled for.
+pub(super) type RunTile = unsafe fn(Tile<'_>);
+
+/// An integer kernel for one instruction set.
+#[derive(Debug)]
+pub struct Int8Kernel {
+    pub(super) name: &'static str,
+    pub(super) rows: usize,
+    pub(super) width: usize,
+    /// The code for these widths.
+    pub(super) tile: fn(Widths) -> RunTile,
+}
+
+impl Int8Kernel {
+    /// The fastest kernel this machine can run; looked up once.
+    pub fn best() -> &'static Int8Kernel {
+        static BEST: OnceLock<&'static Int8Kernel> = OnceLock::new();
+        BEST.get_or_init(|| Self::available().first().copied().unwrap_or(&portable::KERNEL))
+    }
+
+    /// Every kernel this machine can run, fastest first.
+    pub fn available() -> Vec<&'static Int8Kernel> {
+        let mut kernels: Vec<&'static Int8Kernel> = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            if has!("avx512f") && has!("avx512vnni") {
+                kernels.push(&vnni::AVX512);
+            }
+            if has!("avx2") && has!("avxvnni") {
+                kernels.push(&vnni::AVX);
+            }
+            if has!("avx2") {
+                kernels.push(&avx2::KERNEL);
+            }
+        }
+        #[cfg(target_arch = "aarch64")]
+        if std::arch::is_aarch64_feature_detected!("dotprod") {
+            kernels.push(&super::neon::KERNEL);
+        }
+        kernels.push(&portable::KERNEL);
+        kernels
+    }
+
+    /// Short name for logs, e.g. `avx512-vnni`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Rows taken at once.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Columns of a panel.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    pub(super) fn tile(&self, widths: Widths) -> RunTile {
+        (self.tile)(widths)
+    }
+}

@@ -1,0 +1,138 @@
+//! Linear layers with eight-bit weights, multiplied as integers.
+//!
+//! Weights are rounded once, symmetrically, with one scale for each output: `w ≈ s · c`. Inputs are rounded row by row as
+//! they come, with a scale and a zero point of their own: `x ≈ t · (q - z)`. Then
+//!
+//! `Σ w·x ≈ s·t · (Σ c·q - z · Σ c)`
+//!
+//! and both sums are integers: exact in any order, so every instruction set gives the same bits, and a row's result depends
+//! on that row and the weights alone.
+//!
+//! **No sum overflows.** With `|c| ≤ 127`, `0 ≤ q, z ≤ 255`, the bracket and the first sum are at most 255 · 127 · k in
+//! size, below 2³¹ for every k ≤ 65 536 = [`MAX_DEPTH`].
+//!
+//! **Code widths.** AVX2 has no instruction that multiplies eight by eight bits without saturating; it does with fewer bits,
+//! and the fewer, the more products fit into sixteen bits before they must be widened. How many bits the codes use is
+//! therefore a choice ([`Widths`]) made when weights are rounded, and part of the result: machines with wider instructions
+//! run narrow codes just as well, so that one choice serves all machines with the same numbers.
+//!
+//! [`crate::quant`] is for weights that a file already holds in blocks; here they come as floats.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod inputs;
+mod kernel;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
+mod weights;
+
+use crate::driver::{Epilogue, Output, ROW_BLOCK, SERIAL_BELOW, in_pieces};
+use inputs::Rows;
+use kernel::{MAX_ROWS, SPAN, Tile};
+
+pub use kernel::Int8Kernel;
+pub use weights::{Int8Matrix, Widths};
+
+/// Deepest product whose sums fit into 32 bits.
+pub const MAX_DEPTH: usize = 1 << 16;
+
+/// Depths that one multiply-add instruction takes of a column.
+const GROUP: usize = 4;
+
+/// Depths are padded to a multiple of this, with codes of zero.
+const DEPTH_STEP: usize = 16;
+
+/// `out = x · Wᵀ` and what the epilogue says, on the threads of the current pool: `x` is `m × k`, `out` is `m × n`, both
+/// row-major. A row that holds a value that is not finite gives NaN.
+///
+/// # Panics
+/// When a slice does not have the length its shape says.
+pub fn gemm_int8(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
+    let (out, parallel) = (
+        checked(x, m, weights, epilogue, out),
+        m * weights.n() * weights.k() >= SERIAL_BELOW,
+    );
+    if m == 0 || weights.n() == 0 {
+        return;
+    }
+    if !parallel {
+        return serial(x, m, weights, &out);
+    }
+    Rows::with(|rows| {
+        rows.fill_on_all_threads(x, m, weights);
+        in_pieces(m, weights.panels(), row_block(weights), |row, count, panel, panels| {
+            block(rows, weights, &out, row, count, panel, panels);
+        });
+    });
+}
+
+/// [`gemm_int8`] without waking other threads.
+///
+/// # Panics
+/// As [`gemm_int8`].
+pub fn gemm_int8_serial(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'_>, out: &mut [f32]) {
+    let out = checked(x, m, weights, epilogue, out);
+    if m > 0 && weights.n() > 0 {
+        serial(x, m, weights, &out);
+    }
+}
+
+fn checked<'a>(x: &[f32], m: usize, weights: &Int8Matrix, epilogue: Epilogue<'a>, out: &'a mut [f32]) -> Output<'a> {
+    assert_eq!(x.len(), m * weights.k(), "x is not m x k");
+    Output::new(out, m, weights.n(), epilogue)
+}
+
+/// Rounds a block of rows and multiplies it before the next, so that its codes stay in cache.
+fn serial(x: &[f32], m: usize, weights: &Int8Matrix, out: &Output<'_>) {
+    Rows::with(|rows| {
+        let step = row_block(weights);
+        for first in (0..m).step_by(step) {
+            let count = step.min(m - first);
+            rows.start = first;
+            rows.fill(&x[first * weights.k()..(first + count) * weights.k()], count, weights);
+            block(rows, weights, out, first, count, 0, weights.panels());
+        }
+        rows.start = 0;
+    });
+}
+
+fn row_block(weights: &Int8Matrix) -> usize {
+    ROW_BLOCK.next_multiple_of(weights.kernel().rows())
+}
+
+/// Rows `row .. row + count` of panels `panel .. panel + panels`.
+fn block(rows: &Rows, weights: &Int8Matrix, out: &Output<'_>, row: usize, count: usize, panel: usize, panels: usize) {
+    let (kernel, depth) = (weights.kernel(), weights.depth());
+    let (width, run) = (kernel.width(), kernel.tile(weights.widths()));
+    let mut sums = [0i32; MAX_ROWS * SPAN];
+    for start in (panel..panel + panels).step_by(SPAN / width) {
+        let end = (panel + panels).min(start + SPAN / width);
+        let (col, cols) = (start * width, (end * width).min(weights.n()) - start * width);
+        let (scales, totals) = weights.columns(col, cols);
+        for first in (row..row + count).step_by(kernel.rows()) {
+            let tile_rows = kernel.rows().min(row + count - first);
+            for panel in start..end {
+                let tile = Tile {
+                    x: rows.codes(first, tile_rows, depth),
+                    rows: tile_rows,
+                    panel: weights.panel(panel),
+                    depth,
+                    sums: &mut sums[(panel - start) * width..],
+                };
+                // SAFETY: a kernel is only handed out on a machine that has its instructions.
+                unsafe { run(tile) };
+            }
+            for (r, sums) in sums.chunks_exact(SPAN).enumerate().take(tile_rows) {
+                let (scale, zero) = rows.scale(first + r);
+                // SAFETY: pieces are disjoint: this one alone touches these columns of this row.
+                let out = unsafe { out.part(first + r, col, cols) };
+                inputs::open(&sums[..cols], scale, zero, scales, totals, out);
+            }
+        }
+        // SAFETY: as above; the parts taken there are gone.
+        unsafe { out.finish(row, count, col, cols) };
+    }
+}

@@ -1,0 +1,33 @@
+//! Any machine: 4 rows × 8 columns in plain Rust. What the other kernels are held against.
+
+use super::{
+    GROUP,
+    kernel::{Int8Kernel, SPAN, Tile},
+};
+
+const ROWS: usize = 4;
+const WIDTH: usize = 8;
+
+pub(super) static KERNEL: Int8Kernel = Int8Kernel {
+    name: "portable",
+    rows: ROWS,
+    width: WIDTH,
+    tile: |_| run,
+};
+
+fn run(tile: Tile<'_>) {
+    tile.check(ROWS, WIDTH);
+    for r in 0..tile.rows {
+        let row = &tile.x[r * tile.depth..(r + 1) * tile.depth];
+        let mut sums = [0i32; WIDTH];
+        let groups = row.as_chunks::<GROUP>().0.iter();
+        for (x, columns) in groups.zip(tile.panel.as_chunks::<GROUP>().0.as_chunks::<WIDTH>().0) {
+            for (sum, column) in sums.iter_mut().zip(columns) {
+                for (&x, &code) in x.iter().zip(column) {
+                    *sum += i32::from(x) * i32::from(code);
+                }
+            }
+        }
+        tile.sums[r * SPAN..r * SPAN + WIDTH].copy_from_slice(&sums);
+    }
+}

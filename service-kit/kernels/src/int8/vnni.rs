@@ -1,0 +1,129 @@
+//! Processors with dot products of bytes: `vpdpbusd` multiplies four unsigned with four signed codes a lane and adds all to a
+//! 32-bit sum, without saturating. In AVX-512 registers 14 rows × 32 columns, in AVX registers 6 rows × 16 columns.
+
+use std::arch::x86_64::{
+    __m256i, __m512i, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_set1_epi32, _mm512_setzero_si512,
+    _mm512_storeu_si512,
+};
+
+use super::{
+    GROUP,
+    kernel::{Int8Kernel, SPAN, Tile},
+};
+
+pub(super) static AVX512: Int8Kernel = Int8Kernel {
+    name: "avx512-vnni",
+    rows: 14,
+    width: 32,
+    tile: |_| run_avx512,
+};
+
+pub(super) static AVX: Int8Kernel = Int8Kernel {
+    name: "avx-vnni",
+    rows: 6,
+    width: 16,
+    tile: |_| run_avx,
+};
+
+/// # Safety
+/// A machine with AVX-512 F and VNNI.
+unsafe fn run_avx512(tile: Tile<'_>) {
+    tile.check(AVX512.rows, AVX512.width);
+    // SAFETY: checked; forwarded.
+    unsafe {
+        match tile.rows {
+            14 => avx512::<14>(tile),
+            13 => avx512::<13>(tile),
+            12 => avx512::<12>(tile),
+            11 => avx512::<11>(tile),
+            10 => avx512::<10>(tile),
+            9 => avx512::<9>(tile),
+            8 => avx512::<8>(tile),
+            7 => avx512::<7>(tile),
+            6 => avx512::<6>(tile),
+            5 => avx512::<5>(tile),
+            4 => avx512::<4>(tile),
+            3 => avx512::<3>(tile),
+            2 => avx512::<2>(tile),
+            _ => avx512::<1>(tile),
+        }
+    }
+}
+
+/// # Safety
+/// As [`run_avx512`], with `tile.rows == R` and the tile's shape checked.
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn avx512<const R: usize>(tile: Tile<'_>) {
+    const WIDTH: usize = 32;
+    let mut left = [_mm512_setzero_si512(); R];
+    let mut right = [_mm512_setzero_si512(); R];
+    for group in 0..tile.depth / GROUP {
+        // SAFETY: group < depth / 4; a group is 32 columns of 4 codes, 128 bytes; r < rows.
+        unsafe {
+            let codes = tile.panel.as_ptr().add(group * WIDTH * GROUP);
+            let w0 = _mm512_loadu_si512(codes.cast::<__m512i>());
+            let w1 = _mm512_loadu_si512(codes.add(64).cast::<__m512i>());
+            for r in 0..R {
+                let x = _mm512_set1_epi32(tile.word(r, group));
+                left[r] = _mm512_dpbusd_epi32(left[r], x, w0);
+                right[r] = _mm512_dpbusd_epi32(right[r], x, w1);
+            }
+        }
+    }
+    for r in 0..R {
+        let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
+        // SAFETY: 32 sums of row r.
+        unsafe {
+            _mm512_storeu_si512(to.cast::<__m512i>(), left[r]);
+            _mm512_storeu_si512(to.add(16).cast::<__m512i>(), right[r]);
+        }
+    }
+}
+
+/// # Safety
+/// A machine with AVX2 and AVX-VNNI.
+unsafe fn run_avx(tile: Tile<'_>) {
+    tile.check(AVX.rows, AVX.width);
+    // SAFETY: checked; forwarded.
+    unsafe {
+        match tile.rows {
+            6 => avx::<6>(tile),
+            5 => avx::<5>(tile),
+            4 => avx::<4>(tile),
+            3 => avx::<3>(tile),
+            2 => avx::<2>(tile),
+            _ => avx::<1>(tile),
+        }
+    }
+}
+
+/// # Safety
+/// As [`run_avx`], with `tile.rows == R` and the tile's shape checked.
+#[target_feature(enable = "avx2,avxvnni")]
+unsafe fn avx<const R: usize>(tile: Tile<'_>) {
+    const WIDTH: usize = 16;
+    let mut left = [_mm256_setzero_si256(); R];
+    let mut right = [_mm256_setzero_si256(); R];
+    for group in 0..tile.depth / GROUP {
+        // SAFETY: group < depth / 4; a group is 16 columns of 4 codes, 64 bytes; r < rows.
+        unsafe {
+            let codes = tile.panel.as_ptr().add(group * WIDTH * GROUP);
+            let w0 = _mm256_loadu_si256(codes.cast::<__m256i>());
+            let w1 = _mm256_loadu_si256(codes.add(32).cast::<__m256i>());
+            for r in 0..R {
+                let x = _mm256_set1_epi32(tile.word(r, group));
+                left[r] = _mm256_dpbusd_avx_epi32(left[r], x, w0);
+                right[r] = _mm256_dpbusd_avx_epi32(right[r], x, w1);
+            }
+        }
+    }
+    for r in 0..R {
+        let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
+        // SAFETY: 16 sums of row r.
+        unsafe {
+            _mm256_storeu_si256(to.cast::<__m256i>(), left[r]);
+            _mm256_storeu_si256(to.add(8).cast::<__m256i>(), right[r]);
+        }
+    }
+}

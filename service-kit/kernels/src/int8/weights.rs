@@ -1,0 +1,234 @@
+//! Weights rounded to integers, and in how many bits.
+
+use rayon::prelude::*;
+
+use super::{DEPTH_STEP, GROUP, Int8Kernel, MAX_DEPTH};
+
+/// Bits of the codes. Part of the result: other widths, other numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Widths {
+    inputs: u32,
+    weights: u32,
+}
+
+impl Widths {
+    /// Eight and eight bits: the most exact; needs dot products of bytes to be fast.
+    pub const FULL: Self = Self { inputs: 8, weights: 8 };
+    /// Eight bits for inputs, seven for weights: the most that AVX2 multiplies without widening first.
+    pub const EIGHT_SEVEN: Self = Self { inputs: 8, weights: 7 };
+    /// Seven and seven bits: on AVX2 two products can be added before they are widened.
+    pub const SEVEN: Self = Self { inputs: 7, weights: 7 };
+
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::FULL, Self::EIGHT_SEVEN, Self::SEVEN];
+
+    /// Bits of an input's code, unsigned.
+    pub fn inputs(self) -> u32 {
+        self.inputs
+    }
+
+    /// Bits of a weight's code, sign included.
+    pub fn weights(self) -> u32 {
+        self.weights
+    }
+
+    /// Largest code of an input: 255, 127.
+    pub(super) fn largest_input(self) -> i32 {
+        (1 << self.inputs) - 1
+    }
+
+    /// Largest code of a weight: 127, 63. The smallest is its opposite.
+    pub(super) fn largest_weight(self) -> i32 {
+        (1 << (self.weights - 1)) - 1
+    }
+
+    /// How often a pair of products can be added in 16 signed bits.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(super) fn fits(self) -> i32 {
+        i32::from(i16::MAX) / (2 * self.largest_input() * self.largest_weight())
+    }
+}
+
+/// A linear layer's weights as integers, `n` outputs × `k` inputs, packed for one kernel.
+#[derive(Clone)]
+pub struct Int8Matrix {
+    panels: Vec<i8>,
+    /// One for each output.
+    scales: Vec<f32>,
+    /// Σ of each output's codes.
+    totals: Vec<i32>,
+    n: usize,
+    k: usize,
+    widths: Widths,
+    kernel: &'static Int8Kernel,
+}
+
+impl std::fmt::Debug for Int8Matrix {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (n, k, kernel) = (self.n, self.k, self.kernel.name());
+        write!(f, "Int8Matrix({n} x {k}, {kernel})")
+    }
+}
+
+impl Int8Matrix {
+    /// Rounds a row-major `n × k` matrix and packs it for the fastest kernel.
+    ///
+    /// Each row gets the scale, of nine between 70 % and 100 % of what its largest weight asks for, that makes the squared
+    /// error smallest: in rows with a few large weights, cutting those costs less than rounding all others more coarsely. A
+    /// row with a weight that is not finite gives NaN, as it would in `f32`.
+    ///
+    /// # Panics
+    /// When `weights` is not `n · k` long, or `k` is more than [`MAX_DEPTH`].
+    pub fn quantise(weights: &[f32], n: usize, k: usize, widths: Widths) -> Self {
+        Self::quantise_for(Int8Kernel::best(), weights, n, k, widths)
+    }
+
+    /// [`Int8Matrix::quantise`] for a chosen kernel.
+    ///
+    /// # Panics
+    /// As [`Int8Matrix::quantise`].
+    pub fn quantise_for(kernel: &'static Int8Kernel, weights: &[f32], n: usize, k: usize, widths: Widths) -> Self {
+        assert_eq!(weights.len(), n * k, "weights are not n x k");
+        assert!(k <= MAX_DEPTH, "deeper than the sums can hold");
+        let (width, depth) = (kernel.width(), k.next_multiple_of(DEPTH_STEP));
+        let mut panels = vec![0i8; n.div_ceil(width) * width * depth];
+        let (mut scales, mut totals) = (vec![0.0; n], vec![0; n]);
+        if k > 0 {
+            panels
+                .par_chunks_mut(width * depth)
+                .zip(weights.par_chunks(width * k))
+                .zip(scales.par_chunks_mut(width))
+                .zip(totals.par_chunks_mut(width))
+                .for_each(|(((panel, rows), scales), totals)| {
+                    for (j, row) in rows.chunks_exact(k).enumerate() {
+                        scales[j] = best_scale(row, widths.largest_weight());
+                        totals[j] = put(panel, width, j, row, scales[j], widths.largest_weight());
+                    }
+                });
+        }
+        Self {
+            panels,
+            scales,
+            totals,
+            n,
+            k,
+            widths,
+            kernel,
+        }
+    }
+
+    /// Outputs.
+    pub fn n(&self) -> usize {
+        self.n
+    }
+
+    /// Inputs.
+    pub fn k(&self) -> usize {
+        self.k
+    }
+
+    /// Bits of the codes.
+    pub fn widths(&self) -> Widths {
+        self.widths
+    }
+
+    /// Bytes held.
+    pub fn bytes(&self) -> usize {
+        self.panels.len() + (size_of::<f32>() + size_of::<i32>()) * self.n
+    }
+
+    pub(super) fn kernel(&self) -> &'static Int8Kernel {
+        self.kernel
+    }
+
+    /// `k` with its padding.
+    pub(super) fn depth(&self) -> usize {
+        self.k.next_multiple_of(DEPTH_STEP)
+    }
+
+    pub(super) fn panels(&self) -> usize {
+        self.n.div_ceil(self.kernel.width())
+    }
+
+    pub(super) fn panel(&self, panel: usize) -> &[i8] {
+        let len = self.kernel.width() * self.depth();
+        &self.panels[panel * len..(panel + 1) * len]
+    }
+
+    /// Scales of these columns, and the sums of their codes.
+    pub(super) fn columns(&self, col: usize, cols: usize) -> (&[f32], &[i32]) {
+        (&self.scales[col..col + cols], &self.totals[col..col + cols])
+    }
+}
+
+/// Rounds one row into column `j` of a panel; returns the sum of its codes.
+fn put(panel: &mut [i8], width: usize, j: usize, row: &[f32], scale: f32, largest: i32) -> i32 {
+    let inverse = if scale > 0.0 { 1.0 / scale } else { 0.0 };
+    let mut total = 0;
+    for (i, weight) in row.iter().enumerate() {
+        let code = round(weight * inverse, largest);
+        total += code;
+        // |code| ≤ 127.
+        panel[(i / GROUP * width + j) * GROUP + i % GROUP] = i8::try_from(code).unwrap_or_default();
+    }
+    total
+}
+
+/// The nearest whole number within ± `largest`, ties to even; NaN is 0.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation)]
+fn round(value: f32, largest: i32) -> i32 {
+    (value.round_ties_even() as i32).clamp(-largest, largest)
+}
+
+/// The scale, of nine candidates, with the smallest Σ (w - s · code)²; NaN where a weight is not finite.
+fn best_scale(row: &[f32], largest: i32) -> f32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2")]
+        fn wide(row: &[f32], largest: i32) -> f32 {
+            best_scale_body(row, largest)
+        }
+        if std::arch::is_x86_feature_detected!("avx2") {
+            // SAFETY: the feature was just detected.
+            return unsafe { wide(row, largest) };
+        }
+    }
+    best_scale_body(row, largest)
+}
+
+#[inline(always)]
+#[allow(clippy::cast_precision_loss)]
+fn best_scale_body(row: &[f32], largest: i32) -> f32 {
+    /// Adding 1.5 · 2²³ and taking it off rounds to a whole number, ties to even.
+    const ROUND: f32 = 12_582_912.0;
+    if row.iter().any(|weight| !weight.is_finite()) {
+        return f32::NAN;
+    }
+    let top = row.iter().fold(0.0f32, |top, weight| top.max(weight.abs())) / largest as f32;
+    let bound = largest as f32;
+    if 1.0 / top == f32::INFINITY {
+        // Nothing, or less than a float can divide by.
+        return 0.0;
+    }
+    let mut best = (f32::INFINITY, top);
+    for step in 0..9u8 {
+        let scale = top * (1.0 - 0.0375 * f32::from(step));
+        let inverse = 1.0 / scale;
+        let mut lanes = [0.0f32; 8];
+        for weights in row.chunks(8) {
+            for (lane, weight) in lanes.iter_mut().zip(weights) {
+                let scaled = weight * inverse;
+                let low = if scaled < -bound { -bound } else { scaled };
+                let inside = if low > bound { bound } else { low };
+                let error = scaled - ((inside + ROUND) - ROUND);
+                *lane += error * error;
+            }
+        }
+        let error = lanes.iter().sum::<f32>() * scale * scale;
+        if error < best.0 {
+            best = (error, scale);
+        }
+    }
+    best.1
+}
