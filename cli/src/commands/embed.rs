@@ -1,6 +1,7 @@
 //! `isomer embed`: texts in, vectors out.
 
 use std::{
+    error::Error,
     io::Write,
     path::Path,
     process::ExitCode,
@@ -57,10 +58,11 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
             wait = FIRST_WAIT;
         }
         // A server that was never there is told at once; one that goes away while it works may come back.
+        // A connection that broke has no status of the server's but an error of ours as its source.
         let passing = match status.code() {
             Code::ResourceExhausted => true,
             Code::Unavailable => output.batches > 0,
-            _ => false,
+            _ => output.batches > 0 && status.source().is_some(),
         };
         if !passing || progress.1.elapsed() > PATIENCE {
             return Err(status.into());
