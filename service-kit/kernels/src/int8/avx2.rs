@@ -57,10 +57,15 @@ unsafe fn run<const FIT: usize>(tile: Tile<'_>) {
 unsafe fn rows<const R: usize, const FIT: usize>(tile: Tile<'_>) {
     let mut sums = [_mm256_setzero_si256(); R];
     let groups = tile.depth / GROUP;
-    // SAFETY (both closures): group < depth / 4; a group is 8 columns of 4 codes; r < rows.
-    let weights =
-        |group: usize| unsafe { _mm256_loadu_si256(tile.panel.as_ptr().add(group * WIDTH * GROUP).cast::<__m256i>()) };
-    let x = |r: usize, group: usize| unsafe { _mm256_set1_epi32(tile.word(r, group)) };
+    let weights = |group: usize| {
+        let codes = tile.panel.as_ptr().wrapping_add(group * WIDTH * GROUP);
+        // SAFETY: group < depth / 4, and a group of the panel is 8 columns of 4 codes.
+        unsafe { _mm256_loadu_si256(codes.cast::<__m256i>()) }
+    };
+    let x = |r: usize, group: usize| {
+        // SAFETY: r < rows and group < depth / 4.
+        _mm256_set1_epi32(unsafe { tile.word(r, group) })
+    };
     if FIT == 0 {
         let low = _mm256_set1_epi16(0xff);
         for group in 0..groups {
