@@ -13,6 +13,7 @@ two thirds of phase 1. Exit code 0: no failure, no wrong vector, memory grew by 
 
 import argparse
 import asyncio
+import os
 import pathlib
 import random
 import socket
@@ -52,14 +53,12 @@ class Server:
 
     def start(self):
         command = [str(self.args.isomer), "serve", "--listen", self.address, "--log", "error"]
-        import os
-
         settings = {
             "ISOMER_EMBED__ALLOW_PATHS": "true",
             "ISOMER_EMBED__MAX_QUEUED_TOKENS": str(self.args.queue_tokens),
             "ISOMER_EMBED__WARM_UP": f'["{self.args.model}"]',
         }
-        self.process = subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.DEVNULL, stderr=None)
+        self.process = subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.DEVNULL)
 
     def resident_mib(self):
         for line in pathlib.Path(f"/proc/{self.process.pid}/status").read_text().splitlines():

@@ -77,26 +77,13 @@ impl ModelFolder {
         let mut warnings = Vec::new();
         let pipeline = modules::read(root, &mut warnings)?;
         let model = settings::model(root)?;
-        let mut folder = Self {
-            root: root.to_path_buf(),
-            source: pipeline.source,
-            transformer: pipeline.folder,
-            config: serde_json::Value::Null,
-            words: None,
-            token_stages: pipeline.token_stages,
-            pooling: pipeline.pooling.modes,
-            include_prompt: pipeline.pooling.include_prompt,
-            head: None,
-            stages: pipeline.stages,
-            max_seq_length: None,
-            lower_case: false,
-            prompts: model.prompts,
-            similarity: model.similarity,
-            matryoshka: Vec::new(),
-            warnings,
-        };
+        let width = pipeline.pooling.width.clone();
+        let mut folder = Self::of_pipeline(root, pipeline);
+        folder.prompts = model.prompts;
+        folder.similarity = model.similarity;
+        folder.warnings = warnings;
         match folder.source {
-            Source::Transformer => folder.read_transformer(pipeline.pooling.width.as_ref())?,
+            Source::Transformer => folder.read_transformer(width.as_ref())?,
             Source::WordEmbeddings => {
                 let words = words::read(&folder.transformer)?;
                 folder.max_seq_length = Some(words.max_seq_length);
@@ -108,9 +95,13 @@ impl ModelFolder {
     }
 
     fn of_text_file(file: &Path) -> Self {
-        let pipeline = modules::of_text_file(file);
+        Self::of_pipeline(file, modules::of_text_file(file))
+    }
+
+    /// What the pipeline alone says; settings of the model and of its first module are left at their defaults.
+    fn of_pipeline(root: &Path, pipeline: modules::Pipeline) -> Self {
         Self {
-            root: file.to_path_buf(),
+            root: root.to_path_buf(),
             source: pipeline.source,
             transformer: pipeline.folder,
             config: serde_json::Value::Null,
