@@ -2,6 +2,8 @@
 
 use isomer_proto::transform::v1 as proto;
 
+use crate::prompt::Purpose;
+
 /// A transformation, without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are the catalogue's, described in ENTRIES")]
@@ -191,6 +193,22 @@ impl Kind {
     /// Whether it asks a language model.
     pub fn needs_generator(self) -> bool {
         self.entry().calls > 0
+    }
+
+    /// What each of its calls asks for, in order; empty where it needs no generator.
+    pub fn purposes(self) -> &'static [Purpose] {
+        match self {
+            Self::Paraphrase => &[Purpose::Paraphrase],
+            Self::StyleChange => &[Purpose::StyleChange],
+            Self::Expansion => &[Purpose::Expansion],
+            Self::Summarisation => &[Purpose::Summarisation],
+            Self::Translation | Self::CrossTranslation => &[Purpose::Translation],
+            Self::Backtranslation => &[Purpose::Translation, Purpose::Translation],
+            Self::SummarisedExpansion => &[Purpose::Expansion, Purpose::Summarisation],
+            Self::Keywords => &[Purpose::Keywords],
+            Self::Distractors => &[Purpose::Distractors],
+            Self::RandomKeywords | Self::StopwordRemoval | Self::MultiSwap | Self::Continuation => &[],
+        }
     }
 
     /// Whether its result is in another language than its text.

@@ -22,6 +22,7 @@ pub mod error;
 pub mod generator;
 pub mod language;
 pub mod measures;
+pub mod nearest;
 pub mod plain;
 pub mod prompt;
 pub mod seed;

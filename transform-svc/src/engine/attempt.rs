@@ -150,7 +150,7 @@ async fn produce(
         let transformation = plan.kind.name();
         Box::pin(async move {
             let request = Request {
-                messages: prompt.render(&text, language),
+                messages: prompt.render(&text, language, 0),
                 ..request
             };
             let seed = request.seed;

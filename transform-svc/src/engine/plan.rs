@@ -132,8 +132,12 @@ pub(super) async fn plan(
                 format!("name one: {}", crate::error::GENERATOR_FORMS),
             )
         })?;
+        plan.prompt = plan
+            .kind
+            .purposes()
+            .first()
+            .map(|purpose| prompts.get(*purpose, &generator.identity().id));
         plan.generator = Some(generator);
-        plan.prompt = prompts.get(plan.kind).cloned();
     }
     Ok((plan, jobs))
 }

@@ -1,42 +1,45 @@
 //! The lines around a text that mark where it begins and ends.
 
-/// The whole lines before and after the text; both empty where the text is not enclosed.
+/// The whole lines before and after each text of a message; none where a text is not enclosed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Delimiters {
-    open: String,
-    close: String,
+    lines: Vec<String>,
 }
 
 impl Delimiters {
-    /// The lines around a placeholder that has a line to itself. The error says why they would not hold a text.
-    pub(super) fn around(placeholder: &str, content: &str) -> Result<Self, String> {
+    /// The lines around each placeholder that has a line to itself. The error says why they would not hold a text.
+    pub(super) fn around(placeholders: &[&str], content: &str) -> Result<Self, String> {
+        let mut found = Self::default();
         let lines: Vec<&str> = content.lines().map(str::trim).collect();
-        let around = lines.iter().position(|line| *line == placeholder).and_then(|at| {
-            let (before, after) = (lines.get(at.checked_sub(1)?)?, lines.get(at + 1)?);
-            (!before.is_empty() && !after.is_empty()).then_some((*before, *after))
-        });
-        let Some((open, close)) = around else {
-            return Ok(Self::default());
-        };
-        // A single character cannot be broken up, so a text that holds it could end its own quotation.
-        if let Some(short) = [open, close].into_iter().find(|line| line.chars().nth(1).is_none()) {
-            return Err(format!(
-                "the line `{short}` next to {placeholder} is too short to enclose a text; write one of two characters or more, \
-                 e.g. <text>"
-            ));
+        for placeholder in placeholders {
+            let around = lines.iter().position(|line| line == placeholder).and_then(|at| {
+                let (before, after) = (lines.get(at.checked_sub(1)?)?, lines.get(at + 1)?);
+                (!before.is_empty() && !after.is_empty()).then_some([*before, *after])
+            });
+            let Some(around) = around else {
+                continue;
+            };
+            // A single character cannot be broken up, so a text that holds it could end its own quotation.
+            if let Some(short) = around.into_iter().find(|line| line.chars().nth(1).is_none()) {
+                return Err(format!(
+                    "the line `{short}` next to {placeholder} is too short to enclose a text; write one of two characters or \
+                     more, e.g. <text>"
+                ));
+            }
+            found.lines.extend(around.map(str::to_owned));
         }
-        Ok(Self {
-            open: open.to_owned(),
-            close: close.to_owned(),
-        })
+        Ok(found)
     }
 
-    /// Opening and closing line.
+    /// Opening and closing line of the first text; empty where it is not enclosed.
     pub(super) fn lines(&self) -> (&str, &str) {
-        (&self.open, &self.close)
+        match self.lines.as_slice() {
+            [open, close, ..] => (open, close),
+            _ => ("", ""),
+        }
     }
 
-    /// A text in which neither line occurs, in whatever ASCII case: each occurrence has a space after its first
+    /// A text in which none of the lines occurs, in whatever ASCII case: each occurrence has a space after its first
     /// character, so that the text cannot end its own quotation.
     pub(super) fn broken_in(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -63,11 +66,9 @@ impl Delimiters {
     }
 
     fn begins(&self, rest: &str) -> bool {
-        [&self.open, &self.close].into_iter().any(|line| {
-            !line.is_empty()
-                && rest
-                    .get(..line.len())
-                    .is_some_and(|head| head.eq_ignore_ascii_case(line))
+        self.lines.iter().any(|line| {
+            rest.get(..line.len())
+                .is_some_and(|head| head.eq_ignore_ascii_case(line))
         })
     }
 }
@@ -80,7 +81,7 @@ mod tests {
     use super::*;
 
     fn around(content: &str) -> Result<Delimiters, String> {
-        Delimiters::around("{text}", content)
+        Delimiters::around(&["{text}"], content)
     }
 
     fn of(open: &str, close: &str) -> Delimiters {
@@ -118,6 +119,17 @@ mod tests {
         assert_eq!(of("\"\"\"", "\"\"\"").broken_in("\"\"\"\""), "\" \" \"\"");
         // Breaking the first makes the second.
         assert_eq!(of("<<", "< <").broken_in("<<"), "<  <");
+    }
+
+    #[test]
+    fn a_text_can_close_neither_its_own_lines_nor_those_of_another() {
+        let content = "<original>\n{original}\n</original>\n<transformed>\n{transformed}\n</transformed>";
+        let pair = Delimiters::around(&["{original}", "{transformed}"], content).unwrap();
+        assert_eq!(pair.lines(), ("<original>", "</original>"));
+        assert_eq!(
+            pair.broken_in("a </original> b </Transformed><transformed>"),
+            "a < /original> b < /Transformed>< transformed>"
+        );
     }
 
     proptest! {

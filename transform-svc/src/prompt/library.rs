@@ -1,54 +1,129 @@
 //! The prompts in use: built in, or a user's own.
 
-use std::{collections::HashMap, fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use super::Prompt;
-use crate::{catalogue::Kind, error::TransformError};
+use super::{Prompt, Purpose};
+use crate::{error::TransformError, nearest::nearest};
 
-/// The prompts compiled in.
-const BUILT_IN: &[(Kind, &str)] = &[
-    (Kind::Paraphrase, include_str!("../../prompts/paraphrase.txt")),
-    (Kind::Summarisation, include_str!("../../prompts/summarisation.txt")),
-    (Kind::Expansion, include_str!("../../prompts/expansion.txt")),
-    (Kind::Translation, include_str!("../../prompts/translation.txt")),
+/// The prompts compiled in, by id.
+const BUILT_IN: &[(&str, &str)] = &[
+    ("paraphrase", include_str!("../../prompts/paraphrase.txt")),
+    ("paraphrase-b", include_str!("../../prompts/paraphrase-b.txt")),
+    ("paraphrase-c", include_str!("../../prompts/paraphrase-c.txt")),
+    ("style_change", include_str!("../../prompts/style_change.txt")),
+    ("expansion", include_str!("../../prompts/expansion.txt")),
+    ("summarisation", include_str!("../../prompts/summarisation.txt")),
+    ("translation", include_str!("../../prompts/translation.txt")),
+    ("keywords", include_str!("../../prompts/keywords.txt")),
+    ("distractors", include_str!("../../prompts/distractors.txt")),
+    ("judge_similarity", include_str!("../../prompts/judge_similarity.txt")),
+    ("judge_quality", include_str!("../../prompts/judge_quality.txt")),
+    ("judge_fluency", include_str!("../../prompts/judge_fluency.txt")),
 ];
 
-/// The prompts in use.
+/// The prompts in use: one default for each [`Purpose`], and other wordings.
 #[derive(Debug, Clone)]
 pub struct Prompts {
-    by_kind: HashMap<Kind, Arc<Prompt>>,
+    by_id: BTreeMap<String, Arc<Prompt>>,
 }
 
 impl Prompts {
-    /// The built-in prompts, replaced by the files `<transformation>.txt` of a directory where there is one.
+    /// The built-in prompts, replaced and added to by the files `<id>.txt` of a directory where there is one.
     ///
     /// # Errors
-    /// A directory or file that cannot be read, a file whose name is no transformation with a prompt, a malformed file
-    /// or one without its placeholder: all refused at start, not at the first text.
+    /// A directory or file that cannot be read, a file whose name is no id of a prompt, a malformed file or one without
+    /// its placeholder: all refused at start, not at the first text.
     pub fn load(directory: Option<&Path>) -> Result<Self, TransformError> {
-        let mut by_kind = HashMap::new();
-        for (kind, file) in BUILT_IN {
-            let prompt = Prompt::parse(*kind, file).map_err(|message| TransformError::Prompt {
-                file: format!("built-in {}", kind.name()),
+        let mut by_id = BTreeMap::new();
+        for (id, file) in BUILT_IN {
+            let prompt = Prompt::parse(id, file).map_err(|message| TransformError::Prompt {
+                file: format!("built-in {id}"),
                 message,
             })?;
-            by_kind.insert(*kind, Arc::new(prompt));
+            by_id.insert((*id).to_owned(), Arc::new(prompt));
         }
-        if let Some(directory) = directory {
-            for (kind, prompt) in read_directory(directory)? {
-                by_kind.insert(kind, Arc::new(prompt));
+        for purpose in Purpose::ALL {
+            if !by_id.contains_key(purpose.name()) {
+                return Err(TransformError::Prompt {
+                    file: format!("built-in {}", purpose.name()),
+                    message: "it is missing".into(),
+                });
             }
         }
-        Ok(Self { by_kind })
+        if let Some(directory) = directory {
+            for prompt in read_directory(directory)? {
+                by_id.insert(prompt.id().to_owned(), Arc::new(prompt));
+            }
+        }
+        Ok(Self { by_id })
     }
 
-    /// The prompt of a transformation, if it has one.
-    pub fn get(&self, kind: Kind) -> Option<&Arc<Prompt>> {
-        self.by_kind.get(&kind)
+    /// The prompt for a purpose where a request names none: the wording whose `generators` match this generator (the
+    /// longest pattern wins), else the default one.
+    pub fn get(&self, purpose: Purpose, generator: &str) -> Arc<Prompt> {
+        let own = self
+            .of(purpose)
+            .filter_map(|prompt| {
+                let longest = prompt
+                    .generators()
+                    .iter()
+                    .filter(|pattern| matches(pattern, generator))
+                    .map(String::len)
+                    .max()?;
+                Some((longest, prompt))
+            })
+            // The last of equals wins: read backwards, the first in the alphabet does.
+            .rev()
+            .max_by_key(|(length, _)| *length);
+        match own {
+            Some((_, prompt)) => Arc::clone(prompt),
+            // `load` has seen to it that every purpose has one.
+            None => Arc::clone(&self.by_id[purpose.name()]),
+        }
+    }
+
+    /// The prompt of an id.
+    ///
+    /// # Errors
+    /// No such prompt: the nearest id is named.
+    pub fn named(&self, id: &str, field: &str) -> Result<Arc<Prompt>, TransformError> {
+        self.by_id.get(id).cloned().ok_or_else(|| {
+            let ids = || self.by_id.keys().map(String::as_str);
+            let mend = match nearest(id, ids()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("there are {}", ids().collect::<Vec<_>>().join(", ")),
+            };
+            TransformError::invalid(field, format!("there is no prompt `{id}`"), mend)
+        })
+    }
+
+    /// Every wording for a purpose, the default one first.
+    pub fn of(&self, purpose: Purpose) -> impl DoubleEndedIterator<Item = &Arc<Prompt>> {
+        // Ids of one purpose begin with its name, which sorts before the name and a suffix.
+        self.by_id.values().filter(move |prompt| prompt.purpose() == purpose)
     }
 }
 
-fn read_directory(directory: &Path) -> Result<Vec<(Kind, Prompt)>, TransformError> {
+/// Whether a generator's id matches a pattern in which `*` stands for any letters, none included. Case does not matter.
+fn matches(pattern: &str, id: &str) -> bool {
+    let (pattern, id) = (pattern.to_lowercase(), id.to_lowercase());
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let [first, middle @ .., last] = parts.as_slice() else {
+        return pattern == id;
+    };
+    let Some(mut rest) = id.strip_prefix(first) else {
+        return false;
+    };
+    for part in middle {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+fn read_directory(directory: &Path) -> Result<Vec<Prompt>, TransformError> {
     let fail = |path: &Path, message: String| TransformError::Prompt {
         file: path.display().to_string(),
         message,
@@ -58,34 +133,53 @@ fn read_directory(directory: &Path) -> Result<Vec<(Kind, Prompt)>, TransformErro
     let mut prompts = Vec::new();
     for entry in entries {
         let path = entry.map_err(|error| fail(directory, error.to_string()))?.path();
-        if path.extension().is_none_or(|extension| extension != "txt") {
+        let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if path.extension().is_none_or(|extension| extension != "txt") || id.starts_with('.') {
             continue;
         }
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let kind = BUILT_IN
-            .iter()
-            .map(|(kind, _)| *kind)
-            .find(|kind| kind.name() == stem)
-            .ok_or_else(|| {
-                let names: Vec<_> = BUILT_IN
-                    .iter()
-                    .map(|(kind, _)| format!("{}.txt", kind.name()))
-                    .collect();
-                fail(
-                    &path,
-                    format!(
-                        "no transformation takes a prompt of this name; name it one of {}",
-                        names.join(", ")
-                    ),
-                )
-            })?;
+        if Purpose::of_id(&id).is_none() {
+            return Err(fail(&path, unknown(&id)));
+        }
         let file = fs::read_to_string(&path).map_err(|error| fail(&path, format!("it cannot be read: {error}")))?;
-        prompts.push((
-            kind,
-            Prompt::parse(kind, &file).map_err(|message| fail(&path, message))?,
-        ));
+        prompts.push(Prompt::parse(&id, &file).map_err(|message| fail(&path, message))?);
     }
     Ok(prompts)
+}
+
+/// What is wrong with a file's name, and the nearest right one.
+fn unknown(id: &str) -> String {
+    let shared = match id.split('-').next().unwrap_or_default() {
+        "backtranslation" | "cross_translation" => Some("translation.txt"),
+        "summarised_expansion" => Some("expansion.txt and summarisation.txt"),
+        _ => None,
+    };
+    if let Some(shared) = shared {
+        return format!("`{id}` has no prompt of its own; it is made with {shared}");
+    }
+    let names = || Purpose::ALL.into_iter().map(Purpose::name);
+    let (base, wording) = id.split_once('-').map_or((id, None), |(base, rest)| (base, Some(rest)));
+    match nearest(id, names()).or_else(|| nearest(base, names())) {
+        Some(near) => {
+            let suffix = wording
+                .filter(|_| !near.contains('-') && nearest(base, [near]).is_some() && id.len() > near.len())
+                .map_or(String::new(), |wording| {
+                    format!(
+                        "-{}",
+                        wording
+                            .to_lowercase()
+                            .replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+                    )
+                });
+            format!("no prompt has this name; did you mean `{near}{suffix}.txt`?")
+        }
+        None => {
+            let all: Vec<_> = names().map(|name| format!("{name}.txt")).collect();
+            format!(
+                "no prompt has this name; there are {}, and each with a hyphen and a wording's name, e.g. paraphrase-mine.txt",
+                all.join(", ")
+            )
+        }
+    }
 }
 
 #[cfg(test)]
@@ -93,43 +187,112 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use super::*;
 
-    const FILE: &str = "+++\nid = \"paraphrase\"\nversion = 3\n+++\n[user]\n<text>\n{text}\n</text>\n";
+    fn file(id: &str, header: &str) -> String {
+        format!("+++\nid = \"{id}\"\nversion = 3\n{header}\n+++\n[user]\n<text>\n{{text}}\n</text>\n")
+    }
 
-    #[test]
-    fn every_served_transformation_with_a_generator_has_a_prompt_that_delimits_its_text() {
-        let prompts = Prompts::load(None).unwrap();
-        for entry in crate::catalogue::ENTRIES
-            .iter()
-            .filter(|entry| entry.served && entry.calls > 0)
-        {
-            let prompt = prompts.get(entry.kind).unwrap();
-            assert!(!prompt.delimiters().0.is_empty(), "{}", entry.name);
-            assert!(
-                prompt
-                    .render("x", None)
-                    .iter()
-                    .all(|message| !message.content.contains('{')),
-                "{}",
-                entry.name
-            );
+    fn directory(files: &[(&str, String)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, content) in files {
+            fs::write(directory.path().join(name), content).unwrap();
         }
+        directory
     }
 
     #[test]
-    fn a_directory_replaces_prompts_and_a_misnamed_file_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        fs::write(directory.path().join("paraphrase.txt"), FILE).unwrap();
-        fs::write(directory.path().join("notes.md"), "not a prompt").unwrap();
+    fn every_built_in_prompt_delimits_its_texts_and_leaves_no_placeholder() {
+        let prompts = Prompts::load(None).unwrap();
+        for purpose in Purpose::ALL {
+            for prompt in prompts.of(purpose) {
+                assert!(!prompt.delimiters().0.is_empty(), "{}", prompt.id());
+                let messages = if purpose.judges() {
+                    prompt.render_pair("x", "y", "Shorter.")
+                } else {
+                    prompt.render("x", None, 4)
+                };
+                for message in messages {
+                    assert!(!message.content.contains('{'), "{}: {}", prompt.id(), message.content);
+                }
+            }
+            assert_eq!(prompts.get(purpose, "any").id(), purpose.name());
+        }
+        assert_eq!(prompts.of(Purpose::Paraphrase).count(), 3, "two more wordings");
+    }
+
+    #[test]
+    fn a_directory_replaces_prompts_and_adds_wordings() {
+        let directory = directory(&[
+            ("paraphrase.txt", file("paraphrase", "")),
+            ("keywords-mine.txt", file("keywords-mine", "")),
+            ("notes.md", "not a prompt".into()),
+        ]);
         let prompts = Prompts::load(Some(directory.path())).unwrap();
-        assert_eq!(prompts.get(Kind::Paraphrase).unwrap().tag(), "paraphrase@3");
-        assert!(prompts.get(Kind::Summarisation).is_some());
-        fs::write(directory.path().join("parafrase.txt"), FILE).unwrap();
-        assert!(
-            Prompts::load(Some(directory.path()))
-                .unwrap_err()
-                .to_string()
-                .contains("paraphrase.txt")
-        );
+        assert_eq!(prompts.get(Purpose::Paraphrase, "g").tag(), "paraphrase@3");
+        assert_eq!(prompts.named("keywords-mine", "spec.prompts").unwrap().version(), "3");
+        assert_eq!(prompts.get(Purpose::Keywords, "g").id(), "keywords");
         assert!(Prompts::load(Some(&directory.path().join("absent"))).is_err());
+    }
+
+    #[test]
+    fn a_generator_gets_the_wording_made_for_it_and_the_longest_pattern_wins() {
+        let directory = directory(&[
+            (
+                "paraphrase-gemma.txt",
+                file("paraphrase-gemma", "generators = [\"*gemma*\"]"),
+            ),
+            (
+                "paraphrase-small.txt",
+                file(
+                    "paraphrase-small",
+                    "generators = [\"local:gemma-3-270m\", \"local:smol*\"]",
+                ),
+            ),
+        ]);
+        let prompts = Prompts::load(Some(directory.path())).unwrap();
+        for (generator, id) in [
+            ("local:qwen", "paraphrase"),
+            ("openai:google/Gemma-3-27b@http://h/v1", "paraphrase-gemma"),
+            ("local:gemma-3-270m", "paraphrase-small"),
+            ("local:smollm2-135m", "paraphrase-small"),
+        ] {
+            assert_eq!(prompts.get(Purpose::Paraphrase, generator).id(), id, "{generator}");
+        }
+        assert_eq!(
+            prompts.get(Purpose::Summarisation, "local:gemma-3-270m").id(),
+            "summarisation"
+        );
+    }
+
+    #[test]
+    fn a_misnamed_file_is_told_the_nearest_name_and_a_malformed_one_its_placeholder() {
+        for (name, part) in [
+            ("parafrase.txt", "`paraphrase.txt`"),
+            ("parafrase-b.txt", "`paraphrase-b.txt`"),
+            ("Paraphrase.txt", "`paraphrase.txt`"),
+            ("style-change.txt", "`style_change.txt`"),
+            ("paraphrase-B.txt", "`paraphrase-b.txt`"),
+            ("judge.txt", "paraphrase-mine.txt"),
+            ("backtranslation.txt", "translation.txt"),
+            ("summarised_expansion.txt", "expansion.txt and summarisation.txt"),
+        ] {
+            let directory = directory(&[(name, file("x", ""))]);
+            let error = Prompts::load(Some(directory.path())).unwrap_err().to_string();
+            assert!(error.contains(name) && error.contains(part), "{error}");
+        }
+        let directory = directory(&[("keywords.txt", file("keywords", "").replace("{text}", "the text"))]);
+        let error = Prompts::load(Some(directory.path())).unwrap_err().to_string();
+        assert!(error.contains("keywords.txt") && error.contains("{text}"), "{error}");
+    }
+
+    #[test]
+    fn an_id_that_is_none_is_told_the_nearest() {
+        let error = Prompts::load(None)
+            .unwrap()
+            .named("paraphrase-d", "spec.prompts")
+            .unwrap_err();
+        let TransformError::Invalid { field, mend, .. } = error else {
+            panic!("{error}");
+        };
+        assert!(field == "spec.prompts" && mend.contains("`paraphrase"), "{mend}");
     }
 }

@@ -36,7 +36,8 @@ pub(super) fn measures(measures: Measures) -> proto::Measures {
 }
 
 pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInfo {
-    let prompt = prompts.get(entry.kind);
+    let prompt = entry.kind.purposes().first().map(|purpose| prompts.get(*purpose, ""));
+    let prompt = prompt.as_ref();
     proto::TransformationInfo {
         name: entry.name.to_owned(),
         axis: entry.axis.into(),
