@@ -96,6 +96,11 @@ pub enum TransformError {
 }
 
 impl TransformError {
+    /// Whether it is a generator that failed, rather than the request or this process.
+    pub(crate) fn is_of_generator(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::Refused { .. })
+    }
+
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::Invalid {
             field: field.into(),

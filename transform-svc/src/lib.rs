@@ -6,12 +6,14 @@
 //! * [`engine`]: plans it, groups equal texts, attempts each until its checks pass.
 //! * [`cache`]: every generation on disk, by its content; a text is never paid for twice.
 //! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
+//! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs by a language model.
 //! * [`catalogue`], [`prompt`], [`plain`]: what the transformations are.
 //! * [`checks`], [`clean`], [`measures`], [`language`], [`words`], [`seed`]: pure functions.
 //!
 //! A result depends on (text, transformation, prompt, generator, sampling, seed) and on nothing else: not on the order of a
 //! request, nor on what else is in it.
 
+pub mod augment;
 pub mod cache;
 pub mod catalogue;
 pub mod checks;
@@ -20,6 +22,7 @@ pub mod config;
 pub mod engine;
 pub mod error;
 pub mod generator;
+pub mod judge;
 pub mod language;
 pub mod measures;
 pub mod nearest;
@@ -32,7 +35,7 @@ pub mod words;
 use std::future::Future;
 
 use isomer_models::Resolver;
-use isomer_service_kit::{Fault, server};
+use isomer_service_kit::{Fault, client, server};
 use tokio::net::TcpListener;
 
 pub use config::{GeneratorConfig, GeneratorKind, ServeConfig, TransformConfig};
@@ -49,6 +52,9 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
     let resolver = Resolver::new(config.models).map_err(TransformError::from)?;
-    let service = TransformService::new(config.transform, resolver)?;
+    let mut service = TransformService::new(config.transform, resolver)?;
+    if let Some(encoder) = &config.encoder {
+        service = service.with_encoder(client::connect_lazy(encoder)?);
+    }
     server::serve(services(service), &config.server, listener, shutdown).await
 }

@@ -10,6 +10,7 @@ use std::{
 use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
+    client::ClientConfig,
     config::{ConfigError, Validate},
     server::ServerConfig,
     telemetry::TelemetryConfig,
@@ -155,11 +156,17 @@ pub struct ServeConfig {
     pub telemetry: TelemetryConfig,
     /// The service itself.
     pub transform: TransformConfig,
+    /// Where the encoder service is that augmented encoding (GASE) asks; absent: `EncodeAugmented` needs an address of the
+    /// request's own, where [`TransformConfig::allow_specs`] permits one.
+    pub encoder: Option<ClientConfig>,
 }
 
 impl Validate for ServeConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         self.server.validate()?;
+        if let Some(encoder) = &self.encoder {
+            encoder.validate().map_err(|error| error.within("encoder"))?;
+        }
         self.transform.validate()
     }
 }

@@ -1,6 +1,7 @@
 //! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as many at once as the
 //! generator takes. All of it belongs to the caller's future: dropping that drops the work.
 
+mod ask;
 mod attempt;
 mod inflight;
 mod plan;
@@ -23,6 +24,7 @@ use crate::{
     plain::{random_keywords::random_keywords, stopwords},
     prompt::Prompts,
 };
+pub(crate) use ask::Ask;
 use inflight::Inflight;
 pub use plan::{Job, Member, OnFailure, Plan};
 pub(crate) use plan::{kind_of, read_language, target_of};

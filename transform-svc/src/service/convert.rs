@@ -51,7 +51,7 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
 }
 
 /// The results of a job: one for each item that holds its text. The first stands for the work; the others found it done.
-pub(super) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto::TransformResult> {
+pub(crate) fn results(plan: &Plan, job: &Job, finished: &Finished) -> Vec<proto::TransformResult> {
     job.members
         .iter()
         .enumerate()

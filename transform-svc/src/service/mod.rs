@@ -1,6 +1,8 @@
 //! The gRPC face: reads requests, shapes answers, counts.
 
-mod convert;
+mod augmentation;
+pub(crate) mod convert;
+mod judging;
 mod totals;
 
 use std::{pin::Pin, sync::Arc, time::Instant};
@@ -8,15 +10,15 @@ use std::{pin::Pin, sync::Arc, time::Instant};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use isomer_models::Resolver;
 use isomer_proto::transform::v1::{
-    InspectRequest, InspectResponse, ListTransformationsRequest, ListTransformationsResponse, TextItem,
+    InspectRequest, InspectResponse, JudgeRequest, JudgeResponse, ListTransformationsRequest, ListTransformationsResponse, TextItem,
     TransformRequest, TransformResponse, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
     TransformStreamResponse,
-    augmentation_service_server::{AugmentationService, AugmentationServiceServer},
+    augmentation_service_server::AugmentationServiceServer,
     inspect_response::Finding,
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
 };
-use isomer_service_kit::{Services, config::Validate};
+use isomer_service_kit::{GrpcChannel, Services, config::Validate};
 use tonic::{Request, Response, Status, codec::CompressionEncoding};
 
 use crate::{
@@ -27,7 +29,7 @@ use crate::{
     error::TransformError,
     language, measures,
 };
-use totals::Totals;
+pub(crate) use totals::Totals;
 
 const PAGE_SIZE: usize = 50;
 
@@ -35,6 +37,7 @@ const PAGE_SIZE: usize = 50;
 #[derive(Debug, Clone)]
 pub struct TransformService {
     engine: Arc<Engine>,
+    encoder: Option<GrpcChannel>,
     max_message_bytes: usize,
 }
 
@@ -55,8 +58,17 @@ impl TransformService {
         let max_message_bytes = config.max_message_bytes;
         Ok(Self {
             engine: Arc::new(Engine::new(config, resolver)?),
+            encoder: None,
             max_message_bytes,
         })
+    }
+
+    /// The same, with an encoder service for augmented encoding (GASE): in this process or anywhere.
+    pub fn with_encoder(self, encoder: GrpcChannel) -> Self {
+        Self {
+            encoder: Some(encoder),
+            ..self
+        }
     }
 
     /// What the cache holds.
@@ -225,8 +237,8 @@ impl TransformRpc for TransformService {
         }
         Ok(Response::new(InspectResponse { findings }))
     }
-}
 
-/// Not served yet: every call answers UNIMPLEMENTED.
-#[tonic::async_trait]
-impl AugmentationService for TransformService {}
+    async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
+        Ok(Response::new(judging::judge(&self.engine, request.into_inner()).await?))
+    }
+}

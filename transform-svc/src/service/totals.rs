@@ -11,8 +11,8 @@ use crate::engine::{Finished, Plan};
 
 /// What a request has come to so far.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Totals {
-    pub(super) summary: TransformSummary,
+pub(crate) struct Totals {
+    pub(crate) summary: TransformSummary,
     texts: u64,
     prompt_tokens: u64,
     generated_tokens: u64,
@@ -22,7 +22,7 @@ pub(super) struct Totals {
 
 impl Totals {
     /// Counts a finished job and the results it was turned into.
-    pub(super) fn add(&mut self, plan: &Plan, finished: &Finished, results: &[TransformResult]) {
+    pub(crate) fn add(&mut self, plan: &Plan, finished: &Finished, results: &[TransformResult]) {
         for result in results {
             let (count, name) = match result.outcome() {
                 Outcome::Ok => (&mut self.summary.ok, "ok"),
@@ -52,7 +52,7 @@ impl Totals {
         self.waited = self.waited.max(finished.waited);
     }
 
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         let (into, from) = (&mut self.summary, other.summary);
         into.ok += from.ok;
         into.recovered += from.recovered;
@@ -71,7 +71,7 @@ impl Totals {
     }
 
     /// Tokens as the generator counts them; retries after overload are calls too.
-    pub(super) fn usage(&self) -> Usage {
+    pub(crate) fn usage(&self) -> Usage {
         Usage {
             texts: self.texts,
             tokens: self.prompt_tokens,
@@ -82,7 +82,7 @@ impl Totals {
     }
 
     /// The whole time, and the longest that one text waited for a place at the generator.
-    pub(super) fn timing(&self, total: Duration) -> Timing {
+    pub(crate) fn timing(&self, total: Duration) -> Timing {
         let message = |duration: Duration| prost_types::Duration::try_from(duration).ok();
         Timing {
             queue: message(self.waited),

@@ -2,6 +2,7 @@
 #![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod encoder;
 pub mod stub;
 
 use std::path::Path;

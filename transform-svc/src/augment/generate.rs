@@ -1,0 +1,184 @@
+//! Every source at once, each variant handed on as it comes, until all are there or the budget is spent.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_proto::transform::v1::{
+    Check, MissingReason, MissingVariant, TextItem, TransformResult, Variants,
+};
+use isomer_service_kit::Fault;
+
+use super::{Augmentation, Generated, incomplete, spec::is_there};
+use crate::{
+    engine::Engine,
+    service::{Totals, convert},
+};
+
+/// Variants of the items, each told to `arrived` as it comes. What the budget cuts off is dropped at its generator too.
+pub(super) async fn run(
+    engine: &Arc<Engine>,
+    augmentation: Augmentation,
+    items: &[TextItem],
+    mut arrived: impl FnMut(&str),
+) -> Result<Generated, Fault> {
+    let began = Instant::now();
+    let Augmentation { sources, budget, fail } = augmentation;
+    let count = sources.len();
+    let streams = sources.into_iter().enumerate().map(|(number, source)| {
+        let plan = Arc::clone(&source.plan);
+        Arc::clone(engine)
+            .run(Arc::clone(&source.plan), source.jobs)
+            .map_ok(move |(job, finished)| {
+                let results = convert::results(&plan, &job, &finished);
+                let mut totals = Totals::default();
+                totals.add(&plan, &finished, &results);
+                (results, totals)
+            })
+            // An error that concerns all of a source's texts is its last word.
+            .scan(false, |ended, item| {
+                let next = (!*ended).then(|| {
+                    *ended = item.is_err();
+                    item
+                });
+                std::future::ready(next)
+            })
+            .map(move |item| (number, item))
+            .boxed()
+    });
+    let mut streams = stream::select_all(streams);
+    // By item, then by source.
+    let mut slots: Vec<Vec<Option<Slot>>> = items.iter().map(|_| vec![None; count]).collect();
+    let mut totals = Totals::default();
+    let mut failures: Vec<Option<String>> = vec![None; count];
+    let deadline = async {
+        match budget {
+            Some(budget) => tokio::time::sleep(budget).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(deadline);
+    while budget.is_none_or(|budget| began.elapsed() < budget) {
+        let next = tokio::select! {
+            next = streams.next() => next,
+            () = &mut deadline => None,
+        };
+        let Some((number, next)) = next else {
+            break;
+        };
+        let (results, counted) = match next {
+            Ok(next) => next,
+            // A generator that is away costs its variants, not the request; a cache that cannot be used is ours to mend.
+            Err(error) if fail || !error.is_of_generator() => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(source = number, %error, "a source of variants failed");
+                if let Some(failure) = failures.get_mut(number) {
+                    *failure = Some(error.to_string());
+                }
+                continue;
+            }
+        };
+        totals.merge(counted);
+        for result in results {
+            let there = is_there(&result);
+            if there {
+                arrived(&result.text);
+            }
+            let index = result.index as usize;
+            let slot = if there {
+                Slot::There(result)
+            } else {
+                Slot::Missing(failed(number, &result))
+            };
+            if let Slot::Missing(missing) = &slot
+                && fail
+            {
+                let id = items.get(index).map_or("", |item| item.id.as_str());
+                return Err(incomplete(index, id, missing));
+            }
+            if let Some(place) = slots.get_mut(index).and_then(|row| row.get_mut(number)) {
+                *place = Some(slot);
+            }
+        }
+    }
+    drop(streams);
+    let items: Vec<Variants> = slots
+        .into_iter()
+        .enumerate()
+        .map(|(index, slots)| variants(index, items, slots, budget, &failures))
+        .collect();
+    if fail && let Some((item, missing)) = items.iter().find_map(|item| Some((item, item.missing.first()?))) {
+        return Err(incomplete(item.index as usize, &item.id, missing));
+    }
+    Ok(Generated {
+        items,
+        totals,
+        took: began.elapsed(),
+    })
+}
+
+/// What came of one source for one text.
+#[derive(Debug, Clone)]
+enum Slot {
+    There(TransformResult),
+    Missing(MissingVariant),
+}
+
+fn failed(number: usize, result: &TransformResult) -> MissingVariant {
+    let checks: Vec<_> = result
+        .failed_checks()
+        .map(|check| check.as_str_name().trim_start_matches("CHECK_").to_lowercase())
+        .collect();
+    let by_generator = result.failed_checks().any(|check| check == Check::GeneratorError);
+    let (reason, message) = if by_generator {
+        (MissingReason::Generator, result.error.clone())
+    } else {
+        (MissingReason::Checks, format!("every attempt failed: {}", checks.join(", ")))
+    };
+    MissingVariant {
+        source: number as u32,
+        reason: reason.into(),
+        message,
+    }
+}
+
+fn variants(
+    index: usize,
+    items: &[TextItem],
+    slots: Vec<Option<Slot>>,
+    budget: Option<Duration>,
+    failures: &[Option<String>],
+) -> Variants {
+    let mut item = Variants {
+        index: index as u32,
+        id: items.get(index).map(|item| item.id.clone()).unwrap_or_default(),
+        ..Variants::default()
+    };
+    for ((slot, failure), source) in slots.into_iter().zip(failures).zip(0..) {
+        match slot {
+            Some(Slot::There(result)) => {
+                item.variants.push(result);
+                item.sources.push(source);
+            }
+            Some(Slot::Missing(missing)) => item.missing.push(missing),
+            None => {
+                let (reason, message) = match failure {
+                    Some(failure) => (MissingReason::Generator, failure.clone()),
+                    None => {
+                        let seconds = budget.unwrap_or_default().as_secs_f64();
+                        let message = format!("not there within the budget of {seconds:.3} s");
+                        (MissingReason::Budget, message)
+                    }
+                };
+                item.missing.push(MissingVariant {
+                    source,
+                    reason: reason.into(),
+                    message,
+                });
+            }
+        }
+    }
+    item
+}

@@ -1,0 +1,284 @@
+//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with it and pooled.
+//!
+//! * [`spec`]: the request, checked and made ready.
+//! * [`generate`]: every source at once, each variant handed on as it comes, until the budget is spent.
+//! * [`encode`]: the originals at once, variants as they come, through any encoder service.
+//! * [`pool`]: the maths. [`space`]: what the result's vector space is called.
+//!
+//! Generation and encoding overlap, so a call takes about as long as the longer of the two.
+
+mod encode;
+mod generate;
+pub mod pool;
+mod space;
+pub(crate) mod spec;
+
+use std::{sync::Arc, time::Duration};
+
+use isomer_proto::{
+    common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
+    encoder::v1::{Encoder, encode_request::Prompt},
+    transform::v1::{
+        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason, MissingVariant, TextItem,
+        Variants,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use tokio::sync::mpsc;
+use tonic::Code;
+
+use crate::{engine::Engine, error::TransformError, service::Totals};
+use encode::{Asking, Vectors};
+pub use pool::{Pooling, Recipe};
+use spec::Augmentation;
+pub use spec::MAX_SOURCES;
+
+/// Weight of the original where a request gives none: the paper's best share.
+const ORIGINAL_WEIGHT: f64 = 0.75;
+
+/// Variants of a request, and what they took.
+#[derive(Debug, Default)]
+pub(crate) struct Generated {
+    /// One entry per item, in the order of the request.
+    pub(crate) items: Vec<Variants>,
+    /// Counts of the generation.
+    pub(crate) totals: Totals,
+    /// How long it took.
+    pub(crate) took: Duration,
+}
+
+/// Generates variants only.
+pub(crate) async fn augment(
+    engine: &Arc<Engine>,
+    spec: Option<AugmentationSpec>,
+    items: &[TextItem],
+) -> Result<Generated, Fault> {
+    let augmentation = spec::read(spec)?.plan(engine, items).await?;
+    generate::run(engine, augmentation, items, |_| {}).await
+}
+
+/// What a request says about vectors, checked.
+#[derive(Debug)]
+struct Vectorial {
+    pooling: Pooling,
+    normalise_before: bool,
+    normalise_after: Option<bool>,
+    prompt: Option<Prompt>,
+}
+
+fn invalid(field: &str, message: impl Into<String>, mend: &str) -> Fault {
+    TransformError::invalid(field, message, mend).into()
+}
+
+fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> {
+    if request.encoder_id.is_empty() {
+        return Err(invalid(
+            "encoder_id",
+            "no encoder is named",
+            "give the id of one, e.g. all-MiniLM-L6-v2",
+        ));
+    }
+    let weight = request.original_weight;
+    if let Some(weight) = weight
+        && !(0.0..=1.0).contains(&weight)
+    {
+        return Err(invalid("original_weight", format!("{weight} is no weight"), "give 0 to 1"));
+    }
+    let pooling = match AugmentationPooling::try_from(request.pooling) {
+        Ok(AugmentationPooling::Unspecified | AugmentationPooling::Mean) => Pooling::Mean,
+        Ok(AugmentationPooling::Max) => Pooling::Max,
+        Ok(AugmentationPooling::Weighted) => Pooling::Weighted(weight.unwrap_or(ORIGINAL_WEIGHT)),
+        Err(_) => {
+            return Err(invalid(
+                "pooling",
+                format!("{} is no pooling", request.pooling),
+                "give 1 (mean), 2 (max) or 3 (weighted)",
+            ));
+        }
+    };
+    if weight.is_some() && !matches!(pooling, Pooling::Weighted(_)) {
+        return Err(invalid(
+            "original_weight",
+            "a weight goes with weighted pooling only",
+            "set pooling to AUGMENTATION_POOLING_WEIGHTED, or leave the weight out",
+        ));
+    }
+    let prompt = match (&request.literal_prompt, request.prompt_name.as_str()) {
+        (Some(_), name) if !name.is_empty() => {
+            return Err(invalid(
+                "literal_prompt",
+                "there is a prompt name too",
+                "give prompt_name or literal_prompt, not both",
+            ));
+        }
+        (Some(literal), _) => Some(Prompt::LiteralPrompt(literal.clone())),
+        (None, "") => None,
+        (None, name) => Some(Prompt::PromptName(name.to_owned())),
+    };
+    Ok(Vectorial {
+        pooling,
+        normalise_before: request.normalise_before.unwrap_or(false),
+        normalise_after: request.normalise_after,
+        prompt,
+    })
+}
+
+/// Variants, vectors, pooling.
+pub(crate) async fn encode_augmented(
+    engine: &Arc<Engine>,
+    channel: GrpcChannel,
+    request: EncodeAugmentedRequest,
+) -> Result<(EncodeAugmentedResponse, Generated), Fault> {
+    let vectorial = read_vectorial(&request)?;
+    let wanted = spec::read(request.spec)?;
+    let items = request.items;
+    let asking = Asking {
+        channel,
+        encoder_id: request.encoder_id,
+        prompt: vectorial.prompt,
+        dimensions: request.dimensions,
+        texts: items.len(),
+    };
+    let originals: Vec<Arc<str>> = items.iter().map(|item| Arc::from(item.text.as_str())).collect();
+    let (to_encoder, variants) = mpsc::unbounded_channel();
+    let generating = async {
+        let augmentation = wanted.plan(engine, &items).await?;
+        let identity = augmentation.identity();
+        let generated = generate::run(engine, augmentation, &items, move |text| {
+            // The encoder's side is gone only where the whole request fails.
+            let _ = to_encoder.send(Arc::from(text));
+        })
+        .await?;
+        Ok::<_, Fault>((identity, generated))
+    };
+    let encoding = async {
+        let encoder = encode::describe(&asking).await?;
+        let vectors = encode::encode(&asking, &encoder, originals.clone(), variants).await?;
+        Ok::<_, Fault>((encoder, vectors))
+    };
+    // The first failure ends both.
+    let ((identity, mut generated), (encoder, vectors)) = tokio::try_join!(generating, encoding)?;
+    let recipe = Recipe {
+        pooling: vectorial.pooling,
+        normalise_before: vectorial.normalise_before,
+        normalise_after: vectorial.normalise_after.unwrap_or(encoder.normalises),
+    };
+    let plain = identity.is_empty() && !recipe.normalise_before && vectorial.normalise_after.is_none();
+    let recipe = if plain {
+        // Not one rounding away from what Encode answers.
+        Recipe {
+            normalise_after: false,
+            ..recipe
+        }
+    } else {
+        recipe
+    };
+    let (embeddings, errors) = pooled(&recipe, &originals, &vectors, &mut generated, identity.fail)?;
+    let own = space_of(&encoder, &vectors);
+    let vector_space = if plain { own } else { space::augmented(&own, &identity, &recipe) };
+    let spent = generated.totals.usage();
+    let response = EncodeAugmentedResponse {
+        embeddings: Some(embeddings),
+        used: std::mem::take(&mut generated.items),
+        vector_space: Some(vector_space),
+        usage: Some(Usage {
+            texts: originals.len() as u64,
+            tokens: spent.tokens + vectors.usage.tokens,
+            cached_texts: spent.cached_texts + vectors.usage.cached_texts,
+            generated_tokens: spent.generated_tokens,
+            generator_calls: spent.generator_calls,
+        }),
+        timing: None,
+        errors,
+        similarity: encoder.similarity,
+    };
+    Ok((response, generated))
+}
+
+/// The space of the vectors that were pooled.
+fn space_of(encoder: &Encoder, vectors: &Vectors) -> VectorSpace {
+    vectors
+        .space
+        .clone()
+        .or_else(|| encoder.vector_space.clone())
+        .unwrap_or_else(|| VectorSpace {
+            model_id: encoder.id.clone(),
+            ..VectorSpace::default()
+        })
+}
+
+/// One row per item. Variants that the encoder refused are moved to the missing ones.
+fn pooled(
+    recipe: &Recipe,
+    originals: &[Arc<str>],
+    vectors: &Vectors,
+    generated: &mut Generated,
+    fail: bool,
+) -> Result<(Matrix, Vec<ItemError>), Fault> {
+    let cols = vectors.cols();
+    let mut data = Vec::with_capacity(originals.len() * cols * 4);
+    let mut errors = Vec::new();
+    for (index, (original, item)) in originals.iter().zip(&mut generated.items).enumerate() {
+        refuse_unencoded(item, vectors);
+        if fail && let Some(missing) = item.missing.first() {
+            return Err(incomplete(index, &item.id, missing));
+        }
+        let row = match vectors.get(original) {
+            Ok(own) => {
+                let variants: Vec<&[f32]> = item
+                    .variants
+                    .iter()
+                    .filter_map(|variant| vectors.get(&variant.text).ok())
+                    .collect();
+                recipe.pool(own, &variants)
+            }
+            Err(why) => {
+                errors.push(ItemError {
+                    index: index as u32,
+                    code: Code::InvalidArgument as i32,
+                    message: why.to_owned(),
+                });
+                vec![0.0; cols]
+            }
+        };
+        data.extend(row.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    let matrix = Matrix {
+        rows: originals.len() as u32,
+        cols: cols as u32,
+        dtype: Dtype::F32.into(),
+        data: data.into(),
+    };
+    Ok((matrix, errors))
+}
+
+fn refuse_unencoded(item: &mut Variants, vectors: &Vectors) {
+    let mut at = 0;
+    while let Some(variant) = item.variants.get(at) {
+        match vectors.get(&variant.text) {
+            Ok(_) => at += 1,
+            Err(why) => {
+                let message = why.to_owned();
+                item.variants.remove(at);
+                item.missing.push(MissingVariant {
+                    source: item.sources.remove(at),
+                    reason: MissingReason::Encoder.into(),
+                    message,
+                });
+            }
+        }
+    }
+    item.missing.sort_unstable_by_key(|missing| missing.source);
+}
+
+/// A missing variant where none may be missing.
+fn incomplete(index: usize, id: &str, missing: &MissingVariant) -> Fault {
+    let message = format!(
+        "text {index} (id `{id}`) has no variant of source {}: {}",
+        missing.source, missing.message
+    );
+    Fault::new(Code::Aborted, "VARIANT_MISSING", message)
+        .field(format!("items[{index}]"))
+        .mend("choose PARTIAL_FAILURE_POLICY_USE_ARRIVED, more attempts, a longer budget or a stronger generator")
+        .with("source", missing.source.to_string())
+}

@@ -1,0 +1,231 @@
+//! A request, checked and made ready: which sources, how long, what to do when some are missing.
+
+use std::{sync::Arc, time::Duration};
+
+use isomer_proto::transform::v1::{
+    self as proto, AugmentationSpec, OnFailure, PartialFailurePolicy, TextItem, TransformSpec, VariantSource,
+    transformation,
+};
+use isomer_service_kit::Fault;
+
+use crate::{
+    engine::{Engine, Job, Plan},
+    error::TransformError,
+};
+
+/// Most sources of a request: the paper stops at 3, and each costs a generation and an encoding a text.
+pub const MAX_SOURCES: usize = 8;
+
+/// One source of variants, ready to be asked.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) jobs: Vec<Job>,
+    /// The transformation as the request gives it, parameters included.
+    transformation: String,
+}
+
+impl Source {
+    /// For people: transformation, prompt and generator.
+    fn name(&self) -> String {
+        let mut name = self.plan.kind.name().to_owned();
+        if let Some(generator) = &self.plan.generator {
+            name.push_str(&format!(" by {}", generator.identity().id));
+        }
+        name
+    }
+
+    /// Everything that a variant depends on besides its text.
+    fn identity(&self) -> String {
+        let plan = &self.plan;
+        let prompt = plan.prompt.as_ref().map_or("", |prompt| prompt.digest());
+        let generator = plan.generator.as_ref().map_or("", |generator| &generator.identity().cache_key);
+        format!(
+            "{}|{prompt}|{generator}|{}|{}|{}|{:?}|{}",
+            self.transformation, plan.seed, plan.temperature, plan.top_p, plan.max_tokens, plan.max_attempts
+        )
+    }
+}
+
+/// A checked augmentation.
+#[derive(Debug)]
+pub(crate) struct Augmentation {
+    pub(crate) sources: Vec<Source>,
+    /// Time for generation.
+    pub(crate) budget: Option<Duration>,
+    /// Whether a missing variant fails the request.
+    pub(crate) fail: bool,
+}
+
+/// Who the sources are, when they have been used up.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    /// Name and identity of each.
+    pub(super) each: Vec<(String, String)>,
+    /// Whether a missing variant fails the request.
+    pub(super) fail: bool,
+}
+
+impl Sources {
+    pub(super) fn is_empty(&self) -> bool {
+        self.each.is_empty()
+    }
+}
+
+impl Augmentation {
+    pub(super) fn identity(&self) -> Sources {
+        Sources {
+            each: self
+                .sources
+                .iter()
+                .map(|source| (source.name(), source.identity()))
+                .collect(),
+            fail: self.fail,
+        }
+    }
+}
+
+/// The parts of a spec that need no generator to be checked, so that a wrong request is told so at once.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    sources: Vec<VariantSource>,
+    spec: AugmentationSpec,
+    budget: Option<Duration>,
+    fail: bool,
+}
+
+fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Fault {
+    TransformError::invalid(field, message, mend).into()
+}
+
+/// Reads a spec.
+pub(crate) fn read(spec: Option<AugmentationSpec>) -> Result<Wanted, Fault> {
+    let mut spec = spec.unwrap_or_default();
+    let mut sources = std::mem::take(&mut spec.sources);
+    if sources.len() > MAX_SOURCES {
+        return Err(invalid(
+            "spec.sources",
+            format!("{} sources, more than the limit of {MAX_SOURCES}", sources.len()),
+            "leave some out",
+        ));
+    }
+    match spec.k {
+        Some(k) if k as usize > sources.len() => {
+            return Err(invalid(
+                "spec.k",
+                format!("{k} variants from {} sources", sources.len()),
+                format!("give 0 to {}, or leave k out to use all", sources.len()),
+            ));
+        }
+        Some(k) => sources.truncate(k as usize),
+        None if sources.is_empty() => {
+            return Err(invalid(
+                "spec.sources",
+                "there are no sources of variants",
+                "name at least one transformation (and its generator), or set k to 0 for plain vectors",
+            ));
+        }
+        None => {}
+    }
+    for (index, source) in sources.iter().enumerate() {
+        use transformation::Kind::{Continuation, Distractors, MultiSwap};
+        let kind = source.transformation.as_ref().and_then(|wanted| wanted.kind.as_ref());
+        if matches!(kind, Some(Distractors(_) | MultiSwap(_) | Continuation(_))) {
+            return Err(invalid(
+                format!("spec.sources[{index}].transformation"),
+                "it gives several texts, or texts of another meaning, and cannot be pooled",
+                "choose one that gives a single text of the same meaning, e.g. paraphrase, summarisation or keywords",
+            ));
+        }
+    }
+    let budget = match spec.generation_budget.take() {
+        None => None,
+        Some(budget) => match Duration::try_from(budget) {
+            Ok(budget) if !budget.is_zero() => Some(budget),
+            _ => {
+                return Err(invalid(
+                    "spec.generation_budget",
+                    "it is no time above 0",
+                    "give e.g. 0.2s, or leave it out to wait for every variant",
+                ));
+            }
+        },
+    };
+    let fail = match PartialFailurePolicy::try_from(spec.partial_failure) {
+        Ok(PartialFailurePolicy::Unspecified | PartialFailurePolicy::UseArrived) => false,
+        Ok(PartialFailurePolicy::Fail) => true,
+        Err(_) => {
+            return Err(invalid(
+                "spec.partial_failure",
+                format!("{} is no policy", spec.partial_failure),
+                "give 1 (use what arrived) or 2 (fail)",
+            ));
+        }
+    };
+    Ok(Wanted {
+        sources,
+        spec,
+        budget,
+        fail,
+    })
+}
+
+impl Wanted {
+    /// Plans each source: finds its generator (loading a local one) and its prompt.
+    pub(crate) async fn plan(self, engine: &Engine, items: &[TextItem]) -> Result<Augmentation, Fault> {
+        if items.is_empty() {
+            return Err(invalid("items", "there are no texts", "send at least one"));
+        }
+        let mut sources = Vec::with_capacity(self.sources.len());
+        for (index, source) in self.sources.into_iter().enumerate() {
+            let transformation = format!("{:?}", source.transformation);
+            let spec = TransformSpec {
+                transformation: source.transformation,
+                generator_id: source.generator_id,
+                seed: self.spec.seed,
+                max_attempts: self.spec.max_attempts,
+                // What failed is missing: the original is in the pool already.
+                on_failure: OnFailure::Drop.into(),
+                sampling: self.spec.sampling,
+                bypass_cache: self.spec.bypass_cache,
+                ..TransformSpec::default()
+            };
+            let planned = engine.plan(Some(spec), items.to_vec()).await;
+            let (plan, jobs) = planned.map_err(|error| of_source(error.into(), index))?;
+            sources.push(Source {
+                plan: Arc::new(plan),
+                jobs,
+                transformation,
+            });
+        }
+        Ok(Augmentation {
+            sources,
+            budget: self.budget,
+            fail: self.fail,
+        })
+    }
+}
+
+/// A fault of a transformation's spec, said of its source. Seed, sampling and attempts are the request's own.
+fn of_source(mut fault: Fault, index: usize) -> Fault {
+    if let Some(field) = fault.field.take() {
+        let own = match field.strip_prefix("spec.") {
+            Some(rest) if rest.starts_with("transformation") || rest.starts_with("generator_id") => {
+                format!("spec.sources[{index}].{rest}")
+            }
+            _ => field.clone(),
+        };
+        // The message of a field's fault begins with the field.
+        fault.message = fault
+            .message
+            .strip_prefix(&field)
+            .map_or_else(|| fault.message.clone(), |rest| format!("{own}{rest}"));
+        fault.field = Some(own);
+    }
+    fault
+}
+
+/// Whether an answer of a transformation holds a text.
+pub(super) fn is_there(result: &proto::TransformResult) -> bool {
+    matches!(result.outcome(), proto::Outcome::Ok | proto::Outcome::Recovered)
+}

@@ -1,0 +1,161 @@
+//! Questions to a generator that are no transformation of a text, through the same cache and the same table of what is
+//! under way.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Engine,
+    inflight::{ProduceError, Produced, alone},
+};
+use crate::{
+    cache::{Entry, Key, KeyParts},
+    error::TransformError,
+    generator::{Bounded, GeneratorError, Request},
+    prompt::Message,
+};
+
+/// One question. Its answer is addressed by everything here but the messages, which the prompt's digest and the content
+/// determine.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    /// Who is asked.
+    pub(crate) generator: &'a Arc<Bounded>,
+    /// Kind of the question, e.g. `judge/similarity`: never the name of a transformation.
+    pub(crate) kind: &'a str,
+    /// What it is about, unambiguously.
+    pub(crate) content: String,
+    /// Id and version of the prompt.
+    pub(crate) prompt: String,
+    /// Digest of the prompt.
+    pub(crate) prompt_digest: &'a str,
+    /// The conversation.
+    pub(crate) messages: Vec<Message>,
+    /// 0 is greedy.
+    pub(crate) temperature: f64,
+    /// Most tokens of the answer.
+    pub(crate) max_tokens: u32,
+    /// Seed of the sampling.
+    pub(crate) seed: u64,
+    /// Neither read nor write the cache.
+    pub(crate) bypass_cache: bool,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// Its content address.
+    pub(crate) key: Key,
+    /// The text as the generator gave it, or how it failed.
+    pub(crate) text: Result<String, GeneratorError>,
+    /// Whether it was made now and is this request's to count.
+    pub(crate) fresh: bool,
+    /// Calls to the generator now.
+    pub(crate) calls: u64,
+    /// Prompt tokens processed now.
+    pub(crate) prompt_tokens: u64,
+    /// Tokens generated now.
+    pub(crate) generated_tokens: u64,
+    /// Wait for a place at the generator.
+    pub(crate) waited: Duration,
+}
+
+impl Engine {
+    /// Asks, or finds the answer in the cache or under way. Only the cache's failure is an error here.
+    pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Answer, TransformError> {
+        let top_p = 1.0;
+        let seedless = ask.temperature == 0.0 && ask.generator.greedy_ignores_seed();
+        let key = KeyParts {
+            text: &ask.content,
+            transformation: ask.kind,
+            language: "",
+            prompt: ask.prompt_digest,
+            generator: &ask.generator.identity().cache_key,
+            temperature: ask.temperature,
+            top_p,
+            max_tokens: ask.max_tokens,
+            seed: (!seedless).then_some(ask.seed),
+        }
+        .key();
+        let (generator, kind) = (Arc::clone(ask.generator), ask.kind.to_owned());
+        let make = move || {
+            Box::pin(async move {
+                let request = Request {
+                    messages: ask.messages,
+                    temperature: ask.temperature,
+                    top_p,
+                    max_tokens: ask.max_tokens,
+                    seed: ask.seed,
+                };
+                let (completion, waited) = generator.generate(request).await;
+                let completion = completion.map_err(|error| ProduceError::Generator {
+                    error,
+                    waited,
+                    fresh: true,
+                })?;
+                Ok(Produced {
+                    entry: Entry {
+                        output: completion.text,
+                        seed: ask.seed,
+                        prompt_tokens: completion.prompt_tokens,
+                        generated_tokens: completion.generated_tokens,
+                        source: ask.content,
+                        transformation: kind,
+                        generator: generator.identity().id.clone(),
+                        prompt: ask.prompt,
+                        language: String::new(),
+                    },
+                    calls: completion.calls,
+                    fresh: true,
+                    waited,
+                })
+            }) as futures::future::BoxFuture<'static, _>
+        };
+        let produced = if ask.bypass_cache {
+            alone(make()).await
+        } else {
+            self.inflight.produce(key, &self.cache, make).await
+        };
+        match produced {
+            Ok(produced) => Ok(Answer {
+                key,
+                text: Ok(produced.entry.output),
+                fresh: produced.fresh,
+                calls: produced.calls.into(),
+                prompt_tokens: if produced.fresh { produced.entry.prompt_tokens } else { 0 },
+                generated_tokens: if produced.fresh { produced.entry.generated_tokens } else { 0 },
+                waited: produced.waited,
+            }),
+            Err(ProduceError::Cache(error)) => Err(TransformError::SharedCache(error)),
+            Err(ProduceError::Generator { error, waited, fresh }) => Ok(Answer {
+                key,
+                calls: if fresh { error.calls().into() } else { 0 },
+                text: Err(error),
+                fresh,
+                prompt_tokens: 0,
+                generated_tokens: 0,
+                waited,
+            }),
+        }
+    }
+
+    /// The generator of an id; empty: the default one. `none` is refused for `what`.
+    pub(crate) async fn generator(&self, id: &str, field: &str, what: &str) -> Result<Arc<Bounded>, TransformError> {
+        self.registry.get(id).await?.ok_or_else(|| {
+            TransformError::invalid(
+                field,
+                format!("{what} needs a generator and this is `none`"),
+                format!("name one: {}", crate::error::GENERATOR_FORMS),
+            )
+        })
+    }
+
+    /// Longest text of a request, in characters.
+    pub(crate) fn max_text_chars(&self) -> usize {
+        self.config.max_text_chars
+    }
+
+    /// Whether a request may name what this process connects to.
+    pub(crate) fn allows_specs(&self) -> bool {
+        self.config.allow_specs
+    }
+}

@@ -1,0 +1,246 @@
+//! A language model as judge: it rates pairs of texts (PTEB: similarity, 0 to 5; HTEB: quality and fluency, 1 to 5).
+//!
+//! A rating is read strictly ([`number`]). An answer that is none is retried with another seed at a higher temperature, as a
+//! transformation whose check failed; what still has no rating is counted, never guessed. Answers are cached as
+//! transformations are, under keys of their own kind (`judge/similarity`, …).
+
+pub mod number;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::stream::{self, Stream, StreamExt};
+use isomer_proto::transform::v1 as proto;
+
+use crate::{
+    cache::Key,
+    clean::clean,
+    engine::{Ask, Engine, kind_of},
+    error::TransformError,
+    generator::{Bounded, GeneratorError},
+    prompt::{Prompt, Purpose},
+    seed,
+};
+
+/// Tokens of an answer: a number takes few, a model that reasons first takes many.
+const MAX_TOKENS: u32 = 512;
+/// Retries sample at least this hot: a greedy model would say the same again.
+const RETRY_TEMPERATURE: f64 = 0.7;
+/// Most of a refused answer that is repeated in an error.
+const SHOWN_CHARS: usize = 120;
+
+/// What is rated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scale {
+    /// Semantic similarity of a pair, 0 to 5, decimals allowed: gold scores of STS have them (PTEB).
+    Similarity,
+    /// Quality of a transformation, 1 to 5, whole (HTEB).
+    Quality,
+    /// Fluency of the transformed text, 1 to 5, whole (HTEB).
+    Fluency,
+}
+
+impl Scale {
+    /// Every scale.
+    pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
+
+    /// Lowest and highest rating.
+    pub const fn range(self) -> (f64, f64) {
+        match self {
+            Self::Similarity => (0.0, 5.0),
+            Self::Quality | Self::Fluency => (1.0, 5.0),
+        }
+    }
+
+    /// Whether a rating may have decimals.
+    pub const fn takes_decimals(self) -> bool {
+        matches!(self, Self::Similarity)
+    }
+
+    /// What its prompt is for.
+    pub const fn purpose(self) -> Purpose {
+        match self {
+            Self::Similarity => Purpose::JudgeSimilarity,
+            Self::Quality => Purpose::JudgeQuality,
+            Self::Fluency => Purpose::JudgeFluency,
+        }
+    }
+
+    /// What its answers are called in the cache.
+    const fn kind(self) -> &'static str {
+        match self {
+            Self::Similarity => "judge/similarity",
+            Self::Quality => "judge/quality",
+            Self::Fluency => "judge/fluency",
+        }
+    }
+}
+
+/// Two texts to compare.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct Pair {
+    /// The original.
+    pub original: String,
+    /// What it was turned into.
+    pub transformed: String,
+}
+
+/// A checked request.
+#[derive(Debug, Clone)]
+pub struct Judging {
+    /// What is rated.
+    pub scale: Scale,
+    /// Who rates.
+    pub generator: Arc<Bounded>,
+    /// How it is asked.
+    pub prompt: Arc<Prompt>,
+    /// What the transformation should have done; quality is rated against it.
+    pub task: String,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Most attempts per pair.
+    pub max_attempts: u32,
+    /// Neither read nor write the cache.
+    pub bypass_cache: bool,
+}
+
+/// How a pair was rated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rated {
+    /// The rating.
+    pub score: Option<f64>,
+    /// Why there is none.
+    pub error: String,
+    /// Whether there is none because the generator failed.
+    pub generator_failed: bool,
+    /// Attempts looked at, those from the cache included.
+    pub attempts: u32,
+    /// Of these, those made now.
+    pub fresh: u32,
+    /// Answers that were no rating.
+    pub unreadable: u32,
+    /// Of these, those made now.
+    pub fresh_unreadable: u32,
+    /// Seed of the last attempt.
+    pub seed: u64,
+    /// Content address of the last attempt.
+    pub key: Key,
+    /// Calls to the generator now.
+    pub calls: u64,
+    /// Prompt tokens processed now.
+    pub prompt_tokens: u64,
+    /// Tokens generated now.
+    pub generated_tokens: u64,
+    /// Wait for a place at the generator.
+    pub waited: Duration,
+}
+
+/// Rates pairs, several at once, each handed out with its index as it is done. An error that concerns all of them ends the
+/// stream.
+pub fn run(
+    engine: Arc<Engine>,
+    judging: Arc<Judging>,
+    pairs: Vec<Pair>,
+) -> impl Stream<Item = Result<(usize, Rated), TransformError>> + Send + 'static {
+    let concurrency = judging.generator.concurrency();
+    stream::iter(pairs.into_iter().enumerate())
+        .map(move |(index, pair)| {
+            let (engine, judging) = (Arc::clone(&engine), Arc::clone(&judging));
+            async move { Ok((index, rate(&engine, &judging, &pair).await?)) }
+        })
+        .buffer_unordered(concurrency)
+}
+
+async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, TransformError> {
+    let content = content(judging, pair);
+    let mut rated = Rated {
+        score: None,
+        error: String::new(),
+        generator_failed: false,
+        attempts: 0,
+        fresh: 0,
+        unreadable: 0,
+        fresh_unreadable: 0,
+        seed: judging.seed,
+        key: Key::default(),
+        calls: 0,
+        prompt_tokens: 0,
+        generated_tokens: 0,
+        waited: Duration::ZERO,
+    };
+    for attempt in 0..judging.max_attempts {
+        rated.attempts += 1;
+        rated.seed = seed::of_attempt(judging.seed, &content, attempt);
+        let ask = Ask {
+            generator: &judging.generator,
+            kind: judging.scale.kind(),
+            content: content.clone(),
+            prompt: judging.prompt.tag(),
+            prompt_digest: judging.prompt.digest(),
+            messages: judging.prompt.render_pair(&pair.original, &pair.transformed, &judging.task),
+            temperature: if attempt == 0 { 0.0 } else { RETRY_TEMPERATURE },
+            max_tokens: MAX_TOKENS,
+            seed: rated.seed,
+            bypass_cache: judging.bypass_cache,
+        };
+        let answer = engine.ask(ask).await?;
+        rated.key = answer.key;
+        rated.fresh += u32::from(answer.fresh);
+        rated.calls += answer.calls;
+        rated.prompt_tokens += answer.prompt_tokens;
+        rated.generated_tokens += answer.generated_tokens;
+        rated.waited += answer.waited;
+        let id = || judging.generator.identity().id.clone();
+        let text = match answer.text {
+            Ok(text) => clean("", &text, ("", "")),
+            // These end the request: the next pair would fare no better.
+            Err(GeneratorError::Unreachable { message, .. }) => {
+                return Err(TransformError::Unreachable { id: id(), message });
+            }
+            Err(GeneratorError::Refused { message, mend, .. }) => {
+                return Err(TransformError::Refused {
+                    id: id(),
+                    message,
+                    mend,
+                });
+            }
+            Err(GeneratorError::Failed { message, .. }) => {
+                // The generator has retried already.
+                rated.generator_failed = true;
+                rated.error = message;
+                return Ok(rated);
+            }
+        };
+        if let Some(score) = number::read(&text, judging.scale) {
+            rated.score = Some(score);
+            rated.error.clear();
+            return Ok(rated);
+        }
+        rated.unreadable += 1;
+        rated.fresh_unreadable += u32::from(answer.fresh);
+        let (low, high) = judging.scale.range();
+        let shown: String = text.chars().take(SHOWN_CHARS).collect();
+        rated.error = format!("`{shown}` is no rating from {low} to {high}");
+    }
+    Ok(rated)
+}
+
+/// Everything of the question that varies with the pair and the request, so that no two questions are alike.
+fn content(judging: &Judging, pair: &Pair) -> String {
+    match judging.scale {
+        Scale::Quality => serde_json::json!([pair.original, pair.transformed, judging.task]).to_string(),
+        Scale::Similarity | Scale::Fluency => serde_json::json!([pair.original, pair.transformed]).to_string(),
+    }
+}
+
+/// What a transformation should do, as the judge is told it. Without one: any rewriting that keeps the meaning.
+pub fn task(transformation: Option<&proto::Transformation>) -> Result<String, TransformError> {
+    match transformation {
+        None => Ok("A rewriting that keeps the core meaning.".to_owned()),
+        Some(_) => {
+            let entry = kind_of(transformation, "transformation")?.entry();
+            // The sources in brackets mean nothing to a model.
+            let described = entry.description.split(" (").next().unwrap_or_default();
+            Ok(format!("{}.", described.trim_end_matches('.')))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The gRPC face of augmentation (GASE).
+
+use std::time::Instant;
+
+use isomer_proto::transform::v1::{
+    AugmentRequest, AugmentResponse, EncodeAugmentedRequest, EncodeAugmentedResponse,
+    augmentation_service_server::AugmentationService,
+};
+use isomer_service_kit::{
+    Fault, GrpcChannel,
+    client::{self, ClientConfig},
+};
+use tonic::{Request, Response, Status};
+
+use super::TransformService;
+use crate::augment;
+
+impl TransformService {
+    /// The encoder service of a request.
+    fn encoder_at(&self, address: &str) -> Result<GrpcChannel, Fault> {
+        if address.is_empty() {
+            return self.encoder.clone().ok_or_else(|| {
+                Fault::precondition("NO_ENCODER_SERVICE", "this server was given no encoder service")
+                    .mend("set `encoder.address` in its configuration, or ask a server that runs both")
+            });
+        }
+        if !self.engine.allows_specs() {
+            return Err(
+                Fault::invalid("encoder_address", "this server connects to no address of a request's own")
+                    .mend("leave it out, or set transform.allow_specs"),
+            );
+        }
+        client::connect_lazy(&ClientConfig::plain(address)).map_err(|fault| fault.field("encoder_address"))
+    }
+}
+
+#[tonic::async_trait]
+impl AugmentationService for TransformService {
+    async fn augment(&self, request: Request<AugmentRequest>) -> Result<Response<AugmentResponse>, Status> {
+        let began = Instant::now();
+        let request = request.into_inner();
+        let generated = augment::augment(&self.engine, request.spec, &request.items).await?;
+        Ok(Response::new(AugmentResponse {
+            usage: Some(generated.totals.usage()),
+            timing: Some(generated.totals.timing(began.elapsed())),
+            items: generated.items,
+        }))
+    }
+
+    async fn encode_augmented(
+        &self,
+        request: Request<EncodeAugmentedRequest>,
+    ) -> Result<Response<EncodeAugmentedResponse>, Status> {
+        let began = Instant::now();
+        let request = request.into_inner();
+        let encoder = self.encoder_at(&request.encoder_address)?;
+        let (mut response, generated) = augment::encode_augmented(&self.engine, encoder, request).await?;
+        let mut timing = generated.totals.timing(began.elapsed());
+        timing.compute = prost_types::Duration::try_from(generated.took).ok();
+        response.timing = Some(timing);
+        metrics::histogram!("isomer_transform_augmented_seconds").record(began.elapsed().as_secs_f64());
+        Ok(Response::new(response))
+    }
+}

@@ -1,0 +1,174 @@
+//! The gRPC face of the judge.
+
+use std::{sync::Arc, time::Instant};
+
+use futures::TryStreamExt;
+use isomer_proto::{
+    common::v1::{Provenance, Timing, Usage},
+    transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
+};
+
+use crate::{
+    engine::Engine,
+    error::TransformError,
+    judge::{self, Judging, Pair, Rated, Scale},
+};
+
+const DEFAULT_SEED: u64 = 1337;
+const DEFAULT_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 10;
+
+/// Rates the pairs of a request.
+pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result<JudgeResponse, TransformError> {
+    let began = Instant::now();
+    let scale = scale_of(request.scale)?;
+    let max_attempts = request.max_attempts.unwrap_or(DEFAULT_ATTEMPTS);
+    if !(1..=MAX_ATTEMPTS).contains(&max_attempts) {
+        return Err(TransformError::invalid(
+            "max_attempts",
+            format!("{max_attempts} attempts"),
+            format!("give 1 to {MAX_ATTEMPTS}"),
+        ));
+    }
+    if request.pairs.is_empty() {
+        return Err(TransformError::invalid("pairs", "there are no pairs", "send at least one"));
+    }
+    let (mut ids, mut pairs) = (Vec::new(), Vec::new());
+    for (index, pair) in request.pairs.into_iter().enumerate() {
+        for (name, text) in [("original", &pair.original), ("transformed", &pair.transformed)] {
+            let chars = text.chars().count();
+            if chars > engine.max_text_chars() {
+                return Err(TransformError::invalid(
+                    format!("pairs[{index}].{name}"),
+                    format!("{chars} characters, more than the limit of {}", engine.max_text_chars()),
+                    "shorten the text, or raise transform.max_text_chars",
+                ));
+            }
+        }
+        ids.push(pair.id);
+        pairs.push(Pair {
+            original: pair.original,
+            transformed: pair.transformed,
+        });
+    }
+    let generator = engine.generator(&request.generator_id, "generator_id", "a judge").await?;
+    let prompt = engine.prompts().get(scale.purpose(), &generator.identity().id);
+    let judging = Arc::new(Judging {
+        scale,
+        generator,
+        prompt,
+        task: judge::task(request.transformation.as_ref())?,
+        seed: request.seed.unwrap_or(DEFAULT_SEED),
+        max_attempts,
+        bypass_cache: request.bypass_cache,
+    });
+    let (mut totals, mut ratings) = (Totals::default(), Vec::with_capacity(ids.len()));
+    let mut rated = std::pin::pin!(judge::run(Arc::clone(engine), Arc::clone(&judging), pairs));
+    while let Some((index, rated)) = rated.try_next().await? {
+        totals.add(&rated);
+        ratings.push(rating(&judging, index, std::mem::take(&mut ids[index]), rated));
+    }
+    ratings.sort_unstable_by_key(|rating| rating.index);
+    Ok(totals.response(ratings, began))
+}
+
+fn scale_of(scale: i32) -> Result<Scale, TransformError> {
+    match JudgeScale::try_from(scale) {
+        Ok(JudgeScale::Similarity) => Ok(Scale::Similarity),
+        Ok(JudgeScale::Quality) => Ok(Scale::Quality),
+        Ok(JudgeScale::Fluency) => Ok(Scale::Fluency),
+        Ok(JudgeScale::Unspecified) | Err(_) => Err(TransformError::invalid(
+            "scale",
+            "no scale is set",
+            "give 1 (similarity), 2 (quality) or 3 (fluency)",
+        )),
+    }
+}
+
+fn rating(judging: &Judging, index: usize, id: String, rated: Rated) -> Rating {
+    let identity = judging.generator.identity();
+    let cache_hit = rated.attempts > 0 && rated.fresh == 0 && !rated.generator_failed;
+    Rating {
+        index: index as u32,
+        id,
+        score: rated.score,
+        provenance: Some(Provenance {
+            generator_id: identity.id.clone(),
+            generator_digest: identity.digest.clone(),
+            prompt_version: judging.prompt.tag(),
+            prompt_digest: judging.prompt.digest().to_owned(),
+            seed: rated.seed,
+            attempts: if cache_hit { 0 } else { rated.attempts },
+            cache_hit,
+            content_key: hex::encode(rated.key),
+            languages: Vec::new(),
+        }),
+        error: rated.error,
+        unreadable: rated.unreadable,
+    }
+}
+
+/// What a request has come to so far.
+#[derive(Debug, Default)]
+struct Totals {
+    summary: JudgeSummary,
+    sum: f64,
+    scored: u64,
+    usage: Usage,
+    waited: std::time::Duration,
+}
+
+impl Totals {
+    fn add(&mut self, rated: &Rated) {
+        let summary = &mut self.summary;
+        let outcome = match rated.score {
+            Some(score) => {
+                self.sum += score;
+                self.scored += 1;
+                if rated.attempts == 1 {
+                    summary.rated += 1;
+                    "rated"
+                } else {
+                    summary.recovered += 1;
+                    "recovered"
+                }
+            }
+            None if rated.generator_failed => {
+                summary.generator_errors += 1;
+                "generator_error"
+            }
+            None => {
+                summary.unreadable += 1;
+                "unreadable"
+            }
+        };
+        metrics::counter!("isomer_transform_ratings_total", "outcome" => outcome).increment(1);
+        let hit = u64::from(rated.fresh == 0 && !rated.generator_failed);
+        summary.cache_hits += hit;
+        summary.unreadable_answers += u64::from(rated.fresh_unreadable);
+        self.usage.texts += 1;
+        self.usage.cached_texts += hit;
+        self.usage.tokens += rated.prompt_tokens;
+        self.usage.generated_tokens += rated.generated_tokens;
+        self.usage.generator_calls += rated.calls;
+        self.waited = self.waited.max(rated.waited);
+    }
+
+    fn response(mut self, ratings: Vec<Rating>, began: Instant) -> JudgeResponse {
+        self.summary.mean = (self.scored > 0).then(|| self.sum / self.scored as f64);
+        let message = |duration| prost_types::Duration::try_from(duration).ok();
+        let total = began.elapsed();
+        JudgeResponse {
+            ratings,
+            failures: self.summary.unreadable + self.summary.generator_errors,
+            usage: Some(self.usage),
+            timing: Some(Timing {
+                queue: message(self.waited),
+                tokenise: None,
+                compute: message(total.saturating_sub(self.waited)),
+                total: message(total),
+            }),
+            summary: Some(self.summary),
+        }
+    }
+}
