@@ -130,7 +130,7 @@ pub(crate) enum PrecisionArg {
 /// `isomer embed`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Input: JSONL with a `text` field, or plain lines. Example:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy"
+    after_help = "Input: JSONL with a `text` field, or plain lines. Examples:\n  isomer embed --model all-MiniLM-L6-v2 --input texts.txt --output vectors.npy\n  isomer embed --augment paraphrase,summarisation --generator local:qwen2.5-coder-1.5b-instruct --input texts.txt"
 )]
 pub(crate) struct EmbedArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder.
@@ -165,7 +165,63 @@ pub(crate) struct EmbedArgs {
     #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) batch: u32,
     #[command(flatten)]
+    pub(crate) augmentation: AugmentArgs,
+    #[command(flatten)]
     pub(crate) engine: EngineArgs,
+}
+
+/// Augmented vectors (GASE): each text is encoded with generated variants of it, and the vectors are pooled.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct AugmentArgs {
+    /// Transformations that make the variants; each goes to each --generator.
+    #[arg(long, env = "ISOMER_AUGMENT", value_name = "NAME,…", value_delimiter = ',')]
+    pub(crate) augment: Vec<String>,
+    /// Who makes the variants: `local:ID` or `openai:MODEL@URL`; repeat for several [default: the server's].
+    #[arg(
+        long = "generator",
+        env = "ISOMER_GENERATOR",
+        value_name = "SPEC",
+        requires = "augment"
+    )]
+    pub(crate) generators: Vec<String>,
+    /// How the vectors of a text and its variants become one [default: mean].
+    #[arg(long, env = "ISOMER_POOLING", value_enum, requires = "augment")]
+    pub(crate) pooling: Option<PoolingArg>,
+    /// Weight of the original, 0 to 1, with --pooling weighted [default: 0.75].
+    #[arg(long, env = "ISOMER_ORIGINAL_WEIGHT", value_name = "WEIGHT", requires = "augment")]
+    pub(crate) original_weight: Option<f64>,
+    /// Scale each vector to unit length before pooling.
+    #[arg(long, env = "ISOMER_NORMALISE_BEFORE", requires = "augment")]
+    pub(crate) normalise_before: bool,
+    /// Most seconds that the variants of a request may take; those that have not come are left out.
+    #[arg(long, env = "ISOMER_GENERATION_BUDGET", value_name = "SECONDS", requires = "augment")]
+    pub(crate) generation_budget: Option<f64>,
+    /// What to do where a variant is missing [default: use-arrived].
+    #[arg(long, env = "ISOMER_MISSING_VARIANTS", value_enum, requires = "augment")]
+    pub(crate) missing_variants: Option<MissingVariantsArg>,
+    /// Seed of the variants [default: 1337].
+    #[arg(long, env = "ISOMER_SEED", requires = "augment")]
+    pub(crate) seed: Option<u64>,
+}
+
+/// How vectors of a text and its variants become one.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PoolingArg {
+    /// Arithmetic mean.
+    Mean,
+    /// Largest value of each dimension.
+    Max,
+    /// --original-weight for the original, the rest shared by the variants.
+    Weighted,
+}
+
+/// What to do where a variant is missing.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MissingVariantsArg {
+    /// Pool what is there.
+    UseArrived,
+    /// Stop with an error.
+    Fail,
 }
 
 /// What to do with a text that is too long.
@@ -192,15 +248,114 @@ pub(crate) enum DtypeArg {
     Ubinary,
 }
 
+/// `isomer transform …`
+#[derive(Subcommand, Debug)]
+pub(crate) enum TransformCommand {
+    /// Rate pairs of texts with a language model.
+    Judge(JudgeArgs),
+    /// Choose a judge and a paraphraser by measurement (PTEB, steps 1 and 2).
+    JudgeSelect(JudgeSelectArgs),
+}
+
+/// `isomer transform judge`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Input: JSONL with `original` and `transformed` (or `text`, as `isomer transform` writes it; or `sentence1` and `sentence2`), and optionally `id`; output: JSONL, same order. Example:\n  isomer transform --transformation paraphrase --input texts.txt | isomer transform judge --scale similarity"
+)]
+pub(crate) struct JudgeArgs {
+    /// What is rated.
+    #[arg(long, env = "ISOMER_SCALE", value_enum)]
+    pub(crate) scale: ScaleArg,
+    /// The judge: `local:ID` or `openai:MODEL@URL` [default: the server's generator].
+    #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
+    pub(crate) generator: Option<String>,
+    /// Pairs; `-` or nothing: stdin.
+    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Ratings (JSONL); nothing: stdout.
+    #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// What the pairs claim to be, e.g. `summarisation`: quality is rated against it [default: any rewriting].
+    #[arg(long, env = "ISOMER_JUDGED_TRANSFORMATION", value_name = "NAME")]
+    pub(crate) of: Option<String>,
+    /// Seed of the sampling.
+    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    pub(crate) seed: u64,
+    /// Most attempts per pair.
+    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) attempts: u32,
+    /// Neither read nor write the cache.
+    #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) no_cache: bool,
+}
+
+/// What a judge rates.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ScaleArg {
+    /// Semantic similarity of the pair, 0 to 5.
+    Similarity,
+    /// Quality of the transformation, 1 to 5.
+    Quality,
+    /// Fluency of the transformed text, 1 to 5.
+    Fluency,
+}
+
+/// `isomer transform judge-select`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Ratings and texts come from the cache where they are there: a run that was stopped goes on where it was. Example:\n  isomer transform judge-select --judge local:qwen2.5-coder-1.5b-instruct --judge local:qwen2.5-coder-0.5b-instruct --generator local:qwen2.5-coder-1.5b-instruct --data STSBenchmark --data SICK-R@1:5 --limit 100"
+)]
+pub(crate) struct JudgeSelectArgs {
+    /// Judges to compare; repeat for several.
+    #[arg(long = "judge", env = "ISOMER_JUDGES", value_name = "SPEC", required = true)]
+    pub(crate) judges: Vec<String>,
+    /// Paraphrasers to compare; repeat for several [default: none, step 1 only].
+    #[arg(long = "generator", env = "ISOMER_GENERATORS", value_name = "SPEC")]
+    pub(crate) generators: Vec<String>,
+    /// STS data, a folder or file; `@LOW:HIGH` after it is the range of its gold scores [default: 0:5]. Repeat for several.
+    #[arg(long = "data", env = "ISOMER_DATA", value_name = "PATH[@LOW:HIGH]", required = true)]
+    pub(crate) data: Vec<String>,
+    /// Split.
+    #[arg(long, env = "ISOMER_SPLIT", default_value = "test")]
+    pub(crate) split: String,
+    /// Language subset (BCP-47).
+    #[arg(long, env = "ISOMER_LANGUAGE")]
+    pub(crate) language: Option<String>,
+    /// At most so many pairs of each dataset, drawn by the seed.
+    #[arg(long, env = "ISOMER_LIMIT")]
+    pub(crate) limit: Option<u32>,
+    /// Transformation of step 2.
+    #[arg(
+        long,
+        env = "ISOMER_TRANSFORMATION",
+        default_value = "paraphrase",
+        value_name = "NAME"
+    )]
+    pub(crate) transformation: String,
+    /// Upper edges of the word-count bins.
+    #[arg(long, env = "ISOMER_WORD_BINS", value_delimiter = ',', default_values_t = [10, 20, 50, 100])]
+    pub(crate) word_bins: Vec<u32>,
+    /// Seed of the sample, the sampling and the intervals.
+    #[arg(long, env = "ISOMER_SEED", default_value_t = 1337)]
+    pub(crate) seed: u64,
+    /// Most attempts per rating and text.
+    #[arg(long, env = "ISOMER_ATTEMPTS", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10))]
+    pub(crate) attempts: u32,
+}
+
 /// `isomer transform`
 #[derive(Args, Debug)]
 #[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
     after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl"
 )]
 pub(crate) struct TransformArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<TransformCommand>,
     /// Name, e.g. `paraphrase`; `list` prints the catalogue.
-    #[arg(long, env = "ISOMER_TRANSFORMATION", value_name = "NAME")]
-    pub(crate) transformation: String,
+    #[arg(long, env = "ISOMER_TRANSFORMATION", value_name = "NAME", required = true)]
+    pub(crate) transformation: Option<String>,
     /// `local:ID`, `openai:MODEL@URL`, or `none` [default: the server's, for transformations that need one].
     #[arg(long, env = "ISOMER_GENERATOR", value_name = "SPEC")]
     pub(crate) generator: Option<String>,
@@ -247,7 +402,7 @@ pub(crate) enum OnFailureArg {
 /// `isomer eval`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\nWith --format json the document is mteb's task result."
+    after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\n  isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase\nWith --format json the document is mteb's task result; with --augment one object with both and the difference."
 )]
 pub(crate) struct EvalArgs {
     /// Encoder: a catalogue id or a sentence-transformers folder.
@@ -271,6 +426,11 @@ pub(crate) struct EvalArgs {
     /// At most so many rows (pairs, queries).
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
+    #[command(flatten)]
+    pub(crate) augmentation: AugmentArgs,
+    /// Retrieval, reranking: augment the queries only, not the documents.
+    #[arg(long, env = "ISOMER_QUERIES_ONLY", requires = "augment")]
+    pub(crate) queries_only: bool,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }

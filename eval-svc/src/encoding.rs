@@ -97,7 +97,7 @@ pub(crate) async fn encode(
     Ok(encoded)
 }
 
-fn refused(status: &tonic::Status) -> EncodingError {
+pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
     EncodingError::Refused(Box::new(Fault::from_status(status)))
 }
 
@@ -129,7 +129,7 @@ async fn ask(
 
 /// Indices of the texts of each request. Long texts first: batches of alike lengths waste least, and the last batch is a
 /// short one.
-fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
+pub(crate) fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..texts.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(texts[index].len()));
     let mut batches: Vec<Vec<usize>> = Vec::new();
@@ -152,7 +152,7 @@ fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
 
 impl Encoded {
     /// Takes an answer apart, trusting nothing in it.
-    fn take(&mut self, texts: usize, answer: &EncodeResponse, batch: &[usize]) -> Result<(), EncodingError> {
+    pub(crate) fn take(&mut self, texts: usize, answer: &EncodeResponse, batch: &[usize]) -> Result<(), EncodingError> {
         let unusable = |message: String| Err(EncodingError::Unusable(message));
         if let Some(error) = answer.errors.first() {
             return match batch.get(error.index as usize) {
@@ -211,7 +211,7 @@ impl Encoded {
         Ok(())
     }
 
-    fn add(&mut self, more: &Usage) {
+    pub(crate) fn add(&mut self, more: &Usage) {
         let total = &mut self.usage;
         total.texts += more.texts;
         total.tokens += more.tokens;

@@ -1,9 +1,10 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`task`], [`metric`], [`stats`],
-//! [`suite`], [`profile`], [`report`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
+//! [`suite`], [`profile`], [`report`], [`selection`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
+mod augmented;
 pub mod config;
 pub mod dataset;
 mod encoding;
@@ -15,6 +16,7 @@ pub mod report;
 mod retry;
 pub mod run;
 mod run_service;
+pub mod selection;
 mod statistics_service;
 pub mod stats;
 pub mod suite;
@@ -53,7 +55,7 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn new(config: EvalConfig, clients: EvalClients) -> Result<Self, EvalError> {
-        let tasks = TaskFace::new(Arc::new(config.clone()), clients.encoder.clone());
+        let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone());
         let max_message_bytes = config.max_message_bytes;
         Ok(Self {
             tasks,

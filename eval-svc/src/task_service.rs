@@ -13,7 +13,7 @@ use isomer_proto::eval::v1::{
     DatasetInput, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo, score_request::Input,
     task_service_server::TaskService,
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     dataset::{self, Dataset},
     error::EvalError,
     mteb_result,
+    run::EvalClients,
     task::{Profile, Scores, TaskType},
 };
 
@@ -31,13 +32,13 @@ const MOST_PER_PAGE: u32 = 1000;
 #[derive(Debug, Clone)]
 pub(crate) struct TaskFace {
     config: Arc<EvalConfig>,
-    encoder: GrpcChannel,
+    clients: EvalClients,
 }
 
 impl TaskFace {
-    /// A face that reads datasets as the configuration permits and encodes over the channel.
-    pub(crate) fn new(config: Arc<EvalConfig>, encoder: GrpcChannel) -> Self {
-        Self { config, encoder }
+    /// A face that reads datasets as the configuration permits and encodes over the channels.
+    pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients) -> Self {
+        Self { config, clients }
     }
 
     async fn score_dataset(
@@ -57,12 +58,20 @@ impl TaskFace {
             tracing::info!(dataset = dataset.name(), "{note}");
         }
         let dataset = Arc::new(dataset);
-        let encoded = encode::texts(&self.config, &self.encoder, &input.encoder_id, &dataset).await?;
+        let encoded = encode::texts(
+            &self.config,
+            &self.clients,
+            &input.encoder_id,
+            input.augmentation.as_ref(),
+            &dataset,
+        )
+        .await?;
         let encode::Encoded {
             vectors,
             similarity,
             vector_space,
             usage,
+            augmentation,
         } = encoded;
         let scored = Arc::clone(&dataset);
         let scores = blocking(move || scored.score_with(&vectors, profile, similarity)).await?;
@@ -80,6 +89,7 @@ impl TaskFace {
             mteb_result: Some(mteb_result),
             vector_space,
             usage: Some(usage),
+            augmentation,
             ..response
         })
     }

@@ -54,7 +54,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     let embed = EmbedService::new(config.embed, resolver.clone())?;
     embed.warm_up().await?;
     let encoder = memory::channel(isomer_embed::services(embed), &limits).await?;
-    let transform = TransformService::new(config.transform, resolver.clone())?;
+    let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
     let eval = EvalService::new(
         config.eval,

@@ -36,6 +36,9 @@ pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Fa
     let records = texts::read(args.input.as_deref())?;
     let connection = connect::connect_for(global, args.engine).await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;
+    if args.augmentation.wanted() {
+        return super::embed_augmented::run(&connection, &args, &records, &display).await;
+    }
     let mut client = EncoderServiceClient::new(connection.channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
@@ -203,7 +206,7 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
 }
 
 /// Where the vectors go.
-enum Sink<'a> {
+pub(super) enum Sink<'a> {
     Lines,
     Matrix {
         path: &'a Path,
@@ -212,14 +215,14 @@ enum Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    fn open(output: Option<&'a Path>) -> Self {
+    pub(super) fn open(output: Option<&'a Path>) -> Self {
         match output {
             Some(path) => Self::Matrix { path, writer: None },
             None => Self::Lines,
         }
     }
 
-    fn write(&mut self, first: usize, response: &EncodeResponse) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, first: usize, response: &EncodeResponse) -> Result<(), Failure> {
         let matrix = response
             .embeddings
             .as_ref()
@@ -247,7 +250,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    fn finish(self) -> Result<(), Failure> {
+    pub(super) fn finish(self) -> Result<(), Failure> {
         match self {
             Self::Matrix {
                 path,

@@ -8,7 +8,7 @@ use isomer_proto::eval::v1::{
     task_service_client::TaskServiceClient,
 };
 
-use super::stdout_failure;
+use super::{eval_augmented, stdout_failure};
 use crate::{
     args::{EvalArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
@@ -44,15 +44,26 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
         dataset: Some(dataset(&connection, &args)?),
         encoder_id: args.model.clone(),
         limit: args.limit,
+        augmentation: None,
     };
-    let request = ScoreRequest {
+    let request = |input| ScoreRequest {
         task_type: task_type.into(),
         profile: profile.into(),
         input: Some(score_request::Input::Dataset(input)),
     };
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let response = client.score(request).await?.into_inner();
-    print(global.format, &args, &response)?;
+    let response = client.score(request(input.clone())).await?.into_inner();
+    if args.augmentation.wanted() {
+        let augmentation = eval_augmented::augmentation(&connection, &args, &display).await?;
+        let input = DatasetInput {
+            augmentation: Some(augmentation),
+            ..input
+        };
+        let augmented = client.score(request(input)).await?.into_inner();
+        eval_augmented::print(global.format, &args, &response, &augmented)?;
+    } else {
+        print(global.format, &args, &response)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,11 +143,11 @@ fn print(format: Format, args: &EvalArgs, response: &ScoreResponse) -> Result<()
 }
 
 /// `google.protobuf.Struct` to JSON.
-mod json {
+pub(super) mod json {
     use prost_types::{Struct, value::Kind};
     use serde_json::{Map, Number, Value};
 
-    pub(super) fn from_struct(message: &Struct) -> Value {
+    pub(in crate::commands) fn from_struct(message: &Struct) -> Value {
         Value::Object(
             message
                 .fields

@@ -1,9 +1,14 @@
 //! One file per command.
 
+mod augment;
 mod check;
 mod check_table;
 mod embed;
+mod embed_augmented;
 mod eval;
+mod eval_augmented;
+mod judge;
+mod judge_select;
 mod models;
 mod serve;
 mod transform;

@@ -17,16 +17,21 @@ use isomer_proto::transform::v1::{
 use serde_json::{Value, json};
 
 use crate::{
-    args::{Format, Global, OnFailureArg, TransformArgs},
+    args::{Format, Global, OnFailureArg, TransformArgs, TransformCommand},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::Failure,
     input,
     progress::{Display, Step},
 };
 
-pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode, Failure> {
+pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<ExitCode, Failure> {
+    match args.command.take() {
+        Some(TransformCommand::Judge(args)) => return super::judge::run(global, args).await,
+        Some(TransformCommand::JudgeSelect(args)) => return super::judge_select::run(global, args).await,
+        None => {}
+    }
     let display = Display::new(global.quiet);
-    if args.transformation == "list" {
+    if args.name() == "list" {
         let connection = connect::connect(global).await?;
         return list(global, &connection).await;
     }
@@ -59,7 +64,7 @@ pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
                 sink.put(result.index, line(original, &result))?;
                 display.step(
-                    &args.transformation,
+                    args.name(),
                     &Step {
                         done,
                         total: Some(records.len() as u64),
@@ -84,18 +89,23 @@ pub(super) async fn run(global: &Global, args: TransformArgs) -> Result<ExitCode
     }
 }
 
-fn client(connection: &Connection) -> TransformServiceClient<isomer_service_kit::GrpcChannel> {
+pub(super) fn client(connection: &Connection) -> TransformServiceClient<isomer_service_kit::GrpcChannel> {
     TransformServiceClient::new(connection.channel.clone())
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES)
 }
 
+impl TransformArgs {
+    /// The transformation's name.
+    fn name(&self) -> &str {
+        self.transformation.as_deref().unwrap_or_default()
+    }
+}
+
 /// A local generator is fetched here, with progress, before the service asks for it.
 async fn prefetch(connection: &Connection, args: &TransformArgs, display: &Display) -> Result<(), Failure> {
     let catalogue = catalogue(connection).await?;
-    let needs_generator = catalogue
-        .iter()
-        .any(|t| t.name == args.transformation && t.needs_generator);
+    let needs_generator = catalogue.iter().any(|t| t.name == args.name() && t.needs_generator);
     let spec = args
         .generator
         .clone()
@@ -129,7 +139,18 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
 }
 
 fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
-    let kind = match args.transformation.as_str() {
+    let kind = kind_named("--transformation", args.name(), args.target_language.as_deref())?;
+    if args.target_language.is_some() && !matches!(kind, Kind::Translation(_) | Kind::CrossTranslation(_)) {
+        return Err(Failure::usage(
+            "--target-language goes with translation and cross_translation only",
+        ));
+    }
+    Ok(kind)
+}
+
+/// The transformation of a name, with default parameters but for the target language.
+pub(super) fn kind_named(flag: &str, name: &str, target_language: Option<&str>) -> Result<Kind, Failure> {
+    Ok(match name {
         "paraphrase" => Kind::Paraphrase(proto::Paraphrase {}),
         "backtranslation" => Kind::Backtranslation(proto::Backtranslation::default()),
         "style_change" => Kind::StyleChange(proto::StyleChange {}),
@@ -137,10 +158,10 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
         "summarisation" => Kind::Summarisation(proto::Summarisation {}),
         "summarised_expansion" => Kind::SummarisedExpansion(proto::SummarisedExpansion {}),
         "translation" => Kind::Translation(proto::Translation {
-            target_language: args.target_language.clone(),
+            target_language: target_language.map(str::to_owned),
         }),
         "cross_translation" => Kind::CrossTranslation(proto::CrossTranslation {
-            target_languages: args.target_language.iter().cloned().collect(),
+            target_languages: target_language.into_iter().map(str::to_owned).collect(),
         }),
         "keywords" => Kind::Keywords(proto::Keywords {}),
         "random_keywords" => Kind::RandomKeywords(proto::RandomKeywords::default()),
@@ -150,16 +171,10 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
         "continuation" => Kind::Continuation(proto::Continuation::default()),
         other => {
             return Err(Failure::usage(format!(
-                "--transformation: unknown transformation `{other}`; `isomer transform --transformation list` prints the catalogue"
+                "{flag}: unknown transformation `{other}`; `isomer transform --transformation list` prints the catalogue"
             )));
         }
-    };
-    if args.target_language.is_some() && !matches!(kind, Kind::Translation(_) | Kind::CrossTranslation(_)) {
-        return Err(Failure::usage(
-            "--target-language goes with translation and cross_translation only",
-        ));
-    }
-    Ok(kind)
+    })
 }
 
 fn line(original: &str, result: &TransformResult) -> Value {
@@ -216,7 +231,7 @@ fn summary(end: &TransformStreamEnd) -> String {
     text
 }
 
-async fn catalogue(connection: &Connection) -> Result<Vec<proto::TransformationInfo>, Failure> {
+pub(super) async fn catalogue(connection: &Connection) -> Result<Vec<proto::TransformationInfo>, Failure> {
     let request = ListTransformationsRequest {
         page_size: 1000,
         page_token: String::new(),

@@ -9,6 +9,7 @@
 mod builtin;
 mod digest;
 mod error;
+mod gold;
 mod layout;
 mod pairs;
 mod retrieval;

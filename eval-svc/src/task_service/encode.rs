@@ -2,15 +2,20 @@
 
 use std::collections::HashMap;
 
-use isomer_proto::common::v1::{Usage, VectorSpace};
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_proto::{
+    common::v1::{Usage, VectorSpace},
+    eval::v1::{AugmentationReport, DatasetAugmentation},
+};
+use isomer_service_kit::Fault;
 
 use super::text_of;
 use crate::{
+    augmented::{self, Augmenting},
     config::EvalConfig,
     dataset::Dataset,
     encoding::{self, EncodingError},
     metric::{Similarity, VectorMatrix},
+    run::EvalClients,
 };
 
 /// A dataset's vectors.
@@ -21,55 +26,106 @@ pub(super) struct Encoded {
     pub(super) similarity: Similarity,
     pub(super) vector_space: Option<VectorSpace>,
     pub(super) usage: Usage,
+    /// What augmentation came to, where it was asked for.
+    pub(super) augmentation: Option<AugmentationReport>,
+}
+
+/// Distinct texts, each with the position in the dataset of its first occurrence, for messages.
+#[derive(Debug, Default)]
+struct Distinct<'a> {
+    numbers: HashMap<&'a str, usize>,
+    texts: Vec<&'a str>,
+    firsts: Vec<usize>,
+}
+
+impl<'a> Distinct<'a> {
+    fn add(&mut self, index: usize, text: &'a str) -> usize {
+        *self.numbers.entry(text).or_insert_with(|| {
+            self.texts.push(text);
+            self.firsts.push(index);
+            self.texts.len() - 1
+        })
+    }
 }
 
 /// Encodes the texts of a dataset, equal ones once.
 pub(super) async fn texts(
     config: &EvalConfig,
-    channel: &GrpcChannel,
+    clients: &EvalClients,
     encoder_id: &str,
+    augmentation: Option<&DatasetAugmentation>,
     dataset: &Dataset,
 ) -> Result<Encoded, Fault> {
-    let encoder = encoding::describe(channel, encoder_id)
+    let queries_only = augmentation.is_some_and(|wanted| wanted.queries_only);
+    if queries_only && dataset.texts().iter().all(|text| text.transformable) {
+        let message = format!("{} has no documents beside its queries", dataset.task());
+        return Err(Fault::invalid("dataset.augmentation.queries_only", message)
+            .mend("leave it out, or choose a retrieval or reranking task"));
+    }
+    let encoder = encoding::describe(&clients.encoder, encoder_id)
         .await
         .map_err(|error| fault(error, |index| format!("text {index}")))?;
-    let mut numbers: HashMap<&str, usize> = HashMap::new();
-    let mut distinct: Vec<&str> = Vec::new();
-    // Position in the dataset of the first text of each number, for messages.
-    let mut firsts = Vec::new();
+    let (mut plain, mut augmented) = (Distinct::default(), Distinct::default());
     let mut rows = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
-        let number = *numbers.entry(&text.text).or_insert_with(|| {
-            distinct.push(&text.text);
-            firsts.push(index);
-            distinct.len() - 1
-        });
-        rows.push(number);
+        let by_augmentation = augmentation.is_some() && (text.transformable || !queries_only);
+        let set = if by_augmentation { &mut augmented } else { &mut plain };
+        rows.push((by_augmentation, set.add(index, &text.text)));
     }
+    let total = plain.texts.len() + augmented.texts.len();
     let mut done = 0;
-    let encoded = encoding::encode(channel, config, &encoder, &distinct, |texts, _| {
+    let mut told = |texts: u64, _: u64| {
         done += texts;
-        tracing::info!(
-            dataset = dataset.name(),
-            encoder = encoder.id,
-            done,
-            total = distinct.len(),
-            "encoding"
-        );
-    })
-    .await
-    .map_err(|error| fault(error, |index| text_of(dataset, firsts[index])))?;
-    let cols = encoded.cols;
+        tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total, "encoding");
+    };
+    let own = encoding::encode(&clients.encoder, config, &encoder, &plain.texts, &mut told)
+        .await
+        .map_err(|error| fault(error, |index| text_of(dataset, plain.firsts[index])))?;
+    let (pooled, report) = match augmentation {
+        None => (encoding::Encoded::default(), None),
+        Some(wanted) => {
+            let augmenting = Augmenting {
+                transform: &clients.transform,
+                config,
+                encoder: &encoder,
+                language: dataset.language().and_then(one_language),
+                wanted,
+            };
+            let (pooled, mut report) = augmenting
+                .encode(&augmented.texts, &mut told)
+                .await
+                .map_err(|error| augmented::fault(error, |index| text_of(dataset, augmented.firsts[index])))?;
+            report.plain_texts = plain.texts.len() as u64;
+            (pooled, Some(report))
+        }
+    };
+    let cols = own.cols.max(pooled.cols);
     let mut data = Vec::with_capacity(rows.len() * cols);
-    for number in &rows {
-        data.extend_from_slice(&encoded.data[number * cols..(number + 1) * cols]);
+    for (by_augmentation, number) in &rows {
+        let set = if *by_augmentation { &pooled } else { &own };
+        data.extend_from_slice(&set.data[number * cols..(number + 1) * cols]);
     }
+    let mut usage = own.usage;
+    usage.texts += pooled.usage.texts;
+    usage.tokens += pooled.usage.tokens;
+    usage.cached_texts += pooled.usage.cached_texts;
+    usage.generated_tokens += pooled.usage.generated_tokens;
+    usage.generator_calls += pooled.usage.generator_calls;
     Ok(Encoded {
         vectors: VectorMatrix::new(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
         similarity: encoding::similarity(&encoder),
-        vector_space: encoded.space,
-        usage: encoded.usage,
+        vector_space: if report.is_some() { pooled.space } else { own.space },
+        usage,
+        augmentation: report,
     })
+}
+
+/// The language of a subset's texts, where its name is one: `en`, `en-en`, not `en-ar`, which are two.
+fn one_language(subset: &str) -> Option<&str> {
+    match subset.split_once('-') {
+        Some((first, second)) => (first == second).then_some(first),
+        None => Some(subset),
+    }
 }
 
 fn unusable(problem: &str) -> Fault {

@@ -7,6 +7,7 @@
     missing_docs
 )]
 
+mod augmented;
 mod comparisons;
 mod datasets;
 mod golden;

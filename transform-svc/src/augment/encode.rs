@@ -72,7 +72,8 @@ impl Vectors {
     fn take(&mut self, batch: &[Arc<str>], answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
             let message = format!("the encoder's answer cannot be used: {problem}");
-            Err(Fault::precondition("BAD_VECTORS", message).mend("the encoder service is at fault; check what it serves"))
+            Err(Fault::precondition("BAD_VECTORS", message)
+                .mend("the encoder service is at fault; check what it serves"))
         };
         let digest = |space: &Option<VectorSpace>| space.as_ref().map(|space| space.digest.clone());
         match digest(&self.space) {
@@ -86,14 +87,22 @@ impl Vectors {
         let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
         if matrix.dtype() != Dtype::F32 || rows != batch.len() || cols == 0 || matrix.data.len() != rows * cols * 4 {
             let dtype = matrix.dtype().as_str_name();
-            return unusable(format!("{rows} x {cols} {dtype} for {} texts; f32 was asked for", batch.len()));
+            return unusable(format!(
+                "{rows} x {cols} {dtype} for {} texts; f32 was asked for",
+                batch.len()
+            ));
         }
         if self.cols != 0 && self.cols != cols {
             return unusable(format!("{cols} columns after {}", self.cols));
         }
         self.cols = cols;
         for (text, bytes) in batch.iter().zip(matrix.data.chunks_exact(cols * 4)) {
-            let row: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+            let row: Vec<f32> = bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|four| f32::from_le_bytes(*four))
+                .collect();
             let row = if row.iter().all(|value| value.is_finite()) {
                 Ok(row)
             } else {

@@ -6,9 +6,7 @@ use std::{
 };
 
 use futures::{StreamExt, TryStreamExt, stream};
-use isomer_proto::transform::v1::{
-    Check, MissingReason, MissingVariant, TextItem, TransformResult, Variants,
-};
+use isomer_proto::transform::v1::{Check, MissingReason, MissingVariant, TextItem, TransformResult, Variants};
 use isomer_service_kit::Fault;
 
 use super::{Augmentation, Generated, incomplete, spec::is_there};
@@ -135,7 +133,10 @@ fn failed(number: usize, result: &TransformResult) -> MissingVariant {
     let (reason, message) = if by_generator {
         (MissingReason::Generator, result.error.clone())
     } else {
-        (MissingReason::Checks, format!("every attempt failed: {}", checks.join(", ")))
+        (
+            MissingReason::Checks,
+            format!("every attempt failed: {}", checks.join(", ")),
+        )
     };
     MissingVariant {
         source: number as u32,

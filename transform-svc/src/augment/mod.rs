@@ -19,8 +19,8 @@ use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{Encoder, encode_request::Prompt},
     transform::v1::{
-        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason, MissingVariant, TextItem,
-        Variants,
+        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
+        MissingVariant, TextItem, Variants,
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
@@ -82,7 +82,11 @@ fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> 
     if let Some(weight) = weight
         && !(0.0..=1.0).contains(&weight)
     {
-        return Err(invalid("original_weight", format!("{weight} is no weight"), "give 0 to 1"));
+        return Err(invalid(
+            "original_weight",
+            format!("{weight} is no weight"),
+            "give 0 to 1",
+        ));
     }
     let pooling = match AugmentationPooling::try_from(request.pooling) {
         Ok(AugmentationPooling::Unspecified | AugmentationPooling::Mean) => Pooling::Mean,
@@ -175,7 +179,11 @@ pub(crate) async fn encode_augmented(
     };
     let (embeddings, errors) = pooled(&recipe, &originals, &vectors, &mut generated, identity.fail)?;
     let own = space_of(&encoder, &vectors);
-    let vector_space = if plain { own } else { space::augmented(&own, &identity, &recipe) };
+    let vector_space = if plain {
+        own
+    } else {
+        space::augmented(&own, &identity, &recipe)
+    };
     let spent = generated.totals.usage();
     let response = EncodeAugmentedResponse {
         embeddings: Some(embeddings),

@@ -123,7 +123,10 @@ mod tests {
                 };
                 // Sums may differ in the last bit of 64; rounded to 32 bits that is one unit at most.
                 for (ours, numpys) in recipe.pool(rows[0], &rows[1..]).iter().zip(&case.pooled) {
-                    assert!((ours - numpys).abs() <= f32::EPSILON * numpys.abs(), "{recipe:?}: {ours} {numpys}");
+                    assert!(
+                        (ours - numpys).abs() <= f32::EPSILON * numpys.abs(),
+                        "{recipe:?}: {ours} {numpys}"
+                    );
                 }
                 cases += 1;
             }

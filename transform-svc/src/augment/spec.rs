@@ -39,7 +39,10 @@ impl Source {
     fn identity(&self) -> String {
         let plan = &self.plan;
         let prompt = plan.prompt.as_ref().map_or("", |prompt| prompt.digest());
-        let generator = plan.generator.as_ref().map_or("", |generator| &generator.identity().cache_key);
+        let generator = plan
+            .generator
+            .as_ref()
+            .map_or("", |generator| &generator.identity().cache_key);
         format!(
             "{}|{prompt}|{generator}|{}|{}|{}|{:?}|{}",
             self.transformation, plan.seed, plan.temperature, plan.top_p, plan.max_tokens, plan.max_attempts

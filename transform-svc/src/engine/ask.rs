@@ -121,8 +121,16 @@ impl Engine {
                 text: Ok(produced.entry.output),
                 fresh: produced.fresh,
                 calls: produced.calls.into(),
-                prompt_tokens: if produced.fresh { produced.entry.prompt_tokens } else { 0 },
-                generated_tokens: if produced.fresh { produced.entry.generated_tokens } else { 0 },
+                prompt_tokens: if produced.fresh {
+                    produced.entry.prompt_tokens
+                } else {
+                    0
+                },
+                generated_tokens: if produced.fresh {
+                    produced.entry.generated_tokens
+                } else {
+                    0
+                },
                 waited: produced.waited,
             }),
             Err(ProduceError::Cache(error)) => Err(TransformError::SharedCache(error)),

@@ -176,7 +176,9 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             content: content.clone(),
             prompt: judging.prompt.tag(),
             prompt_digest: judging.prompt.digest(),
-            messages: judging.prompt.render_pair(&pair.original, &pair.transformed, &judging.task),
+            messages: judging
+                .prompt
+                .render_pair(&pair.original, &pair.transformed, &judging.task),
             temperature: if attempt == 0 { 0.0 } else { RETRY_TEMPERATURE },
             max_tokens: MAX_TOKENS,
             seed: rated.seed,

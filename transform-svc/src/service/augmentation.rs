@@ -25,10 +25,11 @@ impl TransformService {
             });
         }
         if !self.engine.allows_specs() {
-            return Err(
-                Fault::invalid("encoder_address", "this server connects to no address of a request's own")
-                    .mend("leave it out, or set transform.allow_specs"),
-            );
+            return Err(Fault::invalid(
+                "encoder_address",
+                "this server connects to no address of a request's own",
+            )
+            .mend("leave it out, or set transform.allow_specs"));
         }
         client::connect_lazy(&ClientConfig::plain(address)).map_err(|fault| fault.field("encoder_address"))
     }

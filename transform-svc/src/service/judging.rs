@@ -7,6 +7,7 @@ use isomer_proto::{
     common::v1::{Provenance, Timing, Usage},
     transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
 };
+use isomer_service_kit::Fault;
 
 use crate::{
     engine::Engine,
@@ -31,7 +32,11 @@ pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result
         ));
     }
     if request.pairs.is_empty() {
-        return Err(TransformError::invalid("pairs", "there are no pairs", "send at least one"));
+        return Err(TransformError::invalid(
+            "pairs",
+            "there are no pairs",
+            "send at least one",
+        ));
     }
     let (mut ids, mut pairs) = (Vec::new(), Vec::new());
     for (index, pair) in request.pairs.into_iter().enumerate() {
@@ -51,7 +56,9 @@ pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result
             transformed: pair.transformed,
         });
     }
-    let generator = engine.generator(&request.generator_id, "generator_id", "a judge").await?;
+    let generator = engine
+        .generator(&request.generator_id, "generator_id", "a judge")
+        .await?;
     let prompt = engine.prompts().get(scale.purpose(), &generator.identity().id);
     let judging = Arc::new(Judging {
         scale,
@@ -70,6 +77,16 @@ pub(super) async fn judge(engine: &Arc<Engine>, request: JudgeRequest) -> Result
     }
     ratings.sort_unstable_by_key(|rating| rating.index);
     Ok(totals.response(ratings, began))
+}
+
+/// A fault of a judge: its generator is named outside any spec.
+pub(super) fn fault(error: TransformError) -> Fault {
+    let mut fault = Fault::from(error);
+    if fault.field.as_deref() == Some("spec.generator_id") {
+        fault.field = Some("generator_id".to_owned());
+        fault.message = fault.message.replace("spec.generator_id", "generator_id");
+    }
+    fault
 }
 
 fn scale_of(scale: i32) -> Result<Scale, TransformError> {

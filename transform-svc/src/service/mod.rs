@@ -10,9 +10,9 @@ use std::{pin::Pin, sync::Arc, time::Instant};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use isomer_models::Resolver;
 use isomer_proto::transform::v1::{
-    InspectRequest, InspectResponse, JudgeRequest, JudgeResponse, ListTransformationsRequest, ListTransformationsResponse, TextItem,
-    TransformRequest, TransformResponse, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
-    TransformStreamResponse,
+    InspectRequest, InspectResponse, JudgeRequest, JudgeResponse, ListTransformationsRequest,
+    ListTransformationsResponse, TextItem, TransformRequest, TransformResponse, TransformResult, TransformSpec,
+    TransformStreamEnd, TransformStreamRequest, TransformStreamResponse,
     augmentation_service_server::AugmentationServiceServer,
     inspect_response::Finding,
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
@@ -239,6 +239,7 @@ impl TransformRpc for TransformService {
     }
 
     async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
-        Ok(Response::new(judging::judge(&self.engine, request.into_inner()).await?))
+        let answer = judging::judge(&self.engine, request.into_inner()).await;
+        Ok(Response::new(answer.map_err(judging::fault)?))
     }
 }

@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use isomer_proto::transform::v1::{
-    AugmentRequest, AugmentationPooling, AugmentationSpec, Distractors, EncodeAugmentedRequest, EncodeAugmentedResponse,
-    MissingReason, PartialFailurePolicy, RandomKeywords, StopwordRemoval, TextItem, Transformation, VariantSource,
-    augmentation_service_client::AugmentationServiceClient, transformation::Kind,
+    AugmentRequest, AugmentationPooling, AugmentationSpec, Distractors, EncodeAugmentedRequest,
+    EncodeAugmentedResponse, MissingReason, PartialFailurePolicy, RandomKeywords, StopwordRemoval, TextItem,
+    Transformation, VariantSource, augmentation_service_client::AugmentationServiceClient, transformation::Kind,
 };
 use isomer_proto::transform::v1::{Expansion, Paraphrase, Summarisation};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
@@ -56,7 +56,9 @@ impl House {
 
     async fn client(&self) -> Client {
         let service = service(self.config.clone(), self.home.path()).with_encoder(self.encoder.channel().await);
-        let channel = memory::channel(services(service), &LimitsConfig::default()).await.unwrap();
+        let channel = memory::channel(services(service), &LimitsConfig::default())
+            .await
+            .unwrap();
         AugmentationServiceClient::new(channel)
     }
 }
@@ -105,7 +107,13 @@ async fn encode(client: &mut Client, request: EncodeAugmentedRequest) -> Result<
 
 fn rows(response: &EncodeAugmentedResponse) -> Vec<Vec<f32>> {
     let matrix = response.embeddings.as_ref().unwrap();
-    let values: Vec<f32> = matrix.data.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
+    let values: Vec<f32> = matrix
+        .data
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|b| f32::from_le_bytes(*b))
+        .collect();
     values.chunks_exact(matrix.cols as usize).map(<[f32]>::to_vec).collect()
 }
 
@@ -130,14 +138,22 @@ async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_ite
     let house = House::new(Duration::ZERO).await;
     let mut client = house.client().await;
     let sources = [paraphrase("stub"), without_stopwords()];
-    let response = encode(&mut client, request(spec(sources), &[TEXT, OTHER, TEXT])).await.unwrap();
+    let response = encode(&mut client, request(spec(sources), &[TEXT, OTHER, TEXT]))
+        .await
+        .unwrap();
     let removed = "man playing guitar busy street town.";
     let rows = rows(&response);
     assert_eq!(rows.len(), 3);
-    assert_eq!(rows[0], mean(&[TEXT, &reversed(TEXT), &response.used[0].variants[1].text]));
+    assert_eq!(
+        rows[0],
+        mean(&[TEXT, &reversed(TEXT), &response.used[0].variants[1].text])
+    );
     assert_eq!(rows[0], rows[2]);
     assert_ne!(rows[0], rows[1]);
-    assert!(response.used[0].variants[1].text.starts_with("man playing guitar"), "{removed}");
+    assert!(
+        response.used[0].variants[1].text.starts_with("man playing guitar"),
+        "{removed}"
+    );
     for (used, index) in response.used.iter().zip(0..) {
         assert_eq!((used.index, used.id.as_str()), (index, format!("t{index}").as_str()));
         assert_eq!(used.sources, [0, 1]);
@@ -157,7 +173,10 @@ async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_ite
 #[tokio::test]
 async fn several_generators_with_one_transformation_and_k_of_them() {
     let house = House::new(Duration::ZERO).await;
-    house.slow.mark("guitar", [Answer::Text("Someone makes music with a guitar in town.".into())]);
+    house.slow.mark(
+        "guitar",
+        [Answer::Text("Someone makes music with a guitar in town.".into())],
+    );
     let mut client = house.client().await;
     let sources = || [paraphrase("stub"), paraphrase("slow")];
     let both = encode(&mut client, request(spec(sources()), &[TEXT])).await.unwrap();
@@ -179,7 +198,11 @@ async fn several_generators_with_one_transformation_and_k_of_them() {
     };
     let plain = encode(&mut client, request(none, &[TEXT])).await.unwrap();
     assert_eq!(rows(&plain)[0], vector(TEXT));
-    assert_eq!(plain.vector_space.unwrap(), own_space(), "plain vectors are of the encoder's own space");
+    assert_eq!(
+        plain.vector_space.unwrap(),
+        own_space(),
+        "plain vectors are of the encoder's own space"
+    );
 }
 
 #[tokio::test]
@@ -287,12 +310,17 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
         ..spec([paraphrase("slow"), paraphrase("stub"), without_stopwords()])
     };
     let began = Instant::now();
-    let response = encode(&mut client, request(limited.clone(), &[TEXT, OTHER])).await.unwrap();
+    let response = encode(&mut client, request(limited.clone(), &[TEXT, OTHER]))
+        .await
+        .unwrap();
     assert!(began.elapsed() < Duration::from_secs(30));
     for (used, text) in response.used.iter().zip([TEXT, OTHER]) {
         assert_eq!(used.sources, [1, 2]);
         assert_eq!(used.missing.len(), 1);
-        assert_eq!((used.missing[0].source, used.missing[0].reason()), (0, MissingReason::Budget));
+        assert_eq!(
+            (used.missing[0].source, used.missing[0].reason()),
+            (0, MissingReason::Budget)
+        );
         let expected = mean(&[text, &reversed(text), &used.variants[1].text]);
         assert_eq!(rows(&response)[used.index as usize], expected);
     }
@@ -312,7 +340,10 @@ async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
     let fault = encode(&mut client, request(strict, &[TEXT])).await.unwrap_err();
     assert_eq!((fault.code, fault.reason.as_str()), (Code::Aborted, "VARIANT_MISSING"));
     assert_eq!(fault.field.as_deref(), Some("items[0]"));
-    assert!(fault.message.contains("source 0") && fault.message.contains("budget"), "{fault}");
+    assert!(
+        fault.message.contains("source 0") && fault.message.contains("budget"),
+        "{fault}"
+    );
 }
 
 #[tokio::test]
@@ -323,10 +354,17 @@ async fn a_variant_that_fails_its_checks_is_left_out_or_fails_the_request() {
     let sources = || spec([paraphrase("stub"), without_stopwords()]);
     let response = encode(&mut client, request(sources(), &[TEXT, OTHER])).await.unwrap();
     let (failed, whole) = (&response.used[0], &response.used[1]);
-    assert_eq!((failed.sources.as_slice(), whole.sources.as_slice()), ([1].as_slice(), [0, 1].as_slice()));
+    assert_eq!(
+        (failed.sources.as_slice(), whole.sources.as_slice()),
+        ([1].as_slice(), [0, 1].as_slice())
+    );
     assert_eq!(failed.missing[0].reason(), MissingReason::Checks);
     assert!(failed.missing[0].message.contains("ellipsis"), "{:?}", failed.missing);
-    assert_eq!(rows(&response)[0], mean(&[TEXT, &failed.variants[0].text]), "the original does not count twice");
+    assert_eq!(
+        rows(&response)[0],
+        mean(&[TEXT, &failed.variants[0].text]),
+        "the original does not count twice"
+    );
     let strict = AugmentationSpec {
         partial_failure: PartialFailurePolicy::Fail.into(),
         ..sources()
@@ -347,7 +385,10 @@ async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
     let sources = || spec([paraphrase("away"), paraphrase("stub")]);
     let response = encode(&mut client, request(sources(), &[TEXT, OTHER])).await.unwrap();
     for used in &response.used {
-        assert_eq!((used.sources.as_slice(), used.missing[0].reason()), ([1].as_slice(), MissingReason::Generator));
+        assert_eq!(
+            (used.sources.as_slice(), used.missing[0].reason()),
+            ([1].as_slice(), MissingReason::Generator)
+        );
     }
     assert_eq!(rows(&response)[0], mean(&[TEXT, &reversed(TEXT)]));
     let strict = AugmentationSpec {
@@ -358,7 +399,11 @@ async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
     assert_eq!(fault.code, Code::Unavailable);
     // Single calls that fail are the same matter.
     house.stub.mark("guitar", [status(400)]);
-    let response = encode(&mut house.client().await, request(spec([paraphrase("stub")]), &[TEXT, OTHER])).await;
+    let response = encode(
+        &mut house.client().await,
+        request(spec([paraphrase("stub")]), &[TEXT, OTHER]),
+    )
+    .await;
     let missing = &response.unwrap().used[0].missing;
     assert!(missing.is_empty(), "from the cache: {missing:?}");
 }
@@ -366,32 +411,57 @@ async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
 #[tokio::test]
 async fn texts_that_cannot_be_encoded_are_named_and_variants_that_cannot_are_left_out() {
     let house = House::new(Duration::ZERO).await;
-    house.stub.mark("guitar", [Answer::Text("An unencodable way to put the same thing about music.".into())]);
+    house.stub.mark(
+        "guitar",
+        [Answer::Text(
+            "An unencodable way to put the same thing about music.".into(),
+        )],
+    );
     let mut client = house.client().await;
     let bad = "This is an unencodable text about nothing at all.";
-    let response = encode(&mut client, request(spec([paraphrase("stub")]), &[TEXT, bad])).await.unwrap();
+    let response = encode(&mut client, request(spec([paraphrase("stub")]), &[TEXT, bad]))
+        .await
+        .unwrap();
     assert_eq!(response.used[0].missing[0].reason(), MissingReason::Encoder);
     assert_eq!(rows(&response), [vector(TEXT), vec![0.0; 4]]);
     let [error] = response.errors.as_slice() else {
         panic!("{:?}", response.errors)
     };
-    assert_eq!((error.index, error.message.as_str()), (1, "the stub cannot encode this"));
+    assert_eq!(
+        (error.index, error.message.as_str()),
+        (1, "the stub cannot encode this")
+    );
 }
 
 #[tokio::test]
 async fn a_second_call_is_served_from_the_cache_and_gives_the_same_bits() {
     let house = House::new(Duration::ZERO).await;
     let mut client = house.client().await;
-    let texts: Vec<String> = (0..40).map(|n| format!("The train of hour {n} leaves from another platform.")).collect();
+    let texts: Vec<String> = (0..40)
+        .map(|n| format!("The train of hour {n} leaves from another platform."))
+        .collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let sources = || spec([paraphrase("stub"), source("stub", Kind::Expansion(Expansion {})), without_stopwords()]);
+    let sources = || {
+        spec([
+            paraphrase("stub"),
+            source("stub", Kind::Expansion(Expansion {})),
+            without_stopwords(),
+        ])
+    };
     let first = encode(&mut client, request(sources(), &texts)).await.unwrap();
     let calls = house.stub.calls();
-    let second = encode(&mut house.client().await, request(sources(), &texts)).await.unwrap();
+    let second = encode(&mut house.client().await, request(sources(), &texts))
+        .await
+        .unwrap();
     assert_eq!(house.stub.calls(), calls);
     assert_eq!(first.embeddings, second.embeddings);
     assert_eq!(first.vector_space, second.vector_space);
-    assert!(second.used.iter().all(|used| used.variants[0].provenance.as_ref().unwrap().cache_hit));
+    assert!(
+        second
+            .used
+            .iter()
+            .all(|used| used.variants[0].provenance.as_ref().unwrap().cache_hit)
+    );
     // Alone and in another order each text has the vector it had.
     let alone = encode(&mut client, request(sources(), &texts[7..8])).await.unwrap();
     assert_eq!(rows(&alone)[0], rows(&first)[7]);
@@ -426,7 +496,10 @@ async fn the_prompt_of_the_encoder_goes_with_originals_and_variants() {
     encode(&mut house.client().await, named).await.unwrap();
     let log = house.encoder.log();
     assert_eq!(log.len(), 2);
-    assert!(log.iter().all(|call| call.prompt == Some(Prompt::PromptName("query".into()))));
+    assert!(
+        log.iter()
+            .all(|call| call.prompt == Some(Prompt::PromptName("query".into())))
+    );
 }
 
 #[tokio::test]
@@ -480,7 +553,10 @@ async fn bad_requests_are_refused_with_their_field() {
             with(&|r| r.spec.as_mut().unwrap().max_attempts = Some(11)),
             "spec.max_attempts",
         ),
-        (with(&|r| r.spec.as_mut().unwrap().partial_failure = 9), "spec.partial_failure"),
+        (
+            with(&|r| r.spec.as_mut().unwrap().partial_failure = 9),
+            "spec.partial_failure",
+        ),
         (with(&|r| r.items.clear()), "items"),
         (with(&|r| r.encoder_id.clear()), "encoder_id"),
         (with(&|r| r.encoder_id = "nobody".into()), "encoder_id"),
@@ -521,9 +597,14 @@ async fn bad_requests_are_refused_with_their_field() {
     assert_eq!(house.stub.calls(), 0, "nothing was generated for a wrong request");
 
     let alone = service(house.config.clone(), house.home.path());
-    let channel = memory::channel(services(alone), &LimitsConfig::default()).await.unwrap();
+    let channel = memory::channel(services(alone), &LimitsConfig::default())
+        .await
+        .unwrap();
     let fault = encode(&mut AugmentationServiceClient::new(channel), request(good(), &[TEXT]))
         .await
         .unwrap_err();
-    assert_eq!((fault.code, fault.reason.as_str()), (Code::FailedPrecondition, "NO_ENCODER_SERVICE"));
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "NO_ENCODER_SERVICE")
+    );
 }

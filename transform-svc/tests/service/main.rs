@@ -12,6 +12,7 @@ mod checks;
 mod concurrency;
 mod faults;
 mod injection;
+mod judge;
 mod secrets;
 
 use isomer_proto::transform::v1::{TransformResponse, TransformSpec};

@@ -1,0 +1,99 @@
+//! What `--augment` and its companions ask for, as messages.
+
+use std::time::Duration;
+
+use isomer_models::ModelKind;
+use isomer_proto::transform::v1::{
+    AugmentationPooling, AugmentationSpec, PartialFailurePolicy, Transformation, VariantSource,
+};
+
+use super::transform::{catalogue, kind_named};
+use crate::{
+    args::{AugmentArgs, MissingVariantsArg, PoolingArg},
+    connect::Connection,
+    exit::Failure,
+    progress::Display,
+};
+
+impl AugmentArgs {
+    /// Whether vectors are to be augmented.
+    pub(super) fn wanted(&self) -> bool {
+        !self.augment.is_empty()
+    }
+
+    pub(super) fn pooling(&self) -> AugmentationPooling {
+        match self.pooling {
+            None | Some(PoolingArg::Mean) => AugmentationPooling::Mean,
+            Some(PoolingArg::Max) => AugmentationPooling::Max,
+            Some(PoolingArg::Weighted) => AugmentationPooling::Weighted,
+        }
+    }
+
+    /// The sources in the order of the flags, generator by generator within a transformation. One that needs no generator is
+    /// one source however many generators there are. Local generators are fetched here, with progress.
+    pub(super) async fn spec(&self, connection: &Connection, display: &Display) -> Result<AugmentationSpec, Failure> {
+        let catalogue = catalogue(connection).await?;
+        let generators: Vec<String> = match self.generators.as_slice() {
+            [] => vec![String::new()],
+            named => named.to_vec(),
+        };
+        let mut spec = AugmentationSpec {
+            seed: self.seed,
+            generation_budget: self.budget()?,
+            partial_failure: match self.missing_variants {
+                None | Some(MissingVariantsArg::UseArrived) => PartialFailurePolicy::UseArrived,
+                Some(MissingVariantsArg::Fail) => PartialFailurePolicy::Fail,
+            }
+            .into(),
+            ..AugmentationSpec::default()
+        };
+        let mut generates = false;
+        for name in &self.augment {
+            let kind = kind_named("--augment", name, None)?;
+            let needs_generator = catalogue.iter().any(|info| info.name == *name && info.needs_generator);
+            generates |= needs_generator;
+            let none = ["none".to_owned()];
+            for generator in if needs_generator { generators.as_slice() } else { &none } {
+                spec.sources.push(VariantSource {
+                    generator_id: generator.clone(),
+                    transformation: Some(Transformation {
+                        kind: Some(kind.clone()),
+                    }),
+                });
+            }
+        }
+        for generator in generators.iter().filter(|_| generates) {
+            prefetch_generator(connection, generator, display).await?;
+        }
+        Ok(spec)
+    }
+
+    fn budget(&self) -> Result<Option<prost_types::Duration>, Failure> {
+        let Some(seconds) = self.generation_budget else {
+            return Ok(None);
+        };
+        let budget = Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|budget| !budget.is_zero())
+            .and_then(|budget| prost_types::Duration::try_from(budget).ok());
+        budget.map(Some).ok_or_else(|| {
+            Failure::usage(format!(
+                "--generation-budget: {seconds} is no time; give seconds above 0"
+            ))
+        })
+    }
+}
+
+/// A local generator is fetched here, with progress, before a service asks for it. Empty: the default one.
+pub(super) async fn prefetch_generator(
+    connection: &Connection,
+    generator: &str,
+    display: &Display,
+) -> Result<(), Failure> {
+    let default = &connection.config.transform.default_generator;
+    let spec = if generator.is_empty() { default } else { generator };
+    match spec.strip_prefix("local:") {
+        Some(id) => connection.prefetch(id, ModelKind::Generator, display).await,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,110 @@
+//! `isomer eval --augment`: one encoder on one dataset, with plain vectors and with augmented ones.
+
+use std::{collections::BTreeMap, io::Write};
+
+use isomer_proto::eval::v1::{DatasetAugmentation, ScoreResponse};
+use serde_json::json;
+
+use super::{eval::json as document, stdout_failure};
+use crate::{
+    args::{EvalArgs, Format},
+    connect::Connection,
+    exit::Failure,
+    progress::Display,
+};
+
+/// What the flags ask for.
+pub(super) async fn augmentation(
+    connection: &Connection,
+    args: &EvalArgs,
+    display: &Display,
+) -> Result<DatasetAugmentation, Failure> {
+    let wanted = &args.augmentation;
+    Ok(DatasetAugmentation {
+        spec: Some(wanted.spec(connection, display).await?),
+        pooling: wanted.pooling().into(),
+        original_weight: wanted.original_weight,
+        normalise_before: Some(wanted.normalise_before),
+        normalise_after: None,
+        queries_only: args.queries_only,
+    })
+}
+
+/// Prints both and the difference.
+pub(super) fn print(
+    format: Format,
+    args: &EvalArgs,
+    plain: &ScoreResponse,
+    augmented: &ScoreResponse,
+) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let told = |error: std::io::Error| stdout_failure(&error);
+    let report = augmented.augmentation.clone().unwrap_or_default();
+    let space = augmented.vector_space.clone().unwrap_or_default();
+    let reasons: BTreeMap<_, _> = report.missing_reasons.iter().collect();
+    if format == Format::Json {
+        let result = |response: &ScoreResponse| response.mteb_result.as_ref().map(document::from_struct);
+        let deltas: BTreeMap<_, _> = deltas(plain, augmented);
+        let whole = json!({
+            "plain": result(plain),
+            "augmented": result(augmented),
+            "main_score": plain.main_score_key,
+            "delta": augmented.main_score - plain.main_score,
+            "deltas": deltas,
+            "augmentation": {
+                "space": space.augmentation,
+                "queries_only": args.queries_only,
+                "augmented_texts": report.augmented_texts,
+                "plain_texts": report.plain_texts,
+                "variants": report.variants,
+                "missing": report.missing,
+                "missing_reasons": reasons,
+            },
+        });
+        let text = serde_json::to_string_pretty(&whole)
+            .map_err(|error| Failure::dependency(format!("cannot write the result: {error}")))?;
+        return writeln!(out, "{text}").map_err(told);
+    }
+    writeln!(
+        out,
+        "{} on {}, {} items, profile {}\n{}",
+        args.model, args.data, plain.items, plain.profile_stamp, space.augmentation
+    )
+    .map_err(told)?;
+    writeln!(out, "  {:<28} {:>9} {:>9} {:>9}", "", "plain", "augmented", "delta").map_err(told)?;
+    let mut row = |key: &str, note: &str| {
+        let (Some(before), Some(after)) = (plain.scores.get(key), augmented.scores.get(key)) else {
+            return Ok(());
+        };
+        let delta = after - before;
+        writeln!(out, "  {key:<28} {before:>9.4} {after:>9.4} {delta:>+9.4}{note}").map_err(told)
+    };
+    row(&plain.main_score_key, "  (main score)")?;
+    for key in deltas(plain, augmented).keys() {
+        if *key != plain.main_score_key && key != "main_score" {
+            row(key, "")?;
+        }
+    }
+    let (used, missing): (u64, u64) = (report.variants.iter().sum(), report.missing.iter().sum());
+    let mut note = format!("{} texts augmented with {used} variants", report.augmented_texts);
+    if report.plain_texts > 0 {
+        note.push_str(&format!(", {} texts left plain", report.plain_texts));
+    }
+    if missing > 0 {
+        let reasons: Vec<_> = reasons
+            .iter()
+            .map(|(reason, count)| format!("{reason} {count}"))
+            .collect();
+        note.push_str(&format!("; {missing} variants missing ({})", reasons.join(", ")));
+    }
+    writeln!(out, "{note}").map_err(told)
+}
+
+/// Differences of every score that both have, by mteb's key.
+fn deltas(plain: &ScoreResponse, augmented: &ScoreResponse) -> BTreeMap<String, f64> {
+    plain
+        .scores
+        .iter()
+        .filter_map(|(key, before)| Some((key.clone(), augmented.scores.get(key)? - before)))
+        .collect()
+}

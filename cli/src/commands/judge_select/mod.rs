@@ -1,0 +1,242 @@
+//! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit distance and time (PTEB,
+//! steps 1 and 2). Everything generated is cached, so that a run that was stopped goes on where it was.
+
+mod data;
+mod report;
+mod tables;
+
+use std::{collections::HashMap, process::ExitCode, time::Instant};
+
+use isomer_eval::selection::{self, RatedPair};
+use isomer_proto::transform::v1::{
+    JudgeRequest, JudgeScale, OnFailure, TextItem, TransformSpec, TransformStreamRequest, Transformation,
+    judge_request::Pair, transform_stream_response::Event, transformation::Kind,
+};
+
+use super::{augment::prefetch_generator, judge, stdout_failure, transform};
+use crate::{
+    args::{Format, Global, JudgeSelectArgs},
+    connect::{self, Connection},
+    exit::Failure,
+    progress::{Display, Step},
+};
+use data::StsData;
+use report::{JudgeResult, JudgeScore, ParaphraserResult, Report};
+
+pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCode, Failure> {
+    let kind = transform::kind_named("--transformation", &args.transformation, None)?;
+    if !args.word_bins.is_sorted_by(|a, b| a < b) || args.word_bins.first() == Some(&0) {
+        return Err(Failure::usage(
+            "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
+        ));
+    }
+    let data = args
+        .data
+        .iter()
+        .map(|data| data::load(data, &args))
+        .collect::<Result<Vec<_>, _>>()?;
+    let selecting = Selecting {
+        connection: connect::connect(global).await?,
+        display: Display::new(global.quiet),
+        args: &args,
+        kind,
+    };
+    let mut judges = Vec::new();
+    for id in &args.judges {
+        judges.push(selecting.judge(id, &data).await?);
+    }
+    // The judge of step 2 is the one whose mean correlation over the datasets is highest.
+    judges.sort_by(|a, b| b.order().total_cmp(&a.order()));
+    let mut paraphrasers = Vec::new();
+    for id in &args.generators {
+        paraphrasers.push(selecting.paraphraser(id, &judges, &data).await?);
+    }
+    paraphrasers.sort_by(|a, b| b.order().total_cmp(&a.order()));
+    let report = Report::new(&args, &data, judges, paraphrasers);
+    let text = match global.format {
+        Format::Json => report.json()?,
+        Format::Text => tables::render(&report),
+    };
+    let mut out = std::io::stdout().lock();
+    std::io::Write::write_all(&mut out, format!("{text}\n").as_bytes()).map_err(|error| stdout_failure(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the steps share.
+struct Selecting<'a> {
+    connection: Connection,
+    display: Display,
+    args: &'a JudgeSelectArgs,
+    kind: Kind,
+}
+
+/// A paraphrase, in the order of its dataset's distinct texts.
+struct Paraphrase {
+    original: String,
+    text: String,
+    edit_distance: f64,
+}
+
+impl Selecting<'_> {
+    fn request(&self, judge: &str) -> JudgeRequest {
+        JudgeRequest {
+            scale: JudgeScale::Similarity.into(),
+            generator_id: judge.to_owned(),
+            seed: Some(self.args.seed),
+            max_attempts: Some(self.args.attempts),
+            ..JudgeRequest::default()
+        }
+    }
+
+    /// Step 1: a judge's ratings of the gold pairs.
+    async fn judge(&self, id: &str, data: &[StsData]) -> Result<JudgeResult, Failure> {
+        let mut result = JudgeResult::new(id);
+        for set in data {
+            let pairs = set.pairs.iter().zip(0..).map(|(pair, index): (_, usize)| Pair {
+                id: index.to_string(),
+                original: pair.first.clone(),
+                transformed: pair.second.clone(),
+            });
+            let what = format!("{id} rates {}", set.name);
+            let began = Instant::now();
+            let rated = judge::rate(
+                &self.connection,
+                &self.request(id),
+                pairs.collect(),
+                &what,
+                &self.display,
+            )
+            .await?;
+            let fresh = set.pairs.len() as u64 - rated.summary.cache_hits.min(set.pairs.len() as u64);
+            result.time(began.elapsed(), fresh);
+            result.failures += rated.summary.unreadable + rated.summary.generator_errors;
+            result.retried += rated.summary.recovered;
+            let pairs: Vec<RatedPair> = set
+                .pairs
+                .iter()
+                .zip(&rated.ratings)
+                .map(|(pair, rating)| RatedPair {
+                    words: pair.words(),
+                    gold: pair.gold,
+                    rating: rating.score,
+                })
+                .collect();
+            result.add(&set.name, pairs, self.args);
+        }
+        Ok(result)
+    }
+
+    /// Step 2: a paraphraser's texts, rated by every judge, the chosen one first.
+    async fn paraphraser(
+        &self,
+        id: &str,
+        judges: &[JudgeResult],
+        data: &[StsData],
+    ) -> Result<ParaphraserResult, Failure> {
+        prefetch_generator(&self.connection, id, &self.display).await?;
+        let mut result = ParaphraserResult::new(id);
+        let mut by_set = Vec::new();
+        for set in data {
+            by_set.push(self.paraphrase(id, set, &mut result).await?);
+        }
+        for judge in judges {
+            let mut score = JudgeScore::new(&judge.id);
+            for (set, paraphrases) in data.iter().zip(&by_set) {
+                let pairs = paraphrases.iter().zip(0..).map(|(paraphrase, index): (_, usize)| Pair {
+                    id: index.to_string(),
+                    original: paraphrase.original.clone(),
+                    transformed: paraphrase.text.clone(),
+                });
+                let what = format!("{} rates {id} on {}", judge.id, set.name);
+                let request = self.request(&judge.id);
+                let rated = judge::rate(&self.connection, &request, pairs.collect(), &what, &self.display).await?;
+                let scores: Vec<f64> = rated.ratings.iter().filter_map(|rating| rating.score).collect();
+                score.add(&set.name, scores, rated.ratings.len());
+            }
+            score.finish(self.args.seed);
+            result.scores.push(score);
+        }
+        let distances: Vec<f64> = by_set
+            .iter()
+            .flatten()
+            .map(|paraphrase| paraphrase.edit_distance)
+            .collect();
+        result.edit_distance = selection::estimate(&distances, self.args.seed);
+        Ok(result)
+    }
+
+    /// Paraphrases of a dataset's distinct texts; those that failed every check are counted and left out.
+    async fn paraphrase(
+        &self,
+        id: &str,
+        set: &StsData,
+        result: &mut ParaphraserResult,
+    ) -> Result<Vec<Paraphrase>, Failure> {
+        let texts = set.distinct();
+        let items = texts.iter().zip(0..).map(|(text, index): (_, usize)| TextItem {
+            id: index.to_string(),
+            text: (*text).to_owned(),
+            language: set.language.clone(),
+        });
+        let request = TransformStreamRequest {
+            spec: Some(TransformSpec {
+                transformation: Some(Transformation {
+                    kind: Some(self.kind.clone()),
+                }),
+                generator_id: id.to_owned(),
+                seed: Some(self.args.seed),
+                max_attempts: Some(self.args.attempts),
+                on_failure: OnFailure::Drop.into(),
+                ..TransformSpec::default()
+            }),
+            items: items.collect(),
+        };
+        let began = Instant::now();
+        let mut stream = transform::client(&self.connection)
+            .transform_stream(request)
+            .await?
+            .into_inner();
+        let mut made: HashMap<u32, Paraphrase> = HashMap::new();
+        let (mut done, mut ended) = (0, false);
+        while let Some(message) = stream.message().await? {
+            match message.event {
+                Some(Event::Result(answer)) => {
+                    done += 1;
+                    let original = texts.get(answer.index as usize).copied().unwrap_or_default();
+                    if let Some(measures) = answer.measures {
+                        let paraphrase = Paraphrase {
+                            original: original.to_owned(),
+                            text: answer.text,
+                            edit_distance: measures.edit_distance,
+                        };
+                        made.insert(answer.index, paraphrase);
+                    }
+                    let what = format!("{id} transforms {}", set.name);
+                    let step = Step {
+                        done,
+                        total: Some(texts.len() as u64),
+                        ..Step::default()
+                    };
+                    self.display.step(&what, &step);
+                }
+                Some(Event::End(end)) => {
+                    ended = true;
+                    let cached = end.summary.map_or(0, |summary| summary.cache_hits);
+                    result.time(began.elapsed(), (texts.len() as u64).saturating_sub(cached));
+                }
+                None => {}
+            }
+        }
+        if !ended {
+            return Err(Failure::dependency(format!(
+                "the service answered {done} of {} texts; run again to go on from the cache",
+                texts.len()
+            )));
+        }
+        result.texts += texts.len();
+        result.failed += texts.len() - made.len();
+        let mut order: Vec<_> = made.into_iter().collect();
+        order.sort_unstable_by_key(|(index, _)| *index);
+        Ok(order.into_iter().map(|(_, paraphrase)| paraphrase).collect())
+    }
+}

@@ -1,0 +1,228 @@
+//! The papers' tables for a terminal. Correlations are × 100, as the papers print them.
+
+use std::fmt::Write;
+
+use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use isomer_eval::{
+    selection::{Agreement, Bin, Estimate},
+    stats::Interval,
+};
+
+use super::report::{JudgeResult, Report};
+
+pub(super) fn render(report: &Report) -> String {
+    let mut text = String::new();
+    let data: Vec<String> = report
+        .data
+        .iter()
+        .map(|(name, pairs, of)| format!("{name} ({pairs} of {of} pairs)"))
+        .collect();
+    // Writing to a string does not fail.
+    let _ = writeln!(text, "Data: {}; seed {}", data.join(", "), report.seed);
+    let _ = writeln!(
+        text,
+        "\nStep 1: judges against gold scores, Spearman x 100 [95 % interval]"
+    );
+    let _ = writeln!(
+        text,
+        "{}",
+        by_judge(report, |_, agreement, interval| correlation(agreement, interval))
+    );
+    let _ = writeln!(text, "\nMean absolute error on the scale of 0 to 5");
+    let _ = writeln!(
+        text,
+        "{}",
+        by_judge(report, |_, agreement, _| optional(agreement.mae, 2))
+    );
+    let _ = writeln!(
+        text,
+        "\nBy words of the pair, all datasets: Spearman x 100 / mean absolute error (pairs)"
+    );
+    let _ = writeln!(text, "{}", bins(report, |judge| judge.all_words(&report.word_bins)));
+    let _ = writeln!(text, "\nBy gold score, all datasets: mean absolute error (pairs)");
+    let _ = writeln!(text, "{}", gold_bins(report));
+    for judge in &report.judges {
+        let seconds = judge.clock.per_text().map_or_else(
+            || "all from the cache".to_owned(),
+            |seconds| format!("{seconds:.2} s a pair"),
+        );
+        let _ = writeln!(
+            text,
+            "* {}: {} pairs without a rating, {} rated after retries; {seconds}",
+            judge.id, judge.failures, judge.retried
+        );
+    }
+    if let Some(chosen) = report.judges.first() {
+        let _ = writeln!(text, "* chosen judge (highest mean correlation): {}", chosen.id);
+    }
+    if !report.paraphrasers.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nStep 2: generators of `{}` by the chosen judge",
+            report.transformation
+        );
+        let _ = writeln!(text, "{}", paraphrasers(report));
+        if report.judges.len() > 1 || report.data.len() > 1 {
+            let _ = writeln!(text, "\nThe same by every judge");
+            let _ = writeln!(text, "{}", by_every_judge(report));
+        }
+    }
+    text.trim_end().to_owned()
+}
+
+fn table(header: impl IntoIterator<Item = String>) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_header(header.into_iter().map(Cell::new));
+    table
+}
+
+fn number(text: String) -> Cell {
+    Cell::new(text).set_alignment(CellAlignment::Right)
+}
+
+fn optional(value: Option<f64>, decimals: usize) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
+}
+
+fn correlation(agreement: &Agreement, interval: Option<&Interval>) -> String {
+    let mut text = optional(agreement.spearman.map(|rho| rho * 100.0), 2);
+    if let Some(interval) = interval {
+        let _ = write!(text, " [{:.1}, {:.1}]", interval.low * 100.0, interval.high * 100.0);
+    }
+    text
+}
+
+fn estimate(value: Option<&Estimate>) -> String {
+    value.map_or_else(
+        || "-".to_owned(),
+        |value| {
+            format!(
+                "{:.2} [{:.2}, {:.2}]",
+                value.mean, value.interval.low, value.interval.high
+            )
+        },
+    )
+}
+
+fn judge_names(report: &Report) -> impl Iterator<Item = String> {
+    report.judges.iter().map(|judge| judge.id.clone())
+}
+
+/// Datasets down, judges across, the macro average last.
+fn by_judge(report: &Report, cell: impl Fn(&JudgeResult, &Agreement, Option<&Interval>) -> String) -> Table {
+    let mut table = table(["dataset".to_owned()].into_iter().chain(judge_names(report)));
+    for (row, (name, _, _)) in report.data.iter().enumerate() {
+        let cells = report.judges.iter().map(|judge| match judge.sets.get(row) {
+            Some((_, agreement, interval)) => number(cell(judge, agreement, interval.as_ref())),
+            None => number("-".to_owned()),
+        });
+        table.add_row([Cell::new(name)].into_iter().chain(cells));
+    }
+    let means = report.judges.iter().map(|judge| {
+        let mean = Agreement {
+            spearman: judge.mean(|agreement| agreement.spearman),
+            mae: judge.mean(|agreement| agreement.mae),
+            ..Agreement::default()
+        };
+        number(cell(judge, &mean, None))
+    });
+    table.add_row([Cell::new("average")].into_iter().chain(means));
+    table
+}
+
+fn bins(report: &Report, of: impl Fn(&JudgeResult) -> Vec<Bin>) -> Table {
+    let mut table = table(["words".to_owned()].into_iter().chain(judge_names(report)));
+    let columns: Vec<Vec<Bin>> = report.judges.iter().map(of).collect();
+    let rows = columns.first().map_or(0, Vec::len);
+    for row in 0..rows {
+        let label = columns
+            .first()
+            .and_then(|bins| bins.get(row))
+            .map_or("", |bin| bin.label.as_str());
+        let cells = columns.iter().map(|bins| {
+            number(bins.get(row).map_or_else(String::new, |bin| {
+                let rho = optional(bin.agreement.spearman.map(|rho| rho * 100.0), 2);
+                format!("{rho} / {} ({})", optional(bin.agreement.mae, 2), bin.agreement.pairs)
+            }))
+        });
+        table.add_row([Cell::new(label)].into_iter().chain(cells));
+    }
+    table
+}
+
+fn gold_bins(report: &Report) -> Table {
+    let mut table = table(["gold".to_owned()].into_iter().chain(judge_names(report)));
+    let columns: Vec<Vec<Bin>> = report.judges.iter().map(JudgeResult::all_gold).collect();
+    for row in 0..5 {
+        let label = columns
+            .first()
+            .and_then(|bins| bins.get(row))
+            .map_or("", |bin| bin.label.as_str());
+        let cells = columns.iter().map(|bins| {
+            number(bins.get(row).map_or_else(String::new, |bin| {
+                format!("{} ({})", optional(bin.agreement.mae, 2), bin.agreement.pairs)
+            }))
+        });
+        table.add_row([Cell::new(label)].into_iter().chain(cells));
+    }
+    table
+}
+
+fn paraphrasers(report: &Report) -> Table {
+    let header = [
+        "generator",
+        "similarity 0-5 [95 %]",
+        "edit distance [95 %]",
+        "s a text",
+        "texts",
+        "failed",
+    ];
+    let mut table = table(header.map(str::to_owned));
+    for paraphraser in &report.paraphrasers {
+        table.add_row([
+            Cell::new(&paraphraser.id),
+            number(estimate(
+                paraphraser.scores.first().and_then(|score| score.mean.as_ref()),
+            )),
+            number(estimate(paraphraser.edit_distance.as_ref())),
+            number(
+                paraphraser
+                    .clock
+                    .per_text()
+                    .map_or_else(|| "cached".to_owned(), |seconds| format!("{seconds:.2}")),
+            ),
+            number(paraphraser.texts.to_string()),
+            number(paraphraser.failed.to_string()),
+        ]);
+    }
+    table
+}
+
+fn by_every_judge(report: &Report) -> Table {
+    let header = [
+        "generator",
+        "judge",
+        "mean [95 %]",
+        "Hodges-Lehmann over datasets [95 %]",
+        "unrated",
+    ];
+    let mut table = table(header.map(str::to_owned));
+    for paraphraser in &report.paraphrasers {
+        for score in &paraphraser.scores {
+            let shift = score.shift.as_ref().map_or_else(
+                || "-".to_owned(),
+                |(shift, interval)| format!("{shift:.2} [{:.2}, {:.2}]", interval.low, interval.high),
+            );
+            table.add_row([
+                Cell::new(&paraphraser.id),
+                Cell::new(&score.judge),
+                number(estimate(score.mean.as_ref())),
+                number(shift),
+                number(score.unrated.to_string()),
+            ]);
+        }
+    }
+    table
+}

@@ -1,0 +1,166 @@
+//! Texts through the augmentation service (GASE): what [`crate::encoding`] does for plain vectors.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_proto::{
+    encoder::v1::{EncodeResponse, Encoder},
+    eval::v1::{AugmentationReport, DatasetAugmentation},
+    transform::v1::{
+        EncodeAugmentedRequest, EncodeAugmentedResponse, TextItem, Variants,
+        augmentation_service_client::AugmentationServiceClient,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+
+use crate::{
+    config::EvalConfig,
+    encoding::{self, Encoded, EncodingError},
+    retry,
+};
+
+/// Texts of one request: generation is slow, and progress is told request by request.
+const TEXTS: usize = 64;
+/// Bytes of an answer: vectors and variants.
+const MOST_ANSWER_BYTES: usize = 256 << 20;
+
+/// What it takes to encode with augmentation.
+pub(crate) struct Augmenting<'a> {
+    pub(crate) transform: &'a GrpcChannel,
+    pub(crate) config: &'a EvalConfig,
+    pub(crate) encoder: &'a Encoder,
+    /// Language of the texts, where the dataset is of one.
+    pub(crate) language: Option<&'a str>,
+    pub(crate) wanted: &'a DatasetAugmentation,
+}
+
+impl Augmenting<'_> {
+    /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the texts and tokens of each
+    /// request that was answered.
+    ///
+    /// # Errors
+    /// As [`encoding::encode`]; also where a source gave no variant at all: the score would be that of plain vectors.
+    pub(crate) async fn encode(
+        &self,
+        texts: &[&str],
+        mut done: impl FnMut(u64, u64),
+    ) -> Result<(Encoded, AugmentationReport), EncodingError> {
+        let most = self.config.encode_batch_items.min(TEXTS);
+        let mut answers = stream::iter(encoding::batches(texts, most))
+            .map(|batch| async move { Ok((self.ask(texts, &batch).await?, batch)) })
+            .buffered(self.config.encode_in_flight);
+        let mut encoded = Encoded::default();
+        let mut report = AugmentationReport {
+            augmented_texts: texts.len() as u64,
+            ..AugmentationReport::default()
+        };
+        let mut complaint = None;
+        while let Some((answer, batch)) = answers.try_next().await? {
+            let EncodeAugmentedResponse {
+                embeddings,
+                used,
+                vector_space,
+                usage,
+                errors,
+                ..
+            } = answer;
+            for item in &used {
+                count(&mut report, item, &mut complaint);
+            }
+            let plain = EncodeResponse {
+                embeddings,
+                vector_space,
+                errors,
+                ..EncodeResponse::default()
+            };
+            encoded.take(texts.len(), &plain, &batch)?;
+            let usage = usage.unwrap_or_default();
+            encoded.add(&usage);
+            done(batch.len() as u64, usage.tokens);
+        }
+        let barren = report.variants.iter().position(|count| *count == 0);
+        match barren.filter(|_| !texts.is_empty()) {
+            Some(source) => {
+                let fault = Fault::precondition(
+                    "NO_VARIANTS",
+                    format!(
+                        "source {source} gave no variant of any text: {}",
+                        complaint.unwrap_or_else(|| "it was never asked".to_owned())
+                    ),
+                );
+                Err(EncodingError::Refused(Box::new(
+                    fault.mend("mend the generator, raise the budget, or leave the source out"),
+                )))
+            }
+            None => Ok((encoded, report)),
+        }
+    }
+
+    async fn ask(&self, texts: &[&str], batch: &[usize]) -> Result<EncodeAugmentedResponse, EncodingError> {
+        let items = batch.iter().map(|&index| TextItem {
+            // The text stands for itself, so that a draw does not depend on where it occurs.
+            id: String::new(),
+            text: texts[index].to_owned(),
+            language: self.language.map(str::to_owned),
+        });
+        let wanted = self.wanted;
+        let request = EncodeAugmentedRequest {
+            spec: wanted.spec.clone(),
+            items: items.collect(),
+            encoder_id: self.encoder.id.clone(),
+            pooling: wanted.pooling,
+            original_weight: wanted.original_weight,
+            normalise_before: wanted.normalise_before,
+            normalise_after: wanted.normalise_after,
+            ..EncodeAugmentedRequest::default()
+        };
+        let answer = retry::calls(|| {
+            let mut client =
+                AugmentationServiceClient::new(self.transform.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
+            let request = request.clone();
+            async move { client.encode_augmented(request).await }
+        });
+        answer
+            .await
+            .map(tonic::Response::into_inner)
+            .map_err(|status| encoding::refused(&status))
+    }
+}
+
+fn count(report: &mut AugmentationReport, item: &Variants, complaint: &mut Option<String>) {
+    let highest = item
+        .sources
+        .iter()
+        .chain(item.missing.iter().map(|missing| &missing.source))
+        .max();
+    let sources = highest.map_or(0, |source| *source as usize + 1);
+    for counts in [&mut report.variants, &mut report.missing] {
+        counts.resize(counts.len().max(sources), 0);
+    }
+    for source in &item.sources {
+        report.variants[*source as usize] += 1;
+    }
+    for missing in &item.missing {
+        report.missing[missing.source as usize] += 1;
+        let reason = missing.reason().as_str_name().trim_start_matches("MISSING_REASON_");
+        *report.missing_reasons.entry(reason.to_lowercase()).or_default() += 1;
+        complaint.get_or_insert_with(|| missing.message.clone());
+    }
+}
+
+/// A fault of the augmentation, its fields those of our request.
+pub(crate) fn fault(error: EncodingError, text: impl FnOnce(usize) -> String) -> Fault {
+    let unusable = |problem: String| {
+        let message = format!("the augmentation service's answer cannot be used: {problem}");
+        Fault::precondition("BAD_VECTORS", message)
+    };
+    match error {
+        EncodingError::Refused(fault) => Fault {
+            field: fault.field.as_ref().map(|field| match field.as_str() {
+                "encoder_id" => "dataset.encoder_id".to_owned(),
+                field => format!("dataset.augmentation.{field}"),
+            }),
+            ..*fault
+        },
+        EncodingError::Unusable(problem) => unusable(problem),
+        EncodingError::Text { index, message } => unusable(format!("{} could not be encoded: {message}", text(index))),
+    }
+}

@@ -1,0 +1,257 @@
+//! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes of its answer.
+
+use std::sync::{Arc, Mutex};
+
+use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, Usage, VectorSpace},
+    encoder::v1::encoder_service_server::EncoderServiceServer,
+    eval::v1::{
+        DatasetAugmentation, DatasetInput, DatasetRef, InlineFile, InlineFiles, ScoreRequest, ScoreResponse, TaskType,
+        dataset_ref::Source, score_request::Input, task_service_client::TaskServiceClient,
+    },
+    transform::v1::{
+        AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
+        MissingVariant, StopwordRemoval, TransformResult, Transformation, VariantSource, Variants,
+        augmentation_service_server::{AugmentationService, AugmentationServiceServer},
+        transformation::Kind,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
+use tonic::{Code, Request, Response, Status};
+
+use crate::house::{DIMENSIONS, FakeEncoder, vector};
+
+const STS: &str = "\
+{\"sentence1\": \"a dog runs\", \"sentence2\": \"the dog runs fast\", \"score\": 4.5}
+{\"sentence1\": \"rain falls on the town\", \"sentence2\": \"a dog runs\", \"score\": 0.5}
+{\"sentence1\": \"he plays a song\", \"sentence2\": \"he sings a song\", \"score\": 3.0}
+";
+
+/// Answers the vector of the text in capitals, which no plain vector is. Texts with `rain` lack their variant; with `barren`
+/// every text does.
+#[derive(Clone, Default)]
+struct FakeAugmenter {
+    seen: Arc<Mutex<Vec<EncodeAugmentedRequest>>>,
+    barren: bool,
+}
+
+#[tonic::async_trait]
+impl AugmentationService for FakeAugmenter {
+    async fn encode_augmented(
+        &self,
+        request: Request<EncodeAugmentedRequest>,
+    ) -> Result<Response<EncodeAugmentedResponse>, Status> {
+        let request = request.into_inner();
+        self.seen.lock().unwrap().push(request.clone());
+        let used = request.items.iter().zip(0..).map(|(item, index)| {
+            if self.barren || item.text.contains("rain") {
+                let missing = MissingVariant {
+                    source: 0,
+                    reason: MissingReason::Checks.into(),
+                    message: "every attempt failed".into(),
+                };
+                return Variants {
+                    index,
+                    missing: vec![missing],
+                    ..Variants::default()
+                };
+            }
+            Variants {
+                index,
+                variants: vec![TransformResult::default()],
+                sources: vec![0],
+                ..Variants::default()
+            }
+        });
+        let rows = request
+            .items
+            .iter()
+            .map(|item| vector(&format!("{} VARIANT", item.text)));
+        Ok(Response::new(EncodeAugmentedResponse {
+            used: used.collect(),
+            embeddings: Some(Matrix {
+                rows: request.items.len() as u32,
+                cols: DIMENSIONS as u32,
+                dtype: Dtype::F32.into(),
+                data: rows.flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>().into(),
+            }),
+            vector_space: Some(VectorSpace {
+                digest: "augmented".into(),
+                augmentation: "gase/1 mean".into(),
+                ..VectorSpace::default()
+            }),
+            usage: Some(Usage {
+                generator_calls: 1,
+                ..Usage::default()
+            }),
+            ..EncodeAugmentedResponse::default()
+        }))
+    }
+}
+
+struct House {
+    tasks: TaskServiceClient<GrpcChannel>,
+    encoder: FakeEncoder,
+    augmenter: FakeAugmenter,
+    _home: tempfile::TempDir,
+}
+
+async fn house(barren: bool) -> House {
+    let home = tempfile::tempdir().unwrap();
+    let limits = LimitsConfig::default();
+    let encoder = FakeEncoder::default();
+    let augmenter = FakeAugmenter {
+        barren,
+        ..FakeAugmenter::default()
+    };
+    let channel = |services| async { memory::channel(services, &LimitsConfig::default()).await.unwrap() };
+    let clients = EvalClients {
+        encoder: channel(Services::new().add(EncoderServiceServer::new(encoder.clone()))).await,
+        transform: channel(Services::new().add(AugmentationServiceServer::new(augmenter.clone()))).await,
+    };
+    let config = EvalConfig {
+        home: home.path().to_owned(),
+        ..EvalConfig::default()
+    };
+    let service = EvalService::new(config, clients).unwrap();
+    let tasks = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
+    House {
+        tasks: TaskServiceClient::new(tasks),
+        encoder,
+        augmenter,
+        _home: home,
+    }
+}
+
+fn wanted() -> DatasetAugmentation {
+    DatasetAugmentation {
+        spec: Some(AugmentationSpec {
+            sources: vec![VariantSource {
+                generator_id: String::new(),
+                transformation: Some(Transformation {
+                    kind: Some(Kind::StopwordRemoval(StopwordRemoval {})),
+                }),
+            }],
+            seed: Some(7),
+            ..AugmentationSpec::default()
+        }),
+        pooling: AugmentationPooling::Weighted.into(),
+        original_weight: Some(0.25),
+        normalise_before: Some(true),
+        ..DatasetAugmentation::default()
+    }
+}
+
+async fn score(
+    house: &mut House,
+    task: TaskType,
+    files: &[(&str, &str)],
+    augmentation: Option<DatasetAugmentation>,
+) -> Result<ScoreResponse, Fault> {
+    let files = files.iter().map(|(path, content)| InlineFile {
+        path: (*path).to_owned(),
+        content: content.as_bytes().to_vec(),
+    });
+    let request = ScoreRequest {
+        task_type: task.into(),
+        input: Some(Input::Dataset(DatasetInput {
+            dataset: Some(DatasetRef {
+                source: Some(Source::Inline(InlineFiles { files: files.collect() })),
+                ..DatasetRef::default()
+            }),
+            encoder_id: "fake".into(),
+            limit: None,
+            augmentation,
+        })),
+        ..ScoreRequest::default()
+    };
+    let answer = house.tasks.score(request).await;
+    answer
+        .map(Response::into_inner)
+        .map_err(|status| Fault::from_status(&status))
+}
+
+#[tokio::test]
+async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_variants() {
+    let mut house = house(false).await;
+    let files = [("test.jsonl", STS)];
+    let plain = score(&mut house, TaskType::Sts, &files, None).await.unwrap();
+    assert!(plain.augmentation.is_none());
+    house.encoder.0.texts.lock().unwrap().clear();
+    let augmented = score(&mut house, TaskType::Sts, &files, Some(wanted())).await.unwrap();
+    assert_eq!(augmented.items, plain.items);
+    assert_ne!(augmented.scores["cosine_pearson"], plain.scores["cosine_pearson"]);
+    let report = augmented.augmentation.unwrap();
+    assert_eq!((report.augmented_texts, report.plain_texts), (5, 0));
+    assert_eq!((report.variants, report.missing), (vec![4], vec![1]));
+    assert_eq!(report.missing_reasons["checks"], 1);
+    assert_eq!(augmented.vector_space.unwrap().augmentation, "gase/1 mean");
+    assert_eq!(augmented.usage.unwrap().generator_calls, 1);
+    assert!(
+        house.encoder.0.texts.lock().unwrap().is_empty(),
+        "no plain vector is needed"
+    );
+    // Each distinct text once, standing for itself, with the request's own settings.
+    let seen = house.augmenter.seen.lock().unwrap().clone();
+    let items: Vec<_> = seen.iter().flat_map(|request| &request.items).collect();
+    assert_eq!(items.len(), 5);
+    assert!(items.iter().all(|item| item.id.is_empty()));
+    assert_eq!(seen[0].spec, wanted().spec);
+    assert_eq!(
+        (seen[0].original_weight, seen[0].normalise_before),
+        (Some(0.25), Some(true))
+    );
+    assert_eq!(seen[0].pooling(), AugmentationPooling::Weighted);
+}
+
+#[tokio::test]
+async fn a_source_that_gives_nothing_is_an_error_and_not_the_plain_score() {
+    let mut house = house(true).await;
+    let fault = score(&mut house, TaskType::Sts, &[("test.jsonl", STS)], Some(wanted()))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "NO_VARIANTS")
+    );
+    assert!(fault.message.contains("every attempt failed"), "{fault}");
+}
+
+#[tokio::test]
+async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
+    let mut house = house(false).await;
+    let files = [
+        (
+            "corpus.jsonl",
+            "{\"_id\": \"d1\", \"title\": \"\", \"text\": \"a dog runs\"}\n{\"_id\": \"d2\", \"title\": \"\", \"text\": \"the sun shines\"}\n",
+        ),
+        ("queries.jsonl", "{\"_id\": \"q1\", \"text\": \"a dog runs\"}\n"),
+        ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\n"),
+    ];
+    let only = DatasetAugmentation {
+        queries_only: true,
+        ..wanted()
+    };
+    let scored = score(&mut house, TaskType::Retrieval, &files, Some(only.clone()))
+        .await
+        .unwrap();
+    let report = scored.augmentation.unwrap();
+    assert_eq!((report.augmented_texts, report.plain_texts), (1, 2));
+    // The query's text is a document's too: it is encoded in both ways.
+    let mut plain = house.encoder.0.texts.lock().unwrap().clone();
+    plain.sort();
+    assert_eq!(plain, ["a dog runs", "the sun shines"]);
+    assert_eq!(house.augmenter.seen.lock().unwrap()[0].items[0].text, "a dog runs");
+
+    let both = score(&mut house, TaskType::Retrieval, &files, Some(wanted()))
+        .await
+        .unwrap();
+    assert_eq!(both.augmentation.unwrap().augmented_texts, 2);
+
+    let fault = score(&mut house, TaskType::Sts, &[("test.jsonl", STS)], Some(only))
+        .await
+        .unwrap_err();
+    assert_eq!(fault.code, Code::InvalidArgument);
+    assert_eq!(fault.field.as_deref(), Some("dataset.augmentation.queries_only"));
+}
