@@ -1,0 +1,120 @@
+//! Why something could not be learned or scored.
+
+/// Bad input, or a fit that did not come about.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum LearnError {
+    /// The number of values is not rows × columns.
+    #[error("{what}: {rows} rows of {cols} columns need {needed} values, {found} given")]
+    Shape {
+        /// Which vectors, e.g. `train vectors`.
+        what: &'static str,
+        /// Rows said.
+        rows: usize,
+        /// Columns said.
+        cols: usize,
+        /// Values needed (saturated).
+        needed: usize,
+        /// Values found.
+        found: usize,
+    },
+    /// No rows or no columns.
+    #[error("{what}: there are none ({rows} rows of {cols} columns)")]
+    Empty {
+        /// Which vectors.
+        what: &'static str,
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        cols: usize,
+    },
+    /// A NaN or an infinity.
+    #[error("{what}: row {row} has a value that is not finite (column {col})")]
+    NotFinite {
+        /// Which vectors.
+        what: &'static str,
+        /// Row, from 0.
+        row: usize,
+        /// Column, from 0.
+        col: usize,
+    },
+    /// Two sets of vectors of different widths.
+    #[error("{what} have {found} dimensions, {expected} are needed")]
+    Width {
+        /// Which vectors.
+        what: &'static str,
+        /// Dimensions needed.
+        expected: usize,
+        /// Dimensions found.
+        found: usize,
+    },
+    /// Not one label per vector.
+    #[error("{what}: {expected} are needed, one per vector, {found} given")]
+    Labels {
+        /// Which labels.
+        what: &'static str,
+        /// How many vectors.
+        expected: usize,
+        /// How many labels.
+        found: usize,
+    },
+    /// Fewer than two classes.
+    #[error("{what} are all `{label}`: at least two classes are needed")]
+    OneClass {
+        /// Which labels.
+        what: &'static str,
+        /// The only one.
+        label: String,
+    },
+    /// A label of the test rows that no train row has.
+    #[error("test row {row} has the label `{label}`, which no train row has")]
+    LabelNotInTrain {
+        /// Test row, from 0.
+        row: usize,
+        /// The label.
+        label: String,
+    },
+    /// A class that no train row has.
+    #[error("class {class} has no train rows")]
+    ClassWithoutRows {
+        /// The class.
+        class: usize,
+    },
+    /// A position outside the data.
+    #[error("{what} {value} is outside 0..{limit} (at position {at})")]
+    OutOfRange {
+        /// What it is, e.g. `class`.
+        what: &'static str,
+        /// Where it stands.
+        at: usize,
+        /// The value.
+        value: usize,
+        /// How many there are.
+        limit: usize,
+    },
+    /// Fewer vectors than clusters or neighbours.
+    #[error("{needed} {what} cannot be had from {found} vectors")]
+    TooFew {
+        /// What is asked for.
+        what: &'static str,
+        /// How many.
+        needed: usize,
+        /// How many vectors there are.
+        found: usize,
+    },
+    /// A setting that makes no sense.
+    #[error("{name} is {value}: {expected}")]
+    Setting {
+        /// Its name.
+        name: &'static str,
+        /// Its value.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A loss or gradient that is no number: vectors of huge values.
+    #[error("the loss is not finite after {iterations} iterations: are the vectors' values very large?")]
+    Diverged {
+        /// Iterations done.
+        iterations: usize,
+    },
+}

@@ -1,0 +1,270 @@
+//! Mini-batch k-means as scikit-learn 1.8 runs it on f32 vectors (Sculley 2010; k-means++ of Arthur and Vassilvitskii 2007
+//! with local trials): the same draws from numpy's `RandomState`, the same stopping rule, the same arithmetic in f32.
+//!
+//! scikit-learn 1.9 draws its mini-batches otherwise, so its labels differ for the same seed.
+
+mod arithmetic;
+mod plus_plus;
+
+use rayon::prelude::*;
+
+use crate::{LearnError, Vectors, random::NumpyLegacy};
+use arithmetic::{Assigner, squared_distance, update_centres};
+
+/// Settings; those that mteb leaves alone have scikit-learn's defaults (no tolerance, one initialisation by k-means++).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MiniBatchKMeans {
+    /// Clusters to find.
+    pub clusters: usize,
+    /// Vectors of a mini-batch.
+    pub batch_size: usize,
+    /// Passes over the data at most.
+    pub max_iter: usize,
+    /// Mini-batches without improvement after which it stops.
+    pub max_no_improvement: usize,
+    /// Clusters with less than this share of the largest one's weight are put elsewhere.
+    pub reassignment_ratio: f32,
+    /// Seed of `RandomState`.
+    pub seed: u32,
+}
+
+impl MiniBatchKMeans {
+    /// scikit-learn's defaults.
+    pub const fn new(clusters: usize, batch_size: usize, seed: u32) -> Self {
+        Self {
+            clusters,
+            batch_size,
+            max_iter: 100,
+            max_no_improvement: 10,
+            reassignment_ratio: 0.01,
+            seed,
+        }
+    }
+}
+
+/// A clustering.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clusters {
+    /// The cluster of each vector (`labels_`).
+    pub labels: Vec<usize>,
+    /// `cluster_centers_`, one row a cluster.
+    pub centres: Vec<Vec<f32>>,
+    /// Mini-batches done (`n_steps_`).
+    pub steps: usize,
+}
+
+impl MiniBatchKMeans {
+    /// Clusters all vectors.
+    ///
+    /// # Errors
+    /// Fewer vectors than clusters, no clusters, an empty batch.
+    pub fn fit(&self, vectors: Vectors<'_>) -> Result<Clusters, LearnError> {
+        let positions: Vec<usize> = (0..vectors.rows()).collect();
+        self.fit_rows(vectors, &positions)
+    }
+
+    /// Clusters the vectors at `positions`, which may repeat: the labels are those of the positions.
+    ///
+    /// # Errors
+    /// As [`Self::fit`]; a position out of range.
+    pub fn fit_rows(&self, vectors: Vectors<'_>, positions: &[usize]) -> Result<Clusters, LearnError> {
+        self.check(vectors, positions)?;
+        let n = positions.len();
+        let batch_size = self.batch_size.min(n);
+        let mut random = NumpyLegacy::new(self.seed);
+        let mut init_size = 3 * batch_size;
+        if init_size < self.clusters {
+            init_size = 3 * self.clusters;
+        }
+        let init_size = init_size.min(n);
+        // scikit-learn draws a validation set, which decides nothing with one initialisation.
+        random.positions(n, init_size);
+        let init: Vec<usize> = if init_size < n {
+            random
+                .positions(n, init_size)
+                .into_iter()
+                .map(|i| positions[i])
+                .collect()
+        } else {
+            positions.to_vec()
+        };
+        let mut centres = plus_plus::seeds(vectors, &init, self.clusters, &mut random);
+        let mut run = Run {
+            settings: self,
+            batch_size,
+            weights: vec![0.0; self.clusters],
+            since_reassignment: 0,
+            smoothed: None,
+            least: None,
+            without_improvement: 0,
+        };
+        let mut batch = vec![0.0; batch_size * vectors.cols()];
+        let mut steps = 0;
+        for step in 0..self.max_iter * n / batch_size {
+            let drawn = random.positions(n, batch_size);
+            for (to, at) in batch.chunks_exact_mut(vectors.cols()).zip(&drawn) {
+                to.copy_from_slice(vectors.row(positions[*at]));
+            }
+            let inertia = run.step(&batch, &mut centres, vectors.cols(), &mut random);
+            steps = step + 1;
+            if run.has_converged(step, n, inertia) {
+                break;
+            }
+        }
+        Ok(Clusters {
+            labels: assign(vectors, positions, &centres),
+            centres: centres.chunks(vectors.cols()).map(<[f32]>::to_vec).collect(),
+            steps,
+        })
+    }
+
+    fn check(&self, vectors: Vectors<'_>, positions: &[usize]) -> Result<(), LearnError> {
+        for (name, value) in [
+            ("clusters", self.clusters),
+            ("batch_size", self.batch_size),
+            ("max_iter", self.max_iter),
+        ] {
+            if value == 0 {
+                return Err(LearnError::Setting {
+                    name,
+                    value: "0".to_owned(),
+                    expected: "at least 1",
+                });
+            }
+        }
+        if let Some(at) = positions.iter().position(|p| *p >= vectors.rows()) {
+            return Err(LearnError::OutOfRange {
+                what: "position",
+                at,
+                value: positions[at],
+                limit: vectors.rows(),
+            });
+        }
+        if positions.len() < self.clusters {
+            return Err(LearnError::TooFew {
+                what: "clusters",
+                needed: self.clusters,
+                found: positions.len(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// The nearest centre of each position; equal vectors are looked at once.
+fn assign(vectors: Vectors<'_>, positions: &[usize], centres: &[f32]) -> Vec<usize> {
+    const ROWS: usize = 256;
+    let mut distinct: Vec<usize> = positions.to_vec();
+    distinct.sort_unstable();
+    distinct.dedup();
+    let assigner = Assigner::new(centres, vectors.cols());
+    let found: Vec<Vec<usize>> = distinct
+        .par_chunks(ROWS)
+        .map(|rows| assigner.nearest(&vectors.gather(rows)))
+        .collect();
+    let mut nearest = vec![0; vectors.rows()];
+    for (row, label) in distinct.iter().zip(found.iter().flatten()) {
+        nearest[*row] = *label;
+    }
+    positions.iter().map(|p| nearest[*p]).collect()
+}
+
+/// What lasts from mini-batch to mini-batch.
+struct Run<'s> {
+    settings: &'s MiniBatchKMeans,
+    batch_size: usize,
+    /// Vectors that each centre is the mean of.
+    weights: Vec<f32>,
+    since_reassignment: usize,
+    smoothed: Option<f64>,
+    least: Option<f64>,
+    without_improvement: usize,
+}
+
+impl Run<'_> {
+    /// Moves the centres by one mini-batch; gives its inertia before the move.
+    fn step(&mut self, batch: &[f32], centres: &mut [f32], cols: usize, random: &mut NumpyLegacy) -> f32 {
+        let reassign = self.is_reassignment_due();
+        let labels = Assigner::new(centres, cols).nearest(batch);
+        let inertia = batch
+            .chunks_exact(cols)
+            .zip(&labels)
+            .map(|(row, label)| squared_distance(row, &centres[label * cols..(label + 1) * cols]))
+            .fold(0.0_f32, |sum, d| sum + d);
+        update_centres(batch, &labels, centres, &mut self.weights, cols);
+        if reassign {
+            self.reassign(batch, centres, cols, random);
+        }
+        inertia
+    }
+
+    /// Every ten vectors a cluster, and as long as a cluster is empty.
+    fn is_reassignment_due(&mut self) -> bool {
+        self.since_reassignment += self.batch_size;
+        let due = self.weights.contains(&0.0) || self.since_reassignment >= 10 * self.settings.clusters;
+        if due {
+            self.since_reassignment = 0;
+        }
+        due
+    }
+
+    /// Puts light clusters onto vectors of the batch.
+    fn reassign(&mut self, batch: &[f32], centres: &mut [f32], cols: usize, random: &mut NumpyLegacy) {
+        let ratio = self.settings.reassignment_ratio;
+        if ratio <= 0.0 {
+            return;
+        }
+        let heaviest = self.weights.iter().copied().fold(0.0, f32::max);
+        let mut light: Vec<bool> = self.weights.iter().map(|w| *w < ratio * heaviest).collect();
+        let rows = batch.len() / cols;
+        let most = rows / 2;
+        // scikit-learn compares with half the batch as a fraction: an odd batch's half lies between two counts.
+        if light.iter().filter(|l| **l).count() * 2 > rows {
+            // Of equal weights the first clusters move. numpy's sort leaves their order to the processor's vector code, so
+            // with more clusters than half a mini-batch scikit-learn itself differs from machine to machine.
+            let mut order: Vec<usize> = (0..self.weights.len()).collect();
+            order.sort_by(|a, b| self.weights[*a].total_cmp(&self.weights[*b]));
+            for cluster in &order[most..] {
+                light[*cluster] = false;
+            }
+        }
+        let moved: Vec<usize> = (0..light.len()).filter(|c| light[*c]).collect();
+        if moved.is_empty() {
+            return;
+        }
+        for (cluster, row) in moved.iter().zip(random.choice_without_replacement(rows, moved.len())) {
+            centres[cluster * cols..(cluster + 1) * cols].copy_from_slice(&batch[row * cols..(row + 1) * cols]);
+        }
+        let lightest_kept = (0..light.len())
+            .filter(|c| !light[*c])
+            .map(|c| self.weights[c])
+            .fold(f32::INFINITY, f32::min);
+        for cluster in moved {
+            self.weights[cluster] = lightest_kept;
+        }
+    }
+
+    /// Whether the smoothed inertia has not improved for too long. `step` counts from 0.
+    fn has_converged(&mut self, step: usize, n: usize, inertia: f32) -> bool {
+        let inertia = f64::from(inertia) / self.batch_size as f64;
+        // The first inertia is that of the initialisation.
+        if step == 0 {
+            return false;
+        }
+        let smoothed = match self.smoothed {
+            None => inertia,
+            Some(before) => {
+                let alpha = (self.batch_size as f64 * 2.0 / (n as f64 + 1.0)).min(1.0);
+                before * (1.0 - alpha) + inertia * alpha
+            }
+        };
+        self.smoothed = Some(smoothed);
+        if self.least.is_none_or(|least| smoothed < least) {
+            self.without_improvement = 0;
+            self.least = Some(smoothed);
+        } else {
+            self.without_improvement += 1;
+        }
+        self.without_improvement >= self.settings.max_no_improvement
+    }
+}

@@ -1,0 +1,103 @@
+//! Greedy k-means++: each new seed is the best of several draws.
+
+use crate::{
+    Vectors,
+    linalg::{BLOCK, GROUP, PANEL, RowBlocks, forward},
+    random::NumpyLegacy,
+};
+
+/// Chooses `clusters` of the vectors at `positions` as first centres, row after row.
+pub(super) fn seeds(vectors: Vectors<'_>, positions: &[usize], clusters: usize, random: &mut NumpyLegacy) -> Vec<f32> {
+    let trials = 2 + (clusters as f64).ln() as usize;
+    let n = positions.len();
+    let distances = Distances::new(vectors, positions);
+    let mut centres = Vec::with_capacity(clusters * vectors.cols());
+    // scikit-learn hands numpy f32 weights that it divides before numpy widens them.
+    let first = random.choice_weighted(&vec![f64::from(1.0 / n as f32); n], 1)[0];
+    centres.extend_from_slice(vectors.row(positions[first]));
+    let mut closest = distances.to(&[first]).remove(0);
+    let mut potential = sum(&closest);
+    for _ in 1..clusters {
+        let cumulated: Vec<f32> = closest
+            .iter()
+            .scan(0.0_f32, |sum, d| {
+                *sum += d;
+                Some(*sum)
+            })
+            .collect();
+        let candidates: Vec<usize> = (0..trials)
+            .map(|_| random.random_sample() * f64::from(potential))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|at| cumulated.partition_point(|c| f64::from(*c) < at).min(n - 1))
+            .collect();
+        let mut best: Option<(f32, usize, Vec<f32>)> = None;
+        for (candidate, mut apart) in candidates.iter().zip(distances.to(&candidates)) {
+            for (d, closest) in apart.iter_mut().zip(&closest) {
+                *d = d.min(*closest);
+            }
+            let total = sum(&apart);
+            if best.as_ref().is_none_or(|(least, _, _)| total < *least) {
+                best = Some((total, *candidate, apart));
+            }
+        }
+        if let Some((total, candidate, apart)) = best {
+            potential = total;
+            closest = apart;
+            centres.extend_from_slice(vectors.row(positions[candidate]));
+        }
+    }
+    centres
+}
+
+/// The sum, rounded once.
+fn sum(values: &[f32]) -> f32 {
+    values.iter().map(|v| f64::from(*v)).sum::<f64>() as f32
+}
+
+/// Squared distances within a set of vectors, computed in f64 and kept in f32.
+struct Distances<'a> {
+    vectors: Vectors<'a>,
+    positions: &'a [usize],
+    rows: RowBlocks,
+    norms: Vec<f64>,
+}
+
+impl<'a> Distances<'a> {
+    fn new(vectors: Vectors<'a>, positions: &'a [usize]) -> Self {
+        let norm = |at: &usize| vectors.row(*at).iter().map(|v| f64::from(*v).powi(2)).sum();
+        Self {
+            vectors,
+            positions,
+            rows: RowBlocks::gather(vectors, positions),
+            norms: positions.iter().map(norm).collect(),
+        }
+    }
+
+    /// From each of `from` to every vector.
+    fn to(&self, from: &[usize]) -> Vec<Vec<f32>> {
+        let mut out = Vec::with_capacity(from.len());
+        let mut products = vec![0.0; BLOCK * PANEL];
+        for some in from.chunks(PANEL) {
+            let mut panel = vec![0.0; (self.rows.groups() * GROUP + 1) * PANEL];
+            for (column, &at) in some.iter().enumerate() {
+                for (d, value) in self.vectors.row(self.positions[at]).iter().enumerate() {
+                    panel[d * PANEL + column] = f64::from(*value);
+                }
+            }
+            let start = out.len();
+            out.resize(start + some.len(), vec![0.0; self.positions.len()]);
+            for block in 0..self.rows.blocks() {
+                forward(self.rows.block(block), self.rows.groups(), &panel, &mut products, PANEL);
+                for row in 0..self.rows.rows_in(block) {
+                    let i = block * BLOCK + row;
+                    for (column, &at) in some.iter().enumerate() {
+                        let apart = -2.0 * products[row * PANEL + column] + self.norms[at] + self.norms[i];
+                        out[start + column][i] = (apart as f32).max(0.0);
+                    }
+                }
+            }
+        }
+        out
+    }
+}

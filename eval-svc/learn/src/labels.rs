@@ -1,0 +1,66 @@
+//! Labels as numbers.
+
+use std::fmt::Display;
+
+use crate::LearnError;
+
+/// Distinct labels in order: the classes. Strings stand in the order of their code points, as Python sorts them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Classes<'a, L>(Vec<&'a L>);
+
+impl<'a, L: Ord> Classes<'a, L> {
+    /// The classes of some labels.
+    pub(crate) fn of(labels: impl IntoIterator<Item = &'a L>) -> Self {
+        let mut distinct: Vec<&L> = labels.into_iter().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        Self(distinct)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The classes, in order.
+    pub(crate) fn into_inner(self) -> Vec<&'a L> {
+        self.0
+    }
+
+    /// The number of a label's class.
+    pub(crate) fn number(&self, label: &L) -> Option<usize> {
+        self.0.binary_search(&label).ok()
+    }
+
+    /// The numbers of labels that are all known.
+    pub(crate) fn numbers<'l>(&self, labels: impl IntoIterator<Item = &'l L>) -> Vec<usize>
+    where
+        L: 'l,
+    {
+        labels.into_iter().filter_map(|l| self.number(l)).collect()
+    }
+}
+
+impl<L: Ord + Display> Classes<'_, L> {
+    /// At least two classes.
+    pub(crate) fn check_several(&self, what: &'static str) -> Result<(), LearnError> {
+        match self.0.as_slice() {
+            [only] => Err(LearnError::OneClass {
+                what,
+                label: only.to_string(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Every test label is one of these.
+    pub(crate) fn check_test(&self, labels: &[L]) -> Result<(), LearnError> {
+        match labels.iter().position(|l| self.number(l).is_none()) {
+            Some(row) => Err(LearnError::LabelNotInTrain {
+                row,
+                label: labels[row].to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! f32 rows as f64, packed once so that both products of the classifier read them straight on.
+
+use super::GROUP;
+use crate::Vectors;
+
+/// Rows of a block: its values and scores stay in the second-level cache between the two products.
+pub(crate) const BLOCK: usize = 64;
+
+/// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions: `[block][group][row][dimension]`. Missing rows
+/// and dimensions are zero.
+pub(crate) struct RowBlocks {
+    data: Vec<f64>,
+    rows: usize,
+    cols: usize,
+}
+
+impl RowBlocks {
+    /// Every row.
+    pub(crate) fn new(vectors: Vectors<'_>) -> Self {
+        Self::pack(vectors, vectors.rows(), |i| i)
+    }
+
+    /// The rows at `positions`, in that order.
+    pub(crate) fn gather(vectors: Vectors<'_>, positions: &[usize]) -> Self {
+        Self::pack(vectors, positions.len(), |i| positions[i])
+    }
+
+    fn pack(vectors: Vectors<'_>, rows: usize, at: impl Fn(usize) -> usize + Sync) -> Self {
+        use rayon::prelude::*;
+        let cols = vectors.cols();
+        let size = cols.div_ceil(GROUP) * GROUP * BLOCK;
+        let mut data = vec![0.0; rows.div_ceil(BLOCK) * size];
+        data.par_chunks_mut(size).enumerate().for_each(|(block, out)| {
+            for row in 0..BLOCK.min(rows - block * BLOCK) {
+                for (group, values) in vectors.row(at(block * BLOCK + row)).chunks(GROUP).enumerate() {
+                    let start = (group * BLOCK + row) * GROUP;
+                    for (to, from) in out[start..].iter_mut().zip(values) {
+                        *to = f64::from(*from);
+                    }
+                }
+            }
+        });
+        Self { data, rows, cols }
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Groups of dimensions.
+    pub(crate) fn groups(&self) -> usize {
+        self.cols.div_ceil(GROUP)
+    }
+
+    /// Number of blocks.
+    pub(crate) fn blocks(&self) -> usize {
+        self.rows.div_ceil(BLOCK)
+    }
+
+    /// Rows that are really in a block.
+    pub(crate) fn rows_in(&self, block: usize) -> usize {
+        BLOCK.min(self.rows - block * BLOCK)
+    }
+
+    /// A block's values.
+    pub(crate) fn block(&self, block: usize) -> &[f64] {
+        let size = self.groups() * GROUP * BLOCK;
+        &self.data[block * size..(block + 1) * size]
+    }
+}

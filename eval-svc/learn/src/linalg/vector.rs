@@ -1,0 +1,90 @@
+//! Sums over vectors, in eight lanes whose order is fixed.
+
+use super::{dispatched, fma};
+
+/// Elements a task takes of a long vector.
+pub(crate) const CHUNK: usize = 4096;
+const LANES: usize = 8;
+
+dispatched! {
+    /// The inner product.
+    pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+        let mut lanes = [[0.0_f64; LANES]; 2];
+        let (a2, a_rest) = a.as_chunks::<{ 2 * LANES }>();
+        let (b2, b_rest) = b.as_chunks::<{ 2 * LANES }>();
+        for (x, y) in a2.iter().zip(b2) {
+            for i in 0..LANES {
+                lanes[0][i] = fma::<FUSED>(x[i], y[i], lanes[0][i]);
+                lanes[1][i] = fma::<FUSED>(x[i + LANES], y[i + LANES], lanes[1][i]);
+            }
+        }
+        let mut sum: f64 = (0..LANES).map(|i| lanes[0][i] + lanes[1][i]).sum();
+        for (x, y) in a_rest.iter().zip(b_rest) {
+            sum = fma::<FUSED>(*x, *y, sum);
+        }
+        sum
+    }
+}
+
+dispatched! {
+    /// `y += factor · x`.
+    pub(crate) fn axpy(factor: f64, x: &[f64], y: &mut [f64]) {
+        for (to, from) in y.iter_mut().zip(x) {
+            *to = fma::<FUSED>(factor, *from, *to);
+        }
+    }
+}
+
+dispatched! {
+    /// The inner product of an f32 row with f64 weights.
+    pub(crate) fn dot_f32(row: &[f32], weights: &[f64]) -> f64 {
+        let mut lanes = [[0.0_f64; LANES]; 2];
+        let (a2, a_rest) = row.as_chunks::<{ 2 * LANES }>();
+        let (b2, b_rest) = weights.as_chunks::<{ 2 * LANES }>();
+        for (x, y) in a2.iter().zip(b2) {
+            for i in 0..LANES {
+                lanes[0][i] = fma::<FUSED>(f64::from(x[i]), y[i], lanes[0][i]);
+                lanes[1][i] = fma::<FUSED>(f64::from(x[i + LANES]), y[i + LANES], lanes[1][i]);
+            }
+        }
+        let mut sum: f64 = (0..LANES).map(|i| lanes[0][i] + lanes[1][i]).sum();
+        for (x, y) in a_rest.iter().zip(b_rest) {
+            sum = fma::<FUSED>(f64::from(*x), *y, sum);
+        }
+        sum
+    }
+}
+
+dispatched! {
+    /// `sum += factor · row`.
+    pub(crate) fn add_f32(factor: f64, row: &[f32], sum: &mut [f64]) {
+        for (to, from) in sum.iter_mut().zip(row) {
+            *to = fma::<FUSED>(factor, f64::from(*from), *to);
+        }
+    }
+}
+
+/// The Euclidean norm.
+pub(crate) fn norm(a: &[f64]) -> f64 {
+    dot(a, a).sqrt()
+}
+
+dispatched! {
+    /// The largest absolute value; NaN where one is NaN.
+    pub(crate) fn largest(a: &[f64]) -> f64 {
+        let mut lanes = [0.0_f64; LANES];
+        let mut sum = 0.0_f64;
+        let (whole, rest) = a.as_chunks::<LANES>();
+        for x in whole {
+            for i in 0..LANES {
+                lanes[i] = lanes[i].max(x[i].abs());
+                sum += x[i] * 0.0;
+            }
+        }
+        for x in rest {
+            lanes[0] = lanes[0].max(x.abs());
+            sum += x * 0.0;
+        }
+        if sum.is_nan() { f64::NAN } else { lanes.into_iter().fold(0.0, f64::max) }
+    }
+}

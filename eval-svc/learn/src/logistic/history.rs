@@ -1,0 +1,147 @@
+//! The last steps and how the gradient changed over them: a quasi-Newton direction without a matrix.
+//!
+//! The compact form of Byrd, Nocedal and Schnabel (Mathematical Programming 63, 1994): all inner products of an
+//! iteration in one pass over the history, the direction in a second.
+
+use rayon::prelude::*;
+
+use crate::linalg::{CHUNK, axpy, dot};
+
+/// At most `capacity` pairs of vectors.
+pub(super) struct History {
+    capacity: usize,
+    /// Steps, the oldest first.
+    steps: Vec<Vec<f64>>,
+    /// Changes of the gradient.
+    changes: Vec<Vec<f64>>,
+    /// `steps[i] · changes[j]` for i ≤ j.
+    step_change: Vec<Vec<f64>>,
+    /// `changes[i] · changes[j]`.
+    change_change: Vec<Vec<f64>>,
+    /// `steps[i] · gradient`, `changes[i] · gradient`.
+    with_gradient: Vec<[f64; 2]>,
+    scale: f64,
+}
+
+impl History {
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            steps: Vec::new(),
+            changes: Vec::new(),
+            step_change: vec![vec![0.0; capacity]; capacity],
+            change_change: vec![vec![0.0; capacity]; capacity],
+            with_gradient: Vec::new(),
+            scale: 1.0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.steps.clear();
+        self.changes.clear();
+        self.scale = 1.0;
+    }
+
+    /// Adds a pair; the oldest goes where there are too many. `curvature` is `step · change`.
+    pub(super) fn push(&mut self, step: &[f64], change: &[f64], curvature: f64) {
+        // The vectors of the pair that goes are used again.
+        let (mut new_step, mut new_change) = if self.steps.len() == self.capacity {
+            for i in 1..self.capacity {
+                for j in 1..self.capacity {
+                    self.step_change[i - 1][j - 1] = self.step_change[i][j];
+                    self.change_change[i - 1][j - 1] = self.change_change[i][j];
+                }
+            }
+            (self.steps.remove(0), self.changes.remove(0))
+        } else {
+            (Vec::new(), Vec::new())
+        };
+        new_step.clear();
+        new_step.extend_from_slice(step);
+        new_change.clear();
+        new_change.extend_from_slice(change);
+        self.steps.push(new_step);
+        self.changes.push(new_change);
+        let last = self.steps.len() - 1;
+        let products = self.products(|at, chunk| {
+            let newest = &self.changes[last][chunk.clone()];
+            [
+                dot(&self.steps[at][chunk.clone()], newest),
+                dot(&self.changes[at][chunk], newest),
+            ]
+        });
+        for (i, [step, change]) in products.into_iter().enumerate() {
+            self.step_change[i][last] = step;
+            self.change_change[i][last] = change;
+            self.change_change[last][i] = change;
+        }
+        self.step_change[last][last] = curvature;
+        self.scale = curvature / self.change_change[last][last];
+    }
+
+    /// Two inner products for every pair, summed chunk by chunk in order.
+    fn products(&self, of: impl Fn(usize, std::ops::Range<usize>) -> [f64; 2] + Sync) -> Vec<[f64; 2]> {
+        let length = self.steps.first().map_or(0, Vec::len);
+        let parts: Vec<Vec<[f64; 2]>> = (0..length.div_ceil(CHUNK))
+            .into_par_iter()
+            .map(|c| {
+                let chunk = c * CHUNK..((c + 1) * CHUNK).min(length);
+                (0..self.steps.len()).map(|at| of(at, chunk.clone())).collect()
+            })
+            .collect();
+        let mut sums = vec![[0.0; 2]; self.steps.len()];
+        for part in parts {
+            for (sum, value) in sums.iter_mut().zip(part) {
+                sum[0] += value[0];
+                sum[1] += value[1];
+            }
+        }
+        sums
+    }
+
+    /// Writes minus the inverse Hessian's estimate times the gradient into `out`.
+    pub(super) fn direction(&mut self, gradient: &[f64], out: &mut [f64]) {
+        let n = self.steps.len();
+        self.with_gradient = self.products(|at, chunk| {
+            [
+                dot(&self.steps[at][chunk.clone()], &gradient[chunk.clone()]),
+                dot(&self.changes[at][chunk.clone()], &gradient[chunk]),
+            ]
+        });
+        // With R the upper triangle of step · change: a = R⁻¹ Sᵀg, b = R⁻ᵀ (D a + γ YᵀY a − γ Yᵀg).
+        let mut a: Vec<f64> = self.with_gradient.iter().map(|p| p[0]).collect();
+        for i in (0..n).rev() {
+            for j in i + 1..n {
+                a[i] -= self.step_change[i][j] * a[j];
+            }
+            a[i] /= self.step_change[i][i];
+        }
+        let mut b: Vec<f64> = (0..n)
+            .map(|i| {
+                let squares: f64 = (0..n).map(|j| self.change_change[i][j] * a[j]).sum();
+                self.step_change[i][i] * a[i] + self.scale * (squares - self.with_gradient[i][1])
+            })
+            .collect();
+        for i in 0..n {
+            for j in 0..i {
+                b[i] -= self.step_change[j][i] * b[j];
+            }
+            b[i] /= self.step_change[i][i];
+        }
+        let scale = self.scale;
+        out.par_chunks_mut(CHUNK).enumerate().for_each(|(c, out)| {
+            let chunk = c * CHUNK..c * CHUNK + out.len();
+            for (to, g) in out.iter_mut().zip(&gradient[chunk.clone()]) {
+                *to = -scale * g;
+            }
+            for i in 0..n {
+                axpy(-b[i], &self.steps[i][chunk.clone()], out);
+                axpy(scale * a[i], &self.changes[i][chunk.clone()], out);
+            }
+        });
+    }
+}

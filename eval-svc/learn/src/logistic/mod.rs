@@ -1,0 +1,290 @@
+//! Logistic regression as scikit-learn 1.8 fits it with `solver="lbfgs"`: the L2 penalty, the zero start, the losses, the
+//! optimiser and its stopping rules. It stops where scikit-learn stops, converged or not: predictions depend on it.
+
+mod binary;
+mod history;
+mod lbfgs;
+mod line_search;
+mod multinomial;
+
+use rayon::prelude::*;
+
+pub use lbfgs::Stop;
+
+use crate::{
+    LearnError, Vectors,
+    linalg::{BLOCK, GROUP, RowBlocks, dot_f32},
+};
+use binary::Binary;
+use lbfgs::{Limits, Minimum, minimise};
+use multinomial::{Multinomial, Shape, scores_of};
+
+/// Settings of a fit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LogisticRegression {
+    /// Inverse strength of the penalty.
+    pub c: f64,
+    /// Iterations at most.
+    pub max_iter: usize,
+    /// Largest element of the gradient that counts as zero.
+    pub tol: f64,
+}
+
+impl Default for LogisticRegression {
+    /// scikit-learn's defaults.
+    fn default() -> Self {
+        Self {
+            c: 1.0,
+            max_iter: 100,
+            tol: 1e-4,
+        }
+    }
+}
+
+/// A fitted classifier.
+#[derive(Debug, Clone)]
+pub struct LogisticModel {
+    weights: Weights,
+    dimensions: usize,
+    classes: usize,
+    iterations: usize,
+    evaluations: usize,
+    loss: f64,
+    stop: Stop,
+}
+
+#[derive(Debug, Clone)]
+enum Weights {
+    /// One weight a dimension, then the intercept; a positive score is class 1.
+    Binary(Vec<f64>),
+    Multinomial(Vec<f64>, Shape),
+}
+
+/// Rows to predict, prepared once for several models.
+pub struct TestRows<'a> {
+    vectors: Vectors<'a>,
+    blocks: std::sync::OnceLock<RowBlocks>,
+}
+
+impl<'a> TestRows<'a> {
+    /// Rows to predict.
+    pub fn new(vectors: Vectors<'a>) -> Self {
+        Self {
+            vectors,
+            blocks: std::sync::OnceLock::new(),
+        }
+    }
+}
+
+impl LogisticRegression {
+    /// Fits all vectors; `classes_of` holds a class in `0..classes` for each, and every class occurs.
+    ///
+    /// # Errors
+    /// Not one class per vector, a class out of range, fewer than two classes, a class without vectors, settings that are
+    /// not positive, values so large that the loss overflows.
+    pub fn fit(&self, vectors: Vectors<'_>, classes_of: &[usize], classes: usize) -> Result<LogisticModel, LearnError> {
+        vectors.check_labels("train labels", classes_of.len())?;
+        let positions: Vec<usize> = (0..vectors.rows()).collect();
+        self.fit_rows(vectors, &positions, classes_of, classes)
+    }
+
+    /// Fits the vectors at `positions`, in that order; `classes_of` holds a class for each position.
+    ///
+    /// # Errors
+    /// As [`Self::fit`]; a position out of range.
+    pub fn fit_rows(
+        &self,
+        vectors: Vectors<'_>,
+        positions: &[usize],
+        classes_of: &[usize],
+        classes: usize,
+    ) -> Result<LogisticModel, LearnError> {
+        self.check(vectors, positions, classes_of, classes)?;
+        let penalty = 1.0 / (self.c * positions.len() as f64);
+        let limits = Limits {
+            gradient: self.tol,
+            decrease: 64.0 * f64::EPSILON,
+            iterations: self.max_iter,
+            evaluations: 15_000,
+            line_search: 50,
+            memory: 10,
+        };
+        if classes == 2 {
+            let mut loss = Binary::new(vectors, positions, classes_of, penalty);
+            let end = minimise(&mut loss, vec![0.0; vectors.cols() + 1], limits)?;
+            return Ok(LogisticModel::new(vectors.cols(), classes, end, Weights::Binary));
+        }
+        let rows = RowBlocks::gather(vectors, positions);
+        let mut loss = Multinomial::new(&rows, classes_of, classes, penalty);
+        let shape = loss.shape();
+        let end = minimise(&mut loss, vec![0.0; shape.len()], limits)?;
+        Ok(LogisticModel::new(vectors.cols(), classes, end, |x| {
+            Weights::Multinomial(x, shape)
+        }))
+    }
+
+    fn check(
+        &self,
+        vectors: Vectors<'_>,
+        positions: &[usize],
+        classes_of: &[usize],
+        classes: usize,
+    ) -> Result<(), LearnError> {
+        if !(self.c > 0.0 && self.c.is_finite()) {
+            return Err(LearnError::Setting {
+                name: "c",
+                value: self.c.to_string(),
+                expected: "a positive number",
+            });
+        }
+        if self.max_iter == 0 {
+            return Err(LearnError::Setting {
+                name: "max_iter",
+                value: "0".to_owned(),
+                expected: "at least 1",
+            });
+        }
+        if positions.len() != classes_of.len() {
+            return Err(LearnError::Labels {
+                what: "train labels",
+                expected: positions.len(),
+                found: classes_of.len(),
+            });
+        }
+        let within = |what, values: &[usize], limit| match values.iter().position(|v| *v >= limit) {
+            Some(at) => Err(LearnError::OutOfRange {
+                what,
+                at,
+                value: values[at],
+                limit,
+            }),
+            None => Ok(()),
+        };
+        within("position", positions, vectors.rows())?;
+        within("class", classes_of, classes)?;
+        let mut seen = vec![false; classes];
+        for &class in classes_of {
+            seen[class] = true;
+        }
+        if let Some(missing) = seen.iter().position(|s| !s) {
+            return Err(LearnError::ClassWithoutRows { class: missing });
+        }
+        if classes < 2 {
+            return Err(LearnError::OneClass {
+                what: "train labels",
+                label: "class 0".to_owned(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl LogisticModel {
+    fn new(dimensions: usize, classes: usize, end: Minimum, weights: impl FnOnce(Vec<f64>) -> Weights) -> Self {
+        Self {
+            weights: weights(end.x),
+            dimensions,
+            classes,
+            iterations: end.iterations,
+            evaluations: end.evaluations,
+            loss: end.value,
+            stop: end.stop,
+        }
+    }
+
+    /// Iterations done (`n_iter_`).
+    pub fn iterations(&self) -> usize {
+        self.iterations
+    }
+
+    /// Evaluations of loss and gradient.
+    pub fn evaluations(&self) -> usize {
+        self.evaluations
+    }
+
+    /// The mean loss with its penalty where the fit stopped.
+    pub fn loss(&self) -> f64 {
+        self.loss
+    }
+
+    /// Why the fit stopped; [`Stop::converged`] is false where scikit-learn warns.
+    pub fn stop(&self) -> Stop {
+        self.stop
+    }
+
+    /// Number of classes.
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// `coef_`: one row of weights a class, or the one row of class 1 where there are two.
+    pub fn coefficients(&self) -> Vec<Vec<f64>> {
+        match &self.weights {
+            Weights::Binary(x) => vec![x[..self.dimensions].to_vec()],
+            Weights::Multinomial(x, shape) => (0..self.classes)
+                .map(|class| (0..self.dimensions).map(|d| x[shape.at(class, d)]).collect())
+                .collect(),
+        }
+    }
+
+    /// `intercept_`: one a row of [`Self::coefficients`].
+    pub fn intercepts(&self) -> Vec<f64> {
+        match &self.weights {
+            Weights::Binary(x) => vec![x[self.dimensions]],
+            Weights::Multinomial(x, shape) => (0..self.classes)
+                .map(|class| x[shape.at(class, shape.groups * GROUP)])
+                .collect(),
+        }
+    }
+
+    /// The class of every vector; of equal scores the first class.
+    ///
+    /// # Errors
+    /// Vectors of another width.
+    pub fn predict(&self, vectors: Vectors<'_>) -> Result<Vec<usize>, LearnError> {
+        self.predict_rows(&TestRows::new(vectors))
+    }
+
+    /// [`Self::predict`] of rows that several models predict.
+    ///
+    /// # Errors
+    /// Vectors of another width.
+    pub fn predict_rows(&self, rows: &TestRows<'_>) -> Result<Vec<usize>, LearnError> {
+        rows.vectors.check_width("test vectors", self.dimensions)?;
+        match &self.weights {
+            Weights::Binary(x) => {
+                let (weights, intercept) = (&x[..self.dimensions], x[self.dimensions]);
+                Ok((0..rows.vectors.rows())
+                    .into_par_iter()
+                    .with_min_len(64)
+                    .map(|row| usize::from(dot_f32(rows.vectors.row(row), weights) + intercept > 0.0))
+                    .collect())
+            }
+            Weights::Multinomial(x, shape) => {
+                let blocks = rows.blocks.get_or_init(|| RowBlocks::new(rows.vectors));
+                let mut classes_of = vec![0; blocks.rows()];
+                classes_of.par_chunks_mut(BLOCK).enumerate().for_each_init(
+                    || vec![0.0; BLOCK * shape.width()],
+                    |scores, (block, out)| {
+                        scores_of(blocks, block, *shape, x, scores);
+                        for (class, scores) in out.iter_mut().zip(scores.chunks(shape.width())) {
+                            *class = first_largest(&scores[..shape.classes]);
+                        }
+                    },
+                );
+                Ok(classes_of)
+            }
+        }
+    }
+}
+
+/// Position of the first largest value.
+fn first_largest(scores: &[f64]) -> usize {
+    let mut best = 0;
+    for (class, score) in scores.iter().enumerate() {
+        if *score > scores[best] {
+            best = class;
+        }
+    }
+    best
+}

@@ -1,0 +1,13 @@
+//! Scores of classifications and clusterings, as `sklearn.metrics` computes them.
+//!
+//! Classes and clusters are numbers from 0; which numbers makes no difference.
+
+mod binary;
+mod classification;
+mod clustering;
+mod multilabel;
+
+pub use binary::average_precision;
+pub use classification::{ClassificationScores, Confusion};
+pub use clustering::{Agreement, agreement};
+pub use multilabel::{LabelMatrix, MultilabelScores};

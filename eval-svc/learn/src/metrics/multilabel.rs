@@ -1,0 +1,100 @@
+//! Scores of predictions of several labels a row.
+
+use super::Confusion;
+
+/// Which of `width` labels each row has, row after row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelMatrix {
+    /// Number of labels.
+    pub width: usize,
+    /// `rows × width`.
+    pub has: Vec<bool>,
+}
+
+/// mteb's scores of a multilabel classification.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct MultilabelScores {
+    /// Share of rows whose labels are all right.
+    pub accuracy: f64,
+    /// Label ranking average precision of the predicted labels.
+    pub lrap: f64,
+    /// F1, the mean over labels.
+    pub f1: f64,
+    /// Labels right over labels true or predicted, the mean over rows.
+    pub hamming: f64,
+}
+
+impl LabelMatrix {
+    /// Rows, one after the other.
+    pub fn rows(&self) -> impl Iterator<Item = &[bool]> {
+        self.has.chunks_exact(self.width.max(1))
+    }
+}
+
+impl MultilabelScores {
+    /// Scores predicted labels; both matrices have the same shape.
+    pub fn new(truth: &LabelMatrix, predicted: &LabelMatrix) -> Self {
+        let rows = truth.rows().count() as f64;
+        let mean = |of: fn(&[bool], &[bool]) -> f64| {
+            truth.rows().zip(predicted.rows()).map(|(t, p)| of(t, p)).sum::<f64>() / rows
+        };
+        let f1 = (0..truth.width)
+            .map(|label| {
+                let column = |m: &LabelMatrix| -> Vec<usize> { m.rows().map(|r| usize::from(!r[label])).collect() };
+                // Class 0 is "has the label".
+                Confusion::new(&column(truth), &column(predicted), 2).f1_of(0)
+            })
+            .sum::<f64>()
+            / truth.width as f64;
+        Self {
+            accuracy: mean(|t, p| f64::from(t == p)),
+            lrap: mean(ranking_precision),
+            f1,
+            hamming: mean(overlap),
+        }
+    }
+
+    /// The mean of each score.
+    pub fn mean(scores: &[Self]) -> Self {
+        let of = |get: fn(&Self) -> f64| scores.iter().map(get).sum::<f64>() / scores.len() as f64;
+        Self {
+            accuracy: of(|s| s.accuracy),
+            lrap: of(|s| s.lrap),
+            f1: of(|s| s.f1),
+            hamming: of(|s| s.hamming),
+        }
+    }
+
+    /// The scores by mteb's keys.
+    pub fn named(&self) -> [(&'static str, f64); 4] {
+        [
+            ("accuracy", self.accuracy),
+            ("lrap", self.lrap),
+            ("f1", self.f1),
+            ("hamming", self.hamming),
+        ]
+    }
+}
+
+/// A row's `label_ranking_average_precision_score` where scores are 0 and 1: equal scores share the worst rank.
+fn ranking_precision(truth: &[bool], predicted: &[bool]) -> f64 {
+    let relevant = truth.iter().filter(|t| **t).count();
+    if relevant == 0 || relevant == truth.len() {
+        return 1.0;
+    }
+    let chosen = predicted.iter().filter(|p| **p).count();
+    let hits = truth.iter().zip(predicted).filter(|(t, p)| **t && **p).count();
+    let misses = relevant - hits;
+    let mut sum = misses as f64 * (relevant as f64 / truth.len() as f64);
+    if hits > 0 {
+        sum += hits as f64 * (hits as f64 / chosen as f64);
+    }
+    sum / relevant as f64
+}
+
+/// Labels right over labels true or predicted; 1 where there are none.
+fn overlap(truth: &[bool], predicted: &[bool]) -> f64 {
+    let both = truth.iter().zip(predicted).filter(|(t, p)| **t && **p).count();
+    let any = truth.iter().zip(predicted).filter(|(t, p)| **t || **p).count();
+    if any == 0 { 1.0 } else { both as f64 / any as f64 }
+}

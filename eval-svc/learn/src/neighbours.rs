@@ -1,0 +1,108 @@
+//! The nearest neighbours by Euclidean distance, as `KNeighborsClassifier` finds them by brute force.
+
+use rayon::prelude::*;
+
+use crate::{
+    LearnError, Vectors,
+    linalg::{BLOCK, GROUP, PANEL, RowBlocks, forward},
+    metrics::LabelMatrix,
+};
+
+/// The labels that most of the `neighbours` nearest train vectors have, for every test vector; a tie is no label.
+/// `positions` are the train rows, `labels` has one row per position.
+///
+/// # Errors
+/// Fewer train vectors than neighbours, no neighbours, widths or numbers of labels that do not match, a position out of
+/// range.
+pub fn predict_labels(
+    train: Vectors<'_>,
+    positions: &[usize],
+    labels: &LabelMatrix,
+    test: Vectors<'_>,
+    neighbours: usize,
+) -> Result<LabelMatrix, LearnError> {
+    test.check_width("test vectors", train.cols())?;
+    if neighbours == 0 {
+        return Err(LearnError::Setting {
+            name: "neighbours",
+            value: "0".to_owned(),
+            expected: "at least 1",
+        });
+    }
+    if positions.len() < neighbours {
+        return Err(LearnError::TooFew {
+            what: "neighbours",
+            needed: neighbours,
+            found: positions.len(),
+        });
+    }
+    if labels.has.len() != positions.len() * labels.width {
+        return Err(LearnError::Labels {
+            what: "train labels",
+            expected: positions.len(),
+            found: labels.has.len() / labels.width.max(1),
+        });
+    }
+    if let Some(at) = positions.iter().position(|p| *p >= train.rows()) {
+        return Err(LearnError::OutOfRange {
+            what: "position",
+            at,
+            value: positions[at],
+            limit: train.rows(),
+        });
+    }
+    let rows = RowBlocks::gather(train, positions);
+    let norms: Vec<f64> = positions
+        .iter()
+        .map(|p| train.row(*p).iter().map(|v| f64::from(*v).powi(2)).sum())
+        .collect();
+    let tests: Vec<usize> = (0..test.rows()).collect();
+    let has: Vec<Vec<bool>> = tests
+        .par_chunks(PANEL)
+        .map(|some| {
+            nearest(&rows, &norms, test, some, neighbours)
+                .iter()
+                .flat_map(|found| {
+                    (0..labels.width).map(|label| {
+                        let votes = found.iter().filter(|i| labels.has[*i * labels.width + label]).count();
+                        votes * 2 > neighbours
+                    })
+                })
+                .collect()
+        })
+        .collect();
+    Ok(LabelMatrix {
+        width: labels.width,
+        has: has.concat(),
+    })
+}
+
+/// Positions of the nearest rows to each of at most [`PANEL`] test vectors; of equally near ones the first.
+fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], neighbours: usize) -> Vec<Vec<usize>> {
+    let mut panel = vec![0.0; (rows.groups() * GROUP + 1) * PANEL];
+    for (column, &at) in some.iter().enumerate() {
+        for (d, value) in test.row(at).iter().enumerate() {
+            panel[d * PANEL + column] = f64::from(*value);
+        }
+    }
+    let mut products = vec![0.0; BLOCK * PANEL];
+    // ‖test‖² is the same for all rows and left out.
+    let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::with_capacity(neighbours + 1); some.len()];
+    for block in 0..rows.blocks() {
+        forward(rows.block(block), rows.groups(), &panel, &mut products, PANEL);
+        for row in 0..rows.rows_in(block) {
+            let i = block * BLOCK + row;
+            for (column, best) in best.iter_mut().enumerate() {
+                let apart = norms[i] - 2.0 * products[row * PANEL + column];
+                if best.len() < neighbours || best.last().is_some_and(|worst| apart < worst.0) {
+                    let at = best.partition_point(|b| b.0 <= apart);
+                    best.insert(at, (apart, i));
+                    best.truncate(neighbours);
+                }
+            }
+        }
+    }
+    best.into_iter()
+        .map(|b| b.into_iter().map(|(_, i)| i).collect())
+        .collect()
+}

@@ -1,0 +1,123 @@
+//! Classification with several labels a row, by the nearest neighbours.
+
+use std::{collections::HashMap, fmt::Display, hash::Hash};
+
+use rayon::prelude::*;
+
+use crate::{
+    LearnError, Vectors,
+    labels::Classes,
+    metrics::{LabelMatrix, MultilabelScores},
+    neighbours::predict_labels,
+    random::NumpyGenerator,
+};
+
+/// mteb's multilabel classification (`AbsTaskMultilabelClassification`). mteb scores a sample of 2,000 test rows where the
+/// labels can be stratified; with lists of labels they cannot, so all are scored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Multilabel {
+    /// Rows of each label at least, as far as there are.
+    pub samples_per_label: usize,
+    /// Fits.
+    pub experiments: usize,
+    /// Neighbours that vote.
+    pub neighbours: usize,
+}
+
+impl Default for Multilabel {
+    fn default() -> Self {
+        Self {
+            samples_per_label: 8,
+            experiments: 10,
+            neighbours: 5,
+        }
+    }
+}
+
+/// Every experiment's scores and their means.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MultilabelReport {
+    /// Means; `accuracy` is mteb's main score.
+    pub mean: MultilabelScores,
+    /// In mteb's order.
+    pub experiments: Vec<MultilabelScores>,
+}
+
+impl Multilabel {
+    /// The train rows of every experiment. mteb keeps one `default_rng(42)` a task and draws on from it for every split and
+    /// subset: hand the same `random` to all.
+    pub fn selections<L: Eq + Hash>(&self, random: &mut NumpyGenerator, labels: &[Vec<L>]) -> Vec<Vec<usize>> {
+        (0..self.experiments)
+            .map(|_| {
+                let mut order: Vec<usize> = (0..labels.len()).collect();
+                random.shuffle(&mut order);
+                let mut taken: HashMap<&L, usize> = HashMap::new();
+                order.retain(|i| {
+                    let wanted = labels[*i]
+                        .iter()
+                        .any(|l| taken.get(l).copied().unwrap_or(0) < self.samples_per_label);
+                    if wanted {
+                        for label in &labels[*i] {
+                            *taken.entry(label).or_insert(0) += 1;
+                        }
+                    }
+                    wanted
+                });
+                order
+            })
+            .collect()
+    }
+
+    /// Fits and scores; `train` and `test` hold a vector for every row of labels. The labels scored are those of the test rows.
+    ///
+    /// # Errors
+    /// Vectors and labels that do not match, no test labels, fewer rows selected than neighbours.
+    pub fn score<L: Ord + Hash + Display + Sync>(
+        &self,
+        random: &mut NumpyGenerator,
+        train: Vectors<'_>,
+        train_labels: &[Vec<L>],
+        test: Vectors<'_>,
+        test_labels: &[Vec<L>],
+    ) -> Result<MultilabelReport, LearnError> {
+        train.check_labels("train labels", train_labels.len())?;
+        test.check_labels("test labels", test_labels.len())?;
+        let classes = Classes::of(test_labels.iter().flatten());
+        if classes.len() == 0 || self.experiments == 0 {
+            return Err(LearnError::Setting {
+                name: "test labels × experiments",
+                value: "0".to_owned(),
+                expected: "at least 1",
+            });
+        }
+        let truth = matrix(&classes, test_labels.iter());
+        let selections = self.selections(random, train_labels);
+        let experiments: Result<Vec<MultilabelScores>, LearnError> = selections
+            .par_iter()
+            .map(|rows| {
+                let labels = matrix(&classes, rows.iter().map(|r| &train_labels[*r]));
+                let predicted = predict_labels(train, rows, &labels, test, self.neighbours)?;
+                Ok(MultilabelScores::new(&truth, &predicted))
+            })
+            .collect();
+        let experiments = experiments?;
+        Ok(MultilabelReport {
+            mean: MultilabelScores::mean(&experiments),
+            experiments,
+        })
+    }
+}
+
+/// Which of the classes each row has; labels that are no class are left out.
+fn matrix<'l, L: Ord + 'l>(classes: &Classes<'_, L>, rows: impl Iterator<Item = &'l Vec<L>>) -> LabelMatrix {
+    let width = classes.len();
+    let mut has = Vec::new();
+    for labels in rows {
+        let start = has.len();
+        has.resize(start + width, false);
+        for class in labels.iter().filter_map(|l| classes.number(l)) {
+            has[start + class] = true;
+        }
+    }
+    LabelMatrix { width, has }
+}
