@@ -12,6 +12,10 @@ test:
 parity:
     cargo test -p isomer-embed --test parity -- --nocapture --test-threads=1
 
+# the isomer command for NVIDIA GPUs (no GPU needed to build; the first time takes hours on two cores)
+cuda:
+    embed-svc/cuda/build
+
 # what CI runs
 ci:
     .ci/run

@@ -110,12 +110,16 @@ pub(crate) enum ModelsCommand {
 }
 
 /// How encoders are computed.
-#[derive(Args, Debug, Clone, Copy, Default)]
+#[derive(Args, Debug, Clone, Default)]
 pub(crate) struct EngineArgs {
-    /// Arithmetic of the encoders: int8 is faster, CPU only, and gives vectors of a space of its own [default: the
-    /// configuration's embed.precision, else f32].
+    /// Arithmetic of the encoders: int8 (CPU), f16 and bf16 (GPU) are faster and give vectors of spaces of their own [default:
+    /// the configuration's embed.precision, else f32].
     #[arg(long, env = "ISOMER_PRECISION", value_enum)]
     pub(crate) precision: Option<PrecisionArg>,
+    /// Where encoders run: auto, cpu, cuda:0 (several: cuda:0,cuda:1) or metal, in builds that have them [default: the
+    /// configuration's embed.device, else auto].
+    #[arg(long, env = "ISOMER_DEVICE", value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
 }
 
 /// Arithmetic of an encoder.
@@ -123,7 +127,11 @@ pub(crate) struct EngineArgs {
 pub(crate) enum PrecisionArg {
     /// 32-bit floats.
     F32,
-    /// Weights and inputs rounded to integers.
+    /// Weights and states in 16-bit floats, on a GPU.
+    F16,
+    /// Weights and states in bfloat16, on a GPU.
+    Bf16,
+    /// Weights and inputs rounded to integers, on the CPU.
     Int8,
 }
 

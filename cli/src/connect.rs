@@ -49,11 +49,11 @@ impl Connection {
 
 /// Reads the configuration: default ← file ← environment ← flags.
 pub(crate) fn configuration(global: &Global) -> Result<IsomerConfig, Failure> {
-    configuration_for(global, EngineArgs::default())
+    configuration_for(global, &EngineArgs::default())
 }
 
 /// [`configuration`] for a command that computes encoders.
-pub(crate) fn configuration_for(global: &Global, engine: EngineArgs) -> Result<IsomerConfig, Failure> {
+pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<IsomerConfig, Failure> {
     let mut models = serde_json::Map::new();
     if let Some(home) = &global.home {
         models.insert("home".into(), json!(home));
@@ -62,28 +62,41 @@ pub(crate) fn configuration_for(global: &Global, engine: EngineArgs) -> Result<I
         models.insert("offline".into(), json!(true));
     }
     let mut overrides = json!({ "models": models });
+    let mut embed = serde_json::Map::new();
     if let Some(precision) = engine.precision {
         let name = match precision {
             PrecisionArg::F32 => "f32",
+            PrecisionArg::F16 => "f16",
+            PrecisionArg::Bf16 => "bf16",
             PrecisionArg::Int8 => "int8",
         };
-        overrides["embed"] = json!({ "precision": name });
+        embed.insert("precision".into(), json!(name));
+    }
+    if let Some(device) = &engine.device {
+        embed.insert("device".into(), json!(device));
+    }
+    if !embed.is_empty() {
+        overrides["embed"] = json!(embed);
     }
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
 }
 
 /// Connects to `--server`, or builds the services in this process.
 pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
-    connect_for(global, EngineArgs::default()).await
+    connect_for(global, &EngineArgs::default()).await
 }
 
 /// [`connect`] for a command that computes encoders.
-pub(crate) async fn connect_for(global: &Global, engine: EngineArgs) -> Result<Connection, Failure> {
+pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<Connection, Failure> {
     let config = configuration_for(global, engine)?;
     match &global.server {
         Some(_) if engine.precision.is_some() => Err(Failure::usage(
             "--precision: the server at --server computes in the precision of its own configuration (embed.precision); leave \
              --precision out",
+        )),
+        Some(_) if engine.device.is_some() => Err(Failure::usage(
+            "--device: the server at --server computes on the device of its own configuration (embed.device); leave --device \
+             out",
         )),
         Some(address) => {
             let channel = client::connect(&ClientConfig {

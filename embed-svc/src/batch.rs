@@ -75,13 +75,30 @@ impl From<Vec<u32>> for Sequence {
     }
 }
 
+/// Weighted sums over the rows of each text: a pooling, for devices that are far from the CPU.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Sums {
+    /// Sums of each text.
+    pub count: usize,
+    /// For each text in order `count × tokens` weights.
+    pub weights: Vec<f32>,
+}
+
+impl Sums {
+    /// Weights of the text that these rows belong to.
+    pub fn of(&self, rows: &Range<usize>) -> &[f32] {
+        &self.weights[rows.start * self.count..rows.end * self.count]
+    }
+}
+
 /// Token ids of several texts side by side, and where each begins.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TokenBatch {
     ids: Vec<u32>,
     offsets: Vec<usize>,
     /// Token types; empty where all are 0.
     types: Vec<u32>,
+    sums: Option<Sums>,
 }
 
 impl TokenBatch {
@@ -97,7 +114,20 @@ impl TokenBatch {
             ids,
             offsets,
             types: Vec::new(),
+            sums: None,
         }
+    }
+
+    /// The same, with sums that are wanted in place of the rows.
+    #[must_use]
+    pub fn wanting(mut self, sums: Sums) -> Self {
+        self.sums = Some(sums);
+        self
+    }
+
+    /// What is wanted in place of the rows, if they are not.
+    pub fn sums(&self) -> Option<&Sums> {
+        self.sums.as_ref()
     }
 
     /// Packs the texts in order, with their token types.

@@ -10,18 +10,22 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::device::{Device, Precision};
+use crate::device::{Choice, Precision};
 
 /// Settings of the encoder service (section `embed`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EmbedConfig {
-    /// Where models run: `auto`, `cpu` or `cuda:N`.
+    /// Where models run: `auto` (`cuda:0` if this build has CUDA and a device answers, else the CPU), `cpu`, `cuda:N`, `metal`;
+    /// several GPUs, each with a copy of the model, as `cuda:0,cuda:1`.
     pub device: String,
-    /// Arithmetic of the transformers: `f32`, or `int8` (CPU only).
+    /// Arithmetic of the transformers: `f32`, `f16` and `bf16` (GPU only), or `int8` (CPU only).
     pub precision: Precision,
     /// Threads that compute; 0: one per core.
     pub threads: usize,
+    /// Batches of one model that run at once on the CPU, with the threads shared out among them and one copy of the weights.
+    /// One is best for throughput; more let short requests pass long ones.
+    pub replicas: usize,
     /// Most tokens run through a model at once. Larger batches use more memory, not more time a token.
     pub max_batch_tokens: usize,
     /// Most inputs a request may carry.
@@ -56,6 +60,7 @@ impl Default for EmbedConfig {
             device: "auto".into(),
             precision: Precision::F32,
             threads: 0,
+            replicas: 1,
             max_batch_tokens: 16_384,
             max_batch_items: 4096,
             max_queued_tokens: 2 << 20,
@@ -74,13 +79,26 @@ impl Default for EmbedConfig {
 
 impl Validate for EmbedConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        let device = Device::parse(&self.device)
-            .map_err(|error| ConfigError::new("embed.device", error.to_string(), "give `auto`, `cpu` or `cuda:N`"))?;
-        if let Err(error) = device.computing_in(self.precision) {
+        // Opened later: here nothing outside is touched.
+        let devices = Choice::parse(&self.device, Precision::F32)
+            .map_err(|error| ConfigError::new("embed.device", error.to_string(), "give `auto`, `cpu` or a GPU"))?;
+        if let Err(error) = Choice::parse(&self.device, self.precision) {
             return Err(ConfigError::new(
                 "embed.precision",
                 error.to_string(),
-                "give embed.device = \"cpu\", or embed.precision = \"f32\"",
+                "give embed.precision = \"f32\", or another embed.device",
+            ));
+        }
+        let gpu = |choice: &Choice| match choice {
+            Choice::Cpu => false,
+            Choice::Auto => cfg!(feature = "cuda") && self.precision != Precision::Int8,
+            Choice::Cuda(_) | Choice::Metal => true,
+        };
+        if self.replicas != 1 && devices.iter().any(gpu) {
+            return Err(ConfigError::new(
+                "embed.replicas",
+                format!("is {}, but is for the CPU", self.replicas),
+                "give embed.device = \"cpu\"; several GPUs are named as embed.device = \"cuda:0,cuda:1\"",
             ));
         }
         for (field, value, most) in [
@@ -88,6 +106,7 @@ impl Validate for EmbedConfig {
             ("embed.max_batch_items", self.max_batch_items, 1 << 24),
             ("embed.max_queued_tokens", self.max_queued_tokens, 1 << 34),
             ("embed.stream_depth", self.stream_depth, 1024),
+            ("embed.replicas", self.replicas, 64),
             ("embed.max_message_bytes", self.max_message_bytes, 2 << 30),
         ] {
             if value == 0 || value > most {
@@ -145,5 +164,48 @@ impl Validate for ServeConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         self.server.validate()?;
         self.embed.validate()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn refused(edit: impl FnOnce(&mut EmbedConfig)) -> String {
+        let mut config = EmbedConfig::default();
+        edit(&mut config);
+        config.validate().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_a_device_cannot_do_is_told_by_the_field_that_asks_for_it() {
+        let word = |error: String, word: &str| assert!(error.contains(word), "{error}");
+        word(refused(|config| config.device = "gpu".into()), "embed.device");
+        let half = refused(|config| {
+            config.device = "cpu".into();
+            config.precision = Precision::Bf16;
+        });
+        word(half, "embed.precision");
+        word(refused(|config| config.replicas = 0), "embed.replicas");
+        let mut config = EmbedConfig {
+            device: "cpu".into(),
+            replicas: 2,
+            precision: Precision::Int8,
+            ..EmbedConfig::default()
+        };
+        config.validate().unwrap();
+        config.replicas = 65;
+        config.validate().unwrap_err();
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn replicas_are_for_the_cpu() {
+        let error = refused(|config| {
+            config.device = "cuda:0".into();
+            config.replicas = 2;
+        });
+        assert!(error.contains("cuda:0,cuda:1"), "{error}");
     }
 }

@@ -4,75 +4,186 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::EmbedError;
 
-/// Arithmetic of the linear layers inside a transformer. Embedding tables, normalisations, attention and what follows the
-/// transformer are computed in `f32` whatever is chosen.
+/// Arithmetic of a transformer. Whatever is chosen, normalisations, rotations, softmax and pooling, the sums of products, and
+/// what follows the transformer are computed in `f32`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
     /// 32-bit floats: what the reference libraries compute.
     #[default]
     F32,
-    /// Weights and inputs rounded to integers ([`isomer_kernels::int8`]): faster, smaller, and not quite the same vectors.
+    /// Weights and states in 16-bit IEEE floats, on a GPU: large values may overflow, which is an error, not a wrong vector.
+    F16,
+    /// Weights and states in bfloat16, on a GPU: the range of `f32` with 8 bits of mantissa.
+    Bf16,
+    /// On the CPU, weights and inputs of the linear layers rounded to integers ([`isomer_kernels::int8`]): faster, smaller, and
+    /// not quite the same vectors. Embedding tables and states stay in `f32`.
     Int8,
 }
 
-/// A device that was found to work.
+impl Precision {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        }
+    }
+}
+
+/// A device that was found to work, and the arithmetic on it.
 #[derive(Debug, Clone)]
 pub enum Device {
     /// The CPU, on our kernels, in `f32`.
     Cpu,
     /// The CPU, on our kernels, linear layers as integers.
     CpuInt8,
-    /// A device of Candle.
-    Candle(candle_core::Device),
+    /// A device of Candle. Its CPU is for tests of what a GPU will run; no configuration chooses it.
+    Candle {
+        /// Which.
+        device: candle_core::Device,
+        /// Not [`Precision::Int8`].
+        precision: Precision,
+    },
 }
 
-impl Device {
-    /// Reads `auto`, `cpu` or `cuda:N`.
+/// What a configuration asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// `cuda:0` if this build has CUDA and a device answers, else the CPU.
+    Auto,
+    /// The CPU, on our kernels.
+    Cpu,
+    /// An NVIDIA GPU.
+    Cuda(usize),
+    /// An Apple GPU.
+    Metal,
+}
+
+const SERVED: &str = "`auto`, `cpu`, `cuda:N`, several GPUs as `cuda:0,cuda:1`, or `metal`";
+
+impl Choice {
+    /// Reads what [`Device::open`] opens, and refuses what cannot be in this build; looks for no device.
     ///
     /// # Errors
-    /// Another word; a device that this build or machine lacks.
-    pub fn parse(text: &str) -> Result<Self, EmbedError> {
+    /// Another word; devices that do not go together; a device that this build lacks; an arithmetic that it does not have.
+    pub fn parse(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
         let refuse = |problem: String| EmbedError::Device {
             device: text.to_owned(),
             problem,
         };
-        match text {
-            // Without a GPU build there is nothing to choose from.
-            "auto" | "cpu" => Ok(Self::Cpu),
-            _ => {
-                let number = text
-                    .strip_prefix("cuda:")
-                    .and_then(|number| number.parse::<usize>().ok());
-                let number = number.ok_or_else(|| refuse("unknown; give `auto`, `cpu` or `cuda:N`".into()))?;
-                candle_core::Device::new_cuda(number)
-                    .map(Self::Candle)
-                    .map_err(|error| refuse(error.to_string()))
+        let mut choices = Vec::new();
+        for word in text.split(',').map(str::trim) {
+            let choice = match word {
+                "auto" => Self::Auto,
+                "cpu" => Self::Cpu,
+                "metal" => Self::Metal,
+                _ => {
+                    let number = word.strip_prefix("cuda:").and_then(|number| number.parse().ok());
+                    Self::Cuda(number.ok_or_else(|| refuse(format!("`{word}` is unknown; give {SERVED}")))?)
+                }
+            };
+            if choices.contains(&choice) {
+                return Err(refuse(format!("`{word}` is named twice")));
             }
+            choices.push(choice);
+        }
+        if choices.len() > 1 && !choices.iter().all(|choice| matches!(choice, Self::Cuda(_))) {
+            return Err(refuse(
+                "only GPUs of one kind work together, or vectors would differ by who made them; give `cuda:0,cuda:1`"
+                    .into(),
+            ));
+        }
+        for choice in &choices {
+            let lacking = match choice {
+                Self::Cuda(_) if !cfg!(feature = "cuda") => "CUDA: build with feature `cuda` (`just cuda`)",
+                Self::Metal if !cfg!(feature = "metal") => "Metal: build with feature `metal`",
+                _ => "",
+            };
+            if !lacking.is_empty() {
+                return Err(refuse(format!("this build has no {lacking}, or give `cpu`")));
+            }
+            match (choice, precision) {
+                (Self::Cuda(_) | Self::Metal, Precision::Int8) => {
+                    return Err(refuse(
+                        "precision int8 is for the CPU; give device `cpu`, or precision `f32`, `f16` or `bf16`".into(),
+                    ));
+                }
+                (Self::Cpu, Precision::F16 | Precision::Bf16) => return Err(refuse(no_half(precision))),
+                (Self::Auto, Precision::F16 | Precision::Bf16) if !cfg!(feature = "cuda") => {
+                    return Err(refuse(format!("this build has no CUDA, and {}", no_half(precision))));
+                }
+                _ => {}
+            }
+        }
+        Ok(choices)
+    }
+}
+
+fn no_half(precision: Precision) -> String {
+    format!(
+        "precision {} is for GPUs; on the CPU give precision `f32` or `int8`",
+        precision.name()
+    )
+}
+
+impl Device {
+    /// A device of Candle in 32 bits.
+    pub fn candle(device: candle_core::Device) -> Self {
+        Self::Candle {
+            device,
+            precision: Precision::F32,
         }
     }
 
-    /// The same device in this arithmetic.
+    /// Opens `auto`, `cpu`, `cuda:N`, several `cuda:N` separated by commas, or `metal`.
     ///
     /// # Errors
-    /// Integers anywhere but on the CPU.
-    pub fn computing_in(self, precision: Precision) -> Result<Self, EmbedError> {
-        match (self, precision) {
-            (Self::Cpu | Self::CpuInt8, Precision::F32) => Ok(Self::Cpu),
-            (Self::Cpu | Self::CpuInt8, Precision::Int8) => Ok(Self::CpuInt8),
-            (device @ Self::Candle(_), Precision::F32) => Ok(device),
-            (device @ Self::Candle(_), Precision::Int8) => Err(EmbedError::Device {
-                device: device.name(),
-                problem: "precision int8 is for the CPU; give device `cpu`, or precision `f32`".into(),
-            }),
-        }
+    /// What [`Choice::parse`] refuses; a device that does not answer.
+    pub fn open(text: &str, precision: Precision) -> Result<Vec<Self>, EmbedError> {
+        let on_cpu = || {
+            Ok(if precision == Precision::Int8 {
+                Self::CpuInt8
+            } else {
+                Self::Cpu
+            })
+        };
+        let refuse = |problem: String| EmbedError::Device {
+            device: text.to_owned(),
+            problem,
+        };
+        let one = |choice: Choice| {
+            let opened = match choice {
+                Choice::Cpu => return on_cpu(),
+                Choice::Auto if !cfg!(feature = "cuda") || precision == Precision::Int8 => return on_cpu(),
+                Choice::Auto => candle_core::Device::new_cuda(0),
+                Choice::Cuda(number) => candle_core::Device::new_cuda(number),
+                Choice::Metal => candle_core::Device::new_metal(0),
+            };
+            match opened {
+                Ok(device) => Ok(Self::Candle { device, precision }),
+                Err(error) if choice == Choice::Auto && precision == Precision::F32 => {
+                    tracing::info!("no CUDA device answers ({error}): models run on the CPU");
+                    on_cpu()
+                }
+                Err(error) if choice == Choice::Auto => {
+                    let half = no_half(precision);
+                    Err(refuse(format!("no CUDA device answers ({error}), and {half}")))
+                }
+                Err(error) => Err(refuse(format!("does not answer: {error}"))),
+            }
+        };
+        Choice::parse(text, precision)?.into_iter().map(one).collect()
     }
 
     /// The arithmetic.
     pub fn precision(&self) -> Precision {
         match self {
+            Self::Cpu => Precision::F32,
             Self::CpuInt8 => Precision::Int8,
-            Self::Cpu | Self::Candle(_) => Precision::F32,
+            Self::Candle { precision, .. } => *precision,
         }
     }
 
@@ -84,11 +195,11 @@ impl Device {
     /// `cpu`, `cuda:0`, ….
     pub fn name(&self) -> String {
         match self {
-            Self::Cpu | Self::CpuInt8 | Self::Candle(candle_core::Device::Cpu) => "cpu".into(),
-            Self::Candle(device) => match device.location() {
+            Self::Cpu | Self::CpuInt8 => "cpu".into(),
+            Self::Candle { device, .. } => match device.location() {
                 candle_core::DeviceLocation::Cuda { gpu_id } => format!("cuda:{gpu_id}"),
                 candle_core::DeviceLocation::Metal { gpu_id } => format!("metal:{gpu_id}"),
-                candle_core::DeviceLocation::Cpu => "cpu".into(),
+                candle_core::DeviceLocation::Cpu => "candle-cpu".into(),
             },
         }
     }
@@ -99,13 +210,55 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn refused(text: &str, precision: Precision) -> String {
+        Choice::parse(text, precision).unwrap_err().to_string()
+    }
+
     #[test]
-    fn integers_are_refused_anywhere_but_on_the_cpu() {
-        let cpu = Device::parse("cpu").unwrap().computing_in(Precision::Int8).unwrap();
-        assert_eq!((cpu.name().as_str(), cpu.precision()), ("cpu", Precision::Int8));
-        assert_eq!(cpu.computing_in(Precision::F32).unwrap().precision(), Precision::F32);
-        let other = Device::Candle(candle_core::Device::Cpu);
-        let error = other.computing_in(Precision::Int8).unwrap_err().to_string();
-        assert!(error.contains("give device `cpu`, or precision `f32`"), "{error}");
+    fn the_cpu_computes_in_32_bits_or_in_integers() {
+        let opened = |precision| Device::open("cpu", precision).unwrap();
+        let int8 = &opened(Precision::Int8)[0];
+        assert_eq!((int8.name().as_str(), int8.precision()), ("cpu", Precision::Int8));
+        assert_eq!(opened(Precision::F32)[0].precision(), Precision::F32);
+        for half in [Precision::F16, Precision::Bf16] {
+            let error = refused("cpu", half);
+            assert!(error.contains("on the CPU give precision `f32` or `int8`"), "{error}");
+        }
+        // Integers exist nowhere else, so `auto` means the CPU.
+        assert!(Device::open("auto", Precision::Int8).unwrap()[0].is_cpu());
+    }
+
+    #[test]
+    fn devices_that_do_not_go_together_are_refused() {
+        for (text, word) in [
+            ("gpu", "`gpu` is unknown"),
+            ("cuda:x", "`cuda:x` is unknown"),
+            ("", "`` is unknown"),
+            ("cpu,cpu", "named twice"),
+            ("cuda:1,cuda:1", "named twice"),
+            ("cpu,cuda:0", "only GPUs of one kind"),
+            ("auto,cuda:1", "only GPUs of one kind"),
+        ] {
+            let error = refused(text, Precision::F32);
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[cfg(not(feature = "cuda"))]
+    #[test]
+    fn a_build_without_cuda_says_how_to_get_one() {
+        assert!(Device::open("auto", Precision::F32).unwrap()[0].is_cpu());
+        let error = refused("cuda:0,cuda:1", Precision::F32);
+        assert!(error.contains("`just cuda`"), "{error}");
+        let error = refused("auto", Precision::Bf16);
+        assert!(error.contains("this build has no CUDA"), "{error}");
+    }
+
+    #[cfg(feature = "cuda")]
+    #[test]
+    fn several_gpus_are_read_in_order_and_integers_are_not_for_them() {
+        let choices = Choice::parse("cuda:1, cuda:0", Precision::Bf16).unwrap();
+        assert_eq!(choices, [Choice::Cuda(1), Choice::Cuda(0)]);
+        assert!(refused("cuda:0", Precision::Int8).contains("give device `cpu`"));
     }
 }

@@ -9,13 +9,13 @@ use rayon::prelude::*;
 use crate::{
     activation::Elementwise,
     arch::Architecture,
-    backend::{Threads, cpu::INT8_WIDTHS},
-    batch::{Sequence, TextView, TokenBatch, Want, runs},
+    backend::{Rows, Sink, Threads, cpu::INT8_WIDTHS},
+    batch::{Sequence, Sums, TextView, TokenBatch, Want, runs},
     device::{Device, Precision},
     error::EmbedError,
     folder::{ModelFolder, Source},
     head,
-    pooling::{TokenRows, pool},
+    pooling::{TokenRows, pool, weights},
     steps::{self, Step},
     tokenise::{Cut, TextTokenizer, Tokens},
     weights::Weights,
@@ -25,6 +25,8 @@ use front::{front, longest, typed};
 /// Tokens that a thread computes at once: enough rows for the products, few enough that the states stay in cache.
 const RUN_TOKENS: usize = 512;
 const SMALLEST_RUN: usize = 96;
+/// Tokens that any other device computes at once, beyond any sensible bound on a batch.
+const DEVICE_TOKENS: usize = 1 << 18;
 
 /// A loaded encoder.
 pub struct Model {
@@ -200,10 +202,15 @@ impl Model {
         .join(">")
     }
 
-    /// What the pipeline says of the transformer's arithmetic; nothing for `f32`.
+    /// What the pipeline says of the transformer's arithmetic; nothing for `f32`, in which static vectors always are.
     fn arithmetic(&self) -> Vec<String> {
+        if self.folder.source != Source::Transformer {
+            return Vec::new();
+        }
         match self.device.precision() {
             Precision::F32 => Vec::new(),
+            Precision::F16 => vec!["f16".to_owned()],
+            Precision::Bf16 => vec!["bf16".to_owned()],
             Precision::Int8 => vec![format!("int8-{}x{}", INT8_WIDTHS.inputs(), INT8_WIDTHS.weights())],
         }
     }
@@ -261,7 +268,7 @@ impl Model {
     /// Only from the device.
     pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
         let views: Vec<_> = texts.iter().map(|text| TextView::plain(text.as_ref())).collect();
-        self.compute(&views)
+        self.compute(&views, &mut || ())
     }
 
     /// Number of values that a text becomes: [`Model::dimensions`], or for token vectors the tokens' columns.
@@ -277,17 +284,39 @@ impl Model {
     /// # Errors
     /// Only from the device.
     pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Vec<f32>, EmbedError> {
-        self.compute(&texts.map(Sequence::view).collect::<Vec<_>>())
+        self.encode_launching(texts, &mut || ())
     }
 
-    fn compute(&self, texts: &[TextView<'_>]) -> Result<Vec<f32>, EmbedError> {
+    /// [`Model::encode_sequences`], with a call at the moment when a device has been given all of its work and could take
+    /// more. The CPU has no such moment.
+    ///
+    /// # Errors
+    /// Only from the device.
+    pub fn encode_launching<'a>(
+        &self,
+        texts: impl Iterator<Item = &'a Sequence>,
+        launched: &mut dyn FnMut(),
+    ) -> Result<Vec<f32>, EmbedError> {
+        self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
+    }
+
+    /// Whether a batch is computed by the threads of the CPU, run by run.
+    fn on_threads(&self) -> bool {
+        self.device.is_cpu() || self.folder.source != Source::Transformer
+    }
+
+    fn compute(&self, texts: &[TextView<'_>], launched: &mut dyn FnMut()) -> Result<Vec<f32>, EmbedError> {
         let lengths = || texts.iter().map(|text| text.ids.len());
         let threads = rayon::current_num_threads();
-        // Two runs a thread even out their lengths.
-        let target = lengths()
-            .sum::<usize>()
-            .div_ceil(2 * threads)
-            .clamp(SMALLEST_RUN, RUN_TOKENS);
+        let target = if self.on_threads() {
+            // Two runs a thread even out their lengths.
+            lengths()
+                .sum::<usize>()
+                .div_ceil(2 * threads)
+                .clamp(SMALLEST_RUN, RUN_TOKENS)
+        } else {
+            DEVICE_TOKENS
+        };
         let runs = runs(lengths(), target);
         let values = |texts: &[TextView<'_>]| texts.iter().map(|text| self.values(*text)).sum::<usize>();
         let mut out = vec![0.0; values(texts)];
@@ -299,36 +328,53 @@ impl Model {
             pieces.push((texts, piece));
             rest = after;
         }
-        let shared_out = self.device.is_cpu() && pieces.len() >= threads;
-        if shared_out {
+        if self.on_threads() && pieces.len() >= threads {
             pieces
                 .into_par_iter()
-                .try_for_each(|(texts, out)| self.run(texts, Threads::One, out))?;
-        } else {
-            pieces
-                .into_iter()
-                .try_for_each(|(texts, out)| self.run(texts, Threads::All, out))?;
+                .try_for_each(|(texts, out)| self.run(texts, Threads::One, &mut || (), out))?;
+            return Ok(out);
+        }
+        let last = pieces.len().saturating_sub(1);
+        for (number, (texts, out)) in pieces.into_iter().enumerate() {
+            let mut nothing = || ();
+            let launched: &mut dyn FnMut() = if number == last { launched } else { &mut nothing };
+            self.run(texts, Threads::All, launched, out)?;
         }
         Ok(out)
     }
 
     /// One packed run, through the transformer and the pipeline.
-    fn run(&self, texts: &[TextView<'_>], threads: Threads, out: &mut [f32]) -> Result<(), EmbedError> {
-        let batch = TokenBatch::of(texts);
+    fn run(
+        &self,
+        texts: &[TextView<'_>],
+        threads: Threads,
+        launched: &mut dyn FnMut(),
+        out: &mut [f32],
+    ) -> Result<(), EmbedError> {
+        let mut batch = TokenBatch::of(texts);
+        if !self.on_threads()
+            && let Some(sums) = self.pooled_there(texts)
+        {
+            batch = batch.wanting(sums);
+        }
         let count = texts.iter().filter(|text| text.want == Want::TextVector).count();
         let width = self.token_width * self.folder.pooling.len();
         let mut pooled = vec![0.0; count * width];
         // A tokenizer without special tokens turns an empty text into nothing: its vector is zero.
         if batch.tokens() > 0 {
-            self.architecture.forward(&batch, threads, &mut |states| {
-                if self.token_steps.is_empty() {
+            let visit = &mut |rows: Rows<'_>| match rows {
+                Rows::Sums(sums) => pooled.copy_from_slice(sums),
+                Rows::Tokens(states) if self.token_steps.is_empty() => {
                     self.collect(texts, &batch, states, &mut pooled, out);
-                } else {
+                }
+                Rows::Tokens(states) => {
                     let hidden = self.architecture.hidden_size();
                     let states = apply(&self.token_steps, states.to_vec(), hidden, batch.ids());
                     self.collect(texts, &batch, &states, &mut pooled, out);
                 }
-            })?;
+            };
+            self.architecture
+                .forward(&batch, threads, &mut Sink { launched, visit })?;
         }
         let finished = apply(self.inner_steps(), pooled, width, &[]);
         let mut rows = finished.chunks_exact(self.dimensions.max(1));
@@ -343,6 +389,21 @@ impl Model {
             rest = after;
         }
         Ok(())
+    }
+
+    /// The pooling as sums that a device can make itself, so that a vector a text comes back and not one a token.
+    fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
+        let modes = &self.folder.pooling;
+        if !self.token_steps.is_empty() || texts.iter().any(|text| text.want == Want::TokenVectors) {
+            return None;
+        }
+        let mut sums = Sums {
+            count: modes.len(),
+            ..Sums::default()
+        };
+        let mut each = texts.iter();
+        each.all(|text| weights(text.ids.len(), text.prompt, modes, &mut sums.weights))
+            .then_some(sums)
     }
 
     /// Token vectors → what is pooled of them, or the vectors themselves at their places in `out`.

@@ -130,6 +130,30 @@ fn pool_one(tokens: TokenRows<'_>, mode: PoolingMode, out: &mut [f32]) {
     }
 }
 
+/// The pooling of a text of `tokens` tokens, of which the first `skip` are left out, as weights of its rows: appends `tokens`
+/// of them for each mode. Not for [`PoolingMode::Max`], which is no sum: `false`, and nothing is appended.
+pub fn weights(tokens: usize, skip: usize, modes: &[PoolingMode], out: &mut Vec<f32>) -> bool {
+    if modes.contains(&PoolingMode::Max) {
+        return false;
+    }
+    let kept = tokens.saturating_sub(skip);
+    #[allow(clippy::cast_precision_loss)]
+    let number = |n: usize| n as f32;
+    for mode in modes {
+        let weight = |row: usize| match mode {
+            PoolingMode::Cls => number(usize::from(row == if kept == 0 { 0 } else { skip })),
+            _ if row < skip => 0.0,
+            PoolingMode::LastToken => number(usize::from(row + 1 == tokens)),
+            PoolingMode::Mean => 1.0 / number(kept),
+            PoolingMode::MeanSqrtLen => 1.0 / number(kept).sqrt(),
+            PoolingMode::WeightedMean => number(row + 1) / number((skip + 1..=tokens).sum()),
+            PoolingMode::Max => 0.0,
+        };
+        out.extend((0..tokens).map(weight));
+    }
+    true
+}
+
 /// Scales a vector to unit Euclidean length (`torch.nn.functional.normalize`: the length is at least 1e-12, so a zero
 /// vector stays zero).
 pub fn normalise(vector: &mut [f32]) {
@@ -148,6 +172,33 @@ mod tests {
     use super::*;
 
     const TOKENS: [f32; 6] = [1.0, -2.0, 3.0, 4.0, 5.0, 0.0];
+
+    #[test]
+    fn weights_of_rows_are_the_same_pooling() {
+        let modes = PoolingMode::ALL.map(|mode| [mode]);
+        let modes = modes.iter().filter(|mode| **mode != [PoolingMode::Max]);
+        for (mode, tokens, skip) in modes.flat_map(|mode| {
+            [(0, 0), (1, 0), (3, 0), (5, 2), (3, 3), (2, 4)].map(|(tokens, skip)| (mode, tokens, skip))
+        }) {
+            // Columns of the identity.
+            let mut identity = vec![0.0; tokens * tokens];
+            (0..tokens).for_each(|row| identity[row * tokens + row] = 1.0);
+            let mut pooled = vec![0.0; tokens];
+            pool(
+                TokenRows {
+                    skip,
+                    ..rows(&identity, tokens)
+                },
+                mode,
+                &mut pooled,
+            );
+            let mut own = Vec::new();
+            assert!(weights(tokens, skip, mode, &mut own));
+            let close = own.iter().zip(&pooled).all(|(a, b)| (a - b).abs() <= 1e-7);
+            assert!(close, "{mode:?} {tokens} {skip}: {own:?} {pooled:?}");
+        }
+        assert!(!weights(3, 0, &[PoolingMode::Mean, PoolingMode::Max], &mut Vec::new()));
+    }
 
     fn rows(values: &[f32], width: usize) -> TokenRows<'_> {
         TokenRows {

@@ -17,7 +17,7 @@ use crate::{
     cache::VectorCache,
     config::EmbedConfig,
     device::Device,
-    engine::{Engine, Limits},
+    engine::{Engine, Limits, Replica},
     error::EmbedError,
     model::Model,
     quantise::Ranges,
@@ -51,8 +51,7 @@ pub struct Known {
 pub struct Registry {
     resolver: Resolver,
     config: EmbedConfig,
-    device: Device,
-    pool: Arc<rayon::ThreadPool>,
+    places: Arc<Vec<Place>>,
     shelf: Shelf<Loaded>,
 }
 
@@ -60,15 +59,13 @@ impl Registry {
     /// An empty registry.
     ///
     /// # Errors
-    /// A device that cannot be used.
-    pub fn new(config: EmbedConfig, resolver: Resolver, pool: Arc<rayon::ThreadPool>) -> Result<Self, EmbedError> {
-        let device = Device::parse(&config.device)?.computing_in(config.precision)?;
+    /// A device that cannot be used; no threads.
+    pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
         Ok(Self {
             resolver,
             shelf: Shelf::new(config.max_model_bytes),
+            places: Arc::new(places(&config)?),
             config,
-            device,
-            pool,
         })
     }
 
@@ -132,9 +129,11 @@ impl Registry {
         if self.config.encoders.contains_key(id) {
             id.clone_into(&mut source.id);
         }
-        let room = self.shelf.room(id, weight_bytes(&source.path))?;
-        let (device, pool, config) = (self.device.clone(), self.pool.clone(), self.config.clone());
-        let loaded = tokio::task::spawn_blocking(move || open(source, &device, pool, &config))
+        let copies = self.places.iter().filter(|place| !place.device.is_cpu()).count().max(1);
+        let bytes = weight_bytes(&source.path).saturating_mul(copies as u64);
+        let room = self.shelf.room(id, bytes)?;
+        let (places, config) = (self.places.clone(), self.config.clone());
+        let loaded = tokio::task::spawn_blocking(move || open(source, &places, &config))
             .await
             .map_err(|error| EmbedError::Internal(format!("loading encoder `{id}`: {error}")))??;
         let model = &loaded.model;
@@ -145,7 +144,7 @@ impl Registry {
             encoder = id,
             architecture = model.architecture(),
             dimensions = model.dimensions(),
-            device = model.device().name(),
+            device = self.places.iter().map(|place| place.device.name()).collect::<Vec<_>>().join(","),
             precision = ?model.device().precision(),
             source = loaded.source.source,
             milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
@@ -157,19 +156,69 @@ impl Registry {
     }
 }
 
-/// Loads a model and starts what runs it.
-fn open(
-    source: ResolvedModel,
-    device: &Device,
+/// Where a replica of each model runs.
+struct Place {
+    device: Device,
     pool: Arc<rayon::ThreadPool>,
-    config: &EmbedConfig,
-) -> Result<Loaded, EmbedError> {
-    let model = Arc::new(Model::load(&source.path, device)?);
+}
+
+/// The configured devices; the CPU as often as there are replicas, with its threads shared out.
+fn places(config: &EmbedConfig) -> Result<Vec<Place>, EmbedError> {
+    let pool = |threads: usize| {
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|number| format!("embed-compute-{number}"))
+            .build()
+            .map(Arc::new)
+            .map_err(|error| EmbedError::Internal(format!("no threads: {error}")))
+    };
+    let devices = Device::open(&config.device, config.precision)?;
+    let threads = match config.threads {
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        threads => threads,
+    };
+    match &devices[..] {
+        [device] if device.is_cpu() => {
+            let share = |number: usize| threads / config.replicas + usize::from(number < threads % config.replicas);
+            let place = |number| {
+                Ok(Place {
+                    device: device.clone(),
+                    pool: pool(share(number).max(1))?,
+                })
+            };
+            (0..config.replicas).map(place).collect()
+        }
+        _ => {
+            // What is left to the CPU is little.
+            let pool = pool(threads)?;
+            let place = |device| Place {
+                device,
+                pool: pool.clone(),
+            };
+            Ok(devices.into_iter().map(place).collect())
+        }
+    }
+}
+
+/// Loads a model, once on the CPU and once on each other device, and starts what runs it.
+fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result<Loaded, EmbedError> {
+    let mut replicas: Vec<Replica> = Vec::with_capacity(places.len());
+    for Place { device, pool } in places {
+        let model = match replicas.first().filter(|_| device.is_cpu()) {
+            Some(first) => first.model.clone(),
+            None => Arc::new(Model::load(&source.path, device)?),
+        };
+        let pool = pool.clone();
+        replicas.push(Replica { model, pool });
+    }
+    let Some(model) = replicas.first().map(|first| first.model.clone()) else {
+        return Err(EmbedError::Internal("no device".into()));
+    };
     let limits = Limits {
         batch_tokens: config.max_batch_tokens,
         queued_tokens: config.max_queued_tokens,
     };
-    let engine = Engine::start(&source.id, model.clone(), limits, pool)?;
+    let engine = Engine::start(&source.id, replicas, limits)?;
     let cache = match &config.cache_dir {
         Some(root) if model.has_text_vectors() => {
             let space = cached_space(&source, &model);

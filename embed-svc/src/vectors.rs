@@ -4,7 +4,7 @@ pub mod text_file;
 
 use crate::{
     arch::Architecture,
-    backend::Threads,
+    backend::{Rows, Sink, Threads},
     batch::TokenBatch,
     error::EmbedError,
     weights::{Floats, Weights},
@@ -109,7 +109,7 @@ impl Architecture for StaticVectors {
         self.ids()
     }
 
-    fn forward(&self, batch: &TokenBatch, _threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
+    fn forward(&self, batch: &TokenBatch, _threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
         let table = &self.values[..];
         let mut states = Vec::with_capacity(batch.tokens() * self.width);
         for &id in batch.ids() {
@@ -127,7 +127,7 @@ impl Architecture for StaticVectors {
                 }
             }
         }
-        visit(&states);
+        (sink.visit)(Rows::Tokens(&states));
         Ok(())
     }
 }

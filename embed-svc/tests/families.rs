@@ -50,7 +50,7 @@ fn long_texts_are_computed_alike_on_the_kernels_and_on_candle() {
         let ours = load(family, &Device::Cpu);
         let width = ours.dimensions();
         let ours = ours.encode(&texts).unwrap();
-        let candle = load(family, &Device::Candle(candle_core::Device::Cpu))
+        let candle = load(family, &Device::candle(candle_core::Device::Cpu))
             .encode(&texts)
             .unwrap();
         for ((a, b), text) in ours.chunks(width).zip(candle.chunks(width)).zip(&texts) {
@@ -64,12 +64,19 @@ fn long_texts_are_computed_alike_on_the_kernels_and_on_candle() {
 fn neither_threads_nor_company_change_a_bit() {
     for family in LONG.into_iter().chain(SHORT) {
         let model = load(family, &Device::Cpu);
-        let texts: Vec<Vec<u32>> = (0..40u32).map(|i| text(i, 1 + (i as usize * 37) % 90)).collect();
+        let mut texts: Vec<Vec<u32>> = (0..40u32).map(|i| text(i, 1 + (i as usize * 37) % 90)).collect();
+        if LONG.contains(&family) {
+            texts.push(text(99, 350));
+        }
         let alone: Vec<f32> = texts.iter().flat_map(|text| model.encode(&[text]).unwrap()).collect();
         for threads in [1, 2, 3] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let together = pool.install(|| model.encode(&texts).unwrap());
             assert_eq!(together, alone, "{family} on {threads} threads");
+            // Alone on many threads, a long text's heads are shared out among them.
+            let last = &texts[texts.len() - 1..];
+            let single = pool.install(|| model.encode(last).unwrap());
+            assert!(together.ends_with(&single), "{family}, one text on {threads} threads");
         }
     }
 }

@@ -18,7 +18,7 @@ use isomer_embed::{
 use proptest::prelude::*;
 
 fn load(folder: &std::path::Path, precision: Precision) -> Model {
-    Model::load(folder, &Device::Cpu.computing_in(precision).unwrap()).unwrap()
+    Model::load(folder, &Device::open("cpu", precision).unwrap()[0]).unwrap()
 }
 
 proptest! {

@@ -49,7 +49,7 @@ fn the_kernels_and_candle_compute_the_same_transformer() {
     let folder = tempfile::tempdir().unwrap();
     tiny(folder.path());
     let ours = load(folder.path());
-    let candle = Model::load(folder.path(), &Device::Candle(candle_core::Device::Cpu)).unwrap();
+    let candle = Model::load(folder.path(), &Device::candle(candle_core::Device::Cpu)).unwrap();
     let texts: Vec<Vec<u32>> = (1..POSITIONS as u32)
         .map(|n| (0..n).map(|i| (i * 7 + n) % 61).collect())
         .collect();

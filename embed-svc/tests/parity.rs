@@ -196,7 +196,7 @@ fn every_fixture_agrees_with_its_reference() {
         let name = folder.file_name().unwrap().to_str().unwrap().to_owned();
         match Model::load(&folder, &Device::Cpu) {
             Ok(model) => {
-                let candle = Model::load(&folder, &Device::Candle(candle_core::Device::Cpu)).unwrap();
+                let candle = Model::load(&folder, &Device::candle(candle_core::Device::Cpu)).unwrap();
                 for golden in fixture_goldens(&folder, &model) {
                     row(&model, Some(&candle), &golden, &mut wrong);
                 }

@@ -198,7 +198,7 @@ fn nomics_dynamic_scaling_begins_beyond_the_training_length() {
     });
     let plain = Model::load(&fixture("nomic_bert"), &Device::Cpu).unwrap();
     let ours = Model::load(folder.path(), &Device::Cpu).unwrap();
-    let candle = Model::load(folder.path(), &Device::Candle(candle_core::Device::Cpu)).unwrap();
+    let candle = Model::load(folder.path(), &Device::candle(candle_core::Device::Cpu)).unwrap();
     let (short, long) = ((5u32..25).collect::<Vec<_>>(), (5u32..26).collect::<Vec<_>>());
     assert_eq!(ours.encode(&[&short]).unwrap(), plain.encode(&[&short]).unwrap());
     let scaled = ours.encode(&[&short, &long]).unwrap()[32..].to_vec();

@@ -517,3 +517,19 @@ async fn many_clients_at_once_each_get_their_own_vectors() {
         assert_eq!(task.await.unwrap(), alone);
     }
 }
+
+#[tokio::test]
+async fn replicas_answer_as_one_does() {
+    let mut one = House::plain().await;
+    let mut two = House::new(|_, config| {
+        config.replicas = 2;
+        config.threads = 3;
+    })
+    .await;
+    for text in ["a", "b c d", "e f g h i j k l", ""] {
+        let request = request(&[text, "a b"]);
+        let (one, two) = (one.encode(request.clone()).await, two.encode(request).await);
+        assert_eq!(rows(&one), rows(&two));
+        assert_eq!(one.vector_space, two.vector_space);
+    }
+}

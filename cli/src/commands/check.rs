@@ -33,7 +33,7 @@ type Client = RunServiceClient<GrpcChannel>;
 
 pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
-    let connection = connect::connect_for(global, args.engine).await?;
+    let connection = connect::connect_for(global, &args.engine).await?;
     let suite = suite(&args.suite)?;
     prefetch(&connection, &args, &display).await?;
     let mut client = RunServiceClient::new(connection.channel.clone())

@@ -38,7 +38,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     let task_type = named("--task", &args.task, TASKS)?;
     let profile = named("--profile", &args.profile, PROFILES)?;
     let display = Display::new(global.quiet);
-    let connection = connect::connect_for(global, args.engine).await?;
+    let connection = connect::connect_for(global, &args.engine).await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;
     let input = DatasetInput {
         dataset: Some(dataset(&connection, &args)?),

@@ -20,7 +20,7 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
         ));
     }
     let display = Display::new(global.quiet);
-    let mut config = connect::configuration_for(global, args.engine)?;
+    let mut config = connect::configuration_for(global, &args.engine)?;
     if let Some(listen) = args.listen {
         config.server.listen = listen;
     }

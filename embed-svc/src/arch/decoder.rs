@@ -9,7 +9,7 @@ use super::{
     reader::{Build, NormKind, Reader},
 };
 use crate::{
-    backend::{Activation, Attention, Backend, Heads, Layers, Rotation, Span, Threads},
+    backend::{Activation, Attention, Backend, Heads, Layers, Rotation, Sink, Span, Threads},
     batch::TokenBatch,
     error::EmbedError,
 };
@@ -162,7 +162,7 @@ impl Build for Config {
 
 impl<B: Backend> Decoder<B> {
     /// One vector a token, normalised.
-    pub(super) fn states(&self, batch: &TokenBatch, threads: Threads) -> Result<B::States, EmbedError> {
+    pub(super) fn states(&self, batch: &TokenBatch, plan: &B::Plan, threads: Threads) -> Result<B::States, EmbedError> {
         let on = &self.backend;
         let mut x = on.gather(&self.words, batch.ids(), threads)?;
         if let Some(factor) = self.embedding_scale {
@@ -182,7 +182,7 @@ impl<B: Backend> Decoder<B> {
             let normed = on.normalised(&x, &layer.attention_norm)?;
             let qkv = on.apply(&normed, &layer.qkv, Activation::Identity, None)?;
             drop(normed);
-            let context = on.attention(qkv, batch, &how)?;
+            let context = on.attention(qkv, batch, plan, &how)?;
             x = match &layer.after_attention {
                 Some(norm) => {
                     let out = on.apply(&context, &layer.out, Activation::Identity, None)?;
@@ -221,7 +221,9 @@ impl<B: Backend> Architecture for Decoder<B> {
         self.vocabulary
     }
 
-    fn forward(&self, batch: &TokenBatch, threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
-        self.backend.read(&self.states(batch, threads)?, visit)
+    fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
+        let plan = self.backend.plan(batch);
+        let states = self.states(batch, &plan, threads)?;
+        self.backend.read(&states, batch, &plan, sink)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::Architecture;
 use crate::{
-    backend::{Activation, Attention, Backend, Heads, Layers, Threads},
+    backend::{Activation, Attention, Backend, Heads, Layers, Sink, Threads},
     batch::TokenBatch,
     error::EmbedError,
 };
@@ -151,8 +151,9 @@ impl<B: Backend> Architecture for Encoder<B> {
         self.vocabulary
     }
 
-    fn forward(&self, batch: &TokenBatch, threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
+    fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
         let on = &self.backend;
+        let plan = on.plan(batch);
         let mut x = on.gather(&self.words, batch.ids(), threads)?;
         // torch adds the token type first, then the position.
         if let Some(types) = &self.types {
@@ -176,7 +177,7 @@ impl<B: Backend> Architecture for Encoder<B> {
                 ..Attention::plain(self.heads)
             };
             let qkv = on.apply(&x, &layer.qkv, Activation::Identity, None)?;
-            let context = on.attention(qkv, batch, &how)?;
+            let context = on.attention(qkv, batch, &plan, &how)?;
             let attended = on.apply(&context, &layer.out, Activation::Identity, Some(&x))?;
             drop(context);
             let mut attended = on.normalise(attended, &layer.attention_norm)?;
@@ -187,7 +188,7 @@ impl<B: Backend> Architecture for Encoder<B> {
             let out = layer.feed.run(on, &x, self.activation, Some(&x))?;
             x = on.normalise(out, &layer.norm)?;
         }
-        on.read(&x, visit)
+        on.read(&x, batch, &plan, sink)
     }
 }
 

@@ -21,7 +21,12 @@ use serde_json::Value;
 use settings::Settings;
 
 use crate::{
-    backend::Threads, batch::TokenBatch, device::Device, error::EmbedError, folder::ModelFolder, weights::Weights,
+    backend::{Sink, Threads},
+    batch::TokenBatch,
+    device::Device,
+    error::EmbedError,
+    folder::ModelFolder,
+    weights::Weights,
 };
 
 /// A loaded transformer: token ids in, one vector a token out.
@@ -34,8 +39,9 @@ pub trait Architecture: Send + Sync {
     fn max_positions(&self) -> usize;
     /// Ids must be smaller than this.
     fn vocabulary(&self) -> usize;
-    /// Runs the batch and hands `tokens × hidden_size` values to `visit`. Ids and lengths must be within the limits above.
-    fn forward(&self, batch: &TokenBatch, threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError>;
+    /// Runs the batch and hands `tokens × hidden_size` values to the sink, or what the batch wants in place of them. Ids and
+    /// lengths must be within the limits above.
+    fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError>;
 }
 
 /// Loads the transformer of a folder onto a device.

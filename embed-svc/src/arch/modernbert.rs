@@ -9,7 +9,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    backend::{Activation, Attention, Backend, Heads, Layers, Rotation, Span, Threads},
+    backend::{Activation, Attention, Backend, Heads, Layers, Rotation, Sink, Span, Threads},
     batch::TokenBatch,
     error::EmbedError,
     folder::ModelFolder,
@@ -178,8 +178,9 @@ impl<B: Backend> Architecture for ModernBert<B> {
         self.vocabulary
     }
 
-    fn forward(&self, batch: &TokenBatch, threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
+    fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
         let on = &self.backend;
+        let plan = on.plan(batch);
         let mut x = on.normalise(on.gather(&self.words, batch.ids(), threads)?, &self.first_norm)?;
         for layer in &self.layers {
             let (span, rotary) = if layer.windowed {
@@ -196,12 +197,12 @@ impl<B: Backend> Architecture for ModernBert<B> {
                 Some(norm) => on.apply(&on.normalised(&x, norm)?, &layer.qkv, Activation::Identity, None)?,
                 None => on.apply(&x, &layer.qkv, Activation::Identity, None)?,
             };
-            let context = on.attention(qkv, batch, &how)?;
+            let context = on.attention(qkv, batch, &plan, &how)?;
             x = on.apply(&context, &layer.out, Activation::Identity, Some(&x))?;
             drop(context);
             let normed = on.normalised(&x, &layer.feed_norm)?;
             x = layer.feed.run(on, &normed, self.activation, Some(&x))?;
         }
-        on.read(&on.normalise(x, &self.last_norm)?, visit)
+        on.read(&on.normalise(x, &self.last_norm)?, batch, &plan, sink)
     }
 }

@@ -16,7 +16,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    backend::{Activation, Backend, Layers, Threads},
+    backend::{Activation, Backend, Layers, Sink, Threads},
     batch::TokenBatch,
     error::EmbedError,
     folder::ModelFolder,
@@ -230,9 +230,10 @@ impl<B: Backend> Architecture for NvEmbed<B> {
         self.decoder.vocabulary()
     }
 
-    fn forward(&self, batch: &TokenBatch, threads: Threads, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
+    fn forward(&self, batch: &TokenBatch, threads: Threads, sink: &mut Sink<'_>) -> Result<(), EmbedError> {
         let on = &self.decoder.backend;
-        let x = self.decoder.states(batch, threads)?;
+        let plan = on.plan(batch);
+        let x = self.decoder.states(batch, &plan, threads)?;
         let asked = on.normalised(&x, &self.ask_norm)?;
         let scores = on.apply(&asked, &self.scores, Activation::Identity, None)?;
         drop(asked);
@@ -241,6 +242,6 @@ impl<B: Backend> Architecture for NvEmbed<B> {
         drop(shares);
         let normed = on.normalised(&x, &self.feed_norm)?;
         let x = self.feed.run(on, &normed, Activation::Gelu, Some(&x))?;
-        on.read(&x, visit)
+        on.read(&x, batch, &plan, sink)
     }
 }

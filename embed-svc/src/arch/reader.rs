@@ -43,8 +43,8 @@ where
             let cpu = Cpu::new(device.precision());
             Box::new(config.build(&mut Reader::new(weights, &cpu, false))?)
         }
-        Device::Candle(device) => {
-            let candle = Candle::new(device.clone());
+        Device::Candle { device, precision } => {
+            let candle = Candle::new(device.clone(), *precision);
             Box::new(config.build(&mut Reader::new(weights, &candle, false))?)
         }
     })

@@ -1,22 +1,22 @@
 //! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding tables read from the
 //! mapped file, buffers used again.
 
+mod attention;
 mod buffer;
 
-use std::{borrow::Cow, cell::RefCell, ops::Range, sync::OnceLock};
+use std::{borrow::Cow, sync::OnceLock};
 
 use isomer_kernels::{
     self as kernels, Epilogue, PackedMatrix,
-    attention::{self, Added, Scratch, Shape, self_attention},
     int8::{Int8Matrix, MAX_DEPTH, Widths, gemm_int8, gemm_int8_serial},
-    rotary::rotate,
 };
 use rayon::prelude::*;
 
 use buffer::Buffer;
 
 use super::{
-    Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Threads, rotation::Angles,
+    Activation, Attention, Backend, Heads, Layers, NormWeights, PositionWeights, Rotation, Rows, Sink, Threads,
+    rotation::Angles,
 };
 use crate::{batch::TokenBatch, device::Precision, error::EmbedError, weights::Floats};
 
@@ -151,10 +151,6 @@ impl States {
     }
 }
 
-thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
-}
-
 impl Layers for Cpu {
     type Linear = Linear;
     type Norm = Norm;
@@ -172,7 +168,6 @@ impl Layers for Cpu {
     ) -> Result<Linear, EmbedError> {
         Ok(Linear {
             weights: match self.precision {
-                Precision::F32 => LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs)),
                 Precision::Int8 if inputs > MAX_DEPTH => {
                     return Err(EmbedError::Device {
                         device: "cpu".into(),
@@ -180,6 +175,10 @@ impl Layers for Cpu {
                     });
                 }
                 Precision::Int8 => LinearWeights::Integers(Int8Matrix::quantise(weights, outputs, inputs, INT8_WIDTHS)),
+                // 16 bits are refused where a device is chosen.
+                Precision::F32 | Precision::F16 | Precision::Bf16 => {
+                    LinearWeights::Floats(PackedMatrix::pack(weights, outputs, inputs))
+                }
             },
             bias: bias.map(<[f32]>::to_vec),
         })
@@ -267,6 +266,9 @@ impl Cpu {
 
 impl Backend for Cpu {
     type States = States;
+    type Plan = ();
+
+    fn plan(&self, _batch: &TokenBatch) {}
 
     fn gather(&self, table: &Table, rows: &[u32], threads: Threads) -> Result<States, EmbedError> {
         let mut states = States::new(rows.len(), table.width, threads);
@@ -346,74 +348,18 @@ impl Backend for Cpu {
         Ok(x)
     }
 
-    fn attention(&self, mut qkv: States, batch: &TokenBatch, how: &Attention<'_, Self>) -> Result<States, EmbedError> {
-        let shape = Shape {
-            heads: how.heads.query,
-            key_heads: how.heads.key,
-            head_dim: how.heads.width,
-            scale: how.scale,
-        };
-        let (columns, hidden, threads) = (shape.row(), shape.heads * shape.head_dim, qkv.threads);
-        let mut out = States::new(qkv.rows(), hidden, threads);
-        let one_text = |text: &mut [f32], out: &mut [f32]| {
-            prepare(text, how);
-            let bias = how.bias.map(|bias| attention::Bias {
-                by_distance: &bias.by_distance,
-                longest: bias.longest,
-            });
-            let positions = how.positions.map(|positions| attention::Positions {
-                keys: &positions.keys,
-                queries: &positions.queries,
-                row: &positions.row,
-                longest: positions.longest,
-            });
-            let added = Added { bias, positions };
-            let n = text.len() / columns;
-            SCRATCH.with_borrow_mut(|scratch| self_attention(text, n, shape, how.span, added, scratch, out));
-        };
-        let mut rest = (qkv.values.values_mut(), out.values.values_mut());
-        let mut texts = Vec::with_capacity(batch.texts());
-        for Range { start, end } in batch.ranges() {
-            let (text, after) = rest.0.split_at_mut((end - start) * columns);
-            let (out, out_after) = rest.1.split_at_mut((end - start) * hidden);
-            texts.push((text, out));
-            rest = (after, out_after);
-        }
-        match threads {
-            Threads::One => texts.into_iter().for_each(|(text, out)| one_text(text, out)),
-            Threads::All => texts.into_par_iter().for_each(|(text, out)| one_text(text, out)),
-        }
-        Ok(out)
+    fn attention(
+        &self,
+        qkv: States,
+        batch: &TokenBatch,
+        _plan: &(),
+        how: &Attention<'_, Self>,
+    ) -> Result<States, EmbedError> {
+        Ok(attention::attend(qkv, batch, how))
     }
 
-    fn read(&self, x: &States, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError> {
-        visit(&x.values);
+    fn read(&self, x: &States, _batch: &TokenBatch, _plan: &(), sink: &mut Sink<'_>) -> Result<(), EmbedError> {
+        (sink.visit)(Rows::Tokens(&x.values));
         Ok(())
-    }
-}
-
-/// Normalises and turns the queries and keys of one text.
-fn prepare(text: &mut [f32], how: &Attention<'_, Cpu>) {
-    if how.query_norm.is_none() && how.key_norm.is_none() && how.rotary.is_none() {
-        return;
-    }
-    let (columns, width) = (how.heads.columns(), how.heads.width);
-    let (queries, keys) = (how.heads.query * width, how.heads.key * width);
-    let rotary = how
-        .rotary
-        .map(|rotary| (rotary.angles(text.len() / columns), rotary.rotation.pairs));
-    for (position, row) in text.chunks_exact_mut(columns).enumerate() {
-        if let Some(norm) = how.query_norm {
-            norm.rows(&mut row[..queries]);
-        }
-        if let Some(norm) = how.key_norm {
-            norm.rows(&mut row[queries..queries + keys]);
-        }
-        if let Some((angles, pairs)) = &rotary {
-            let half = angles.cos.len() / angles.length.max(1);
-            let at = position * half..(position + 1) * half;
-            let (cos, sin) = (&angles.cos[at.clone()], &angles.sin[at]);
-            rotate(&mut row[..queries + keys], width, cos, sin, *pairs);
-        }
     }
 }

@@ -123,6 +123,24 @@ pub enum Threads {
     All,
 }
 
+/// What a forward pass gives.
+#[derive(Debug, Clone, Copy)]
+pub enum Rows<'a> {
+    /// A vector a token.
+    Tokens(&'a [f32]),
+    /// In place of them the weighted sums that the batch wants ([`TokenBatch::sums`]), text by text; zero for empty texts.
+    /// Only backends that have them cheaper than the tokens' vectors give them.
+    Sums(&'a [f32]),
+}
+
+/// Where a forward pass puts what it gives.
+pub struct Sink<'a> {
+    /// Called where a device has been given all of its work and is waited for; at most once.
+    pub launched: &'a mut dyn FnMut(),
+    /// Called once, at the end.
+    pub visit: &'a mut dyn FnMut(Rows<'_>),
+}
+
 /// Layers that hold weights, and how they are made from a checkpoint's tensors.
 pub trait Layers: Clone + Send + Sync + Sized + 'static {
     /// A linear layer.
@@ -162,10 +180,16 @@ pub trait Layers: Clone + Send + Sync + Sized + 'static {
 /// Computing on packed tokens. `States` is `tokens × width`.
 ///
 /// Every method computes a row from that row and, in [`Backend::attention`], from the rows of the same text: so a text's
-/// result does not depend on its batch.
+/// result does not depend on its batch. On [`cpu::Cpu`] not in a single bit; on [`candle::Candle`] the libraries below choose
+/// their order of summation by the size of the batch, so there it holds up to the rounding of floats.
 pub trait Backend: Layers {
     /// One vector a token.
     type States;
+    /// What the layers share about a batch.
+    type Plan;
+
+    /// Made once a batch.
+    fn plan(&self, batch: &TokenBatch) -> Self::Plan;
 
     /// The rows `rows` of a table, which must lie inside it.
     fn gather(&self, table: &Self::Table, rows: &[u32], threads: Threads) -> Result<Self::States, EmbedError>;
@@ -202,8 +226,15 @@ pub trait Backend: Layers {
         &self,
         qkv: Self::States,
         batch: &TokenBatch,
+        plan: &Self::Plan,
         how: &Attention<'_, Self>,
     ) -> Result<Self::States, EmbedError>;
-    /// Hands the rows to `visit` on the CPU.
-    fn read(&self, x: &Self::States, visit: &mut dyn FnMut(&[f32])) -> Result<(), EmbedError>;
+    /// Hands the rows over, or what the batch wants of them.
+    fn read(
+        &self,
+        x: &Self::States,
+        batch: &TokenBatch,
+        plan: &Self::Plan,
+        sink: &mut Sink<'_>,
+    ) -> Result<(), EmbedError>;
 }

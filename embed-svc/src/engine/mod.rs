@@ -1,12 +1,12 @@
-//! Dynamic batching: one thread a model, a bounded queue in front of it.
+//! Dynamic batching: a bounded queue in front of each model, and one or several replicas of it that take batches from there.
 //!
-//! Requests arrive tokenised. While a batch runs, the next ones gather in the queue; when the model is free it takes as many
-//! as fit into its token budget, so load makes batches larger and an idle model answers at once.
+//! Requests arrive tokenised. While a batch runs, the next ones gather in the queue; when a replica is free it takes as many
+//! as fit into the token budget, so load makes batches larger and an idle model answers at once.
 
 pub mod queue;
+mod worker;
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -19,6 +19,7 @@ use crate::{
     model::Model,
 };
 pub use queue::{Priority, Queue};
+use worker::{LANES, Turn};
 
 /// A request is cut into pieces of this share of the budget, so that small requests find room beside a large one.
 const PIECES: usize = 4;
@@ -43,14 +44,22 @@ pub struct Encoded {
     pub computed: Duration,
 }
 
-/// A model with its queue and thread. The thread ends when the engine is dropped.
+/// A model on one device, and the threads that it computes on.
+pub struct Replica {
+    /// The model. Replicas on the CPU share one.
+    pub model: Arc<Model>,
+    /// Where it computes; on a GPU what is left to the CPU.
+    pub pool: Arc<rayon::ThreadPool>,
+}
+
+/// A model with its queue and threads. They end when the engine is dropped.
 pub struct Engine {
     shared: Arc<Shared>,
 }
 
 struct Shared {
     id: String,
-    model: Arc<Model>,
+    replicas: Vec<Replica>,
     limits: Limits,
     state: Mutex<State>,
     work: Condvar,
@@ -59,8 +68,13 @@ struct Shared {
 struct State {
     queue: Queue<Unit>,
     closed: bool,
-    /// Tokens a second, smoothed; for the retry hint.
+    /// Tokens a second of all replicas, smoothed; for the retry hint.
     rate: f64,
+    /// When the last batch ended.
+    ended: Option<Instant>,
+    turns: Vec<Turn>,
+    /// Batches that each replica has run.
+    batches: Vec<u64>,
 }
 
 /// Consecutive texts of one request.
@@ -77,34 +91,42 @@ struct Done {
 }
 
 impl Engine {
-    /// Starts the thread of a model. `pool` is where it computes.
+    /// Starts the threads of a model's replicas, which must be of the same folder, precision and kind of device: whichever is
+    /// free takes the next batch.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(
-        id: &str,
-        model: Arc<Model>,
-        limits: Limits,
-        pool: Arc<rayon::ThreadPool>,
-    ) -> Result<Self, EmbedError> {
+    pub fn start(id: &str, replicas: Vec<Replica>, limits: Limits) -> Result<Self, EmbedError> {
         let state = State {
             queue: Queue::new(limits.queued_tokens),
             closed: false,
             rate: 0.0,
+            ended: None,
+            turns: vec![Turn::default(); replicas.len()],
+            batches: vec![0; replicas.len()],
         };
         let shared = Arc::new(Shared {
             id: id.to_owned(),
-            model,
+            replicas,
             limits,
             state: Mutex::new(state),
             work: Condvar::new(),
         });
-        let worker = shared.clone();
-        std::thread::Builder::new()
-            .name("isomer-embed".into())
-            .spawn(move || worker.work(&pool))
-            .map_err(|error| EmbedError::Internal(format!("no thread for encoder `{id}`: {error}")))?;
-        Ok(Self { shared })
+        // Dropped on an early return: that ends the threads that were started.
+        let engine = Self { shared };
+        for replica in (0..engine.shared.replicas.len()).flat_map(|replica| [replica; LANES]) {
+            let worker = engine.shared.clone();
+            std::thread::Builder::new()
+                .name(format!("isomer-embed-{replica}"))
+                .spawn(move || worker.work(replica))
+                .map_err(|error| EmbedError::Internal(format!("no thread for encoder `{id}`: {error}")))?;
+        }
+        Ok(engine)
+    }
+
+    /// Batches that each replica has run so far.
+    pub fn batches(&self) -> Vec<u64> {
+        self.shared.lock().batches.clone()
     }
 
     /// Encodes tokenised texts. Dropping the future drops what has not run yet.
@@ -197,89 +219,14 @@ impl Shared {
         }
         self.gauge(&state);
         drop(state);
-        self.work.notify_one();
+        // All of them: a lane whose turn it is not would swallow a single call.
+        self.work.notify_all();
         Ok(replies)
     }
 
     fn gauge(&self, state: &State) {
         #[allow(clippy::cast_precision_loss)]
         metrics::gauge!("isomer_embed_queue_tokens", "encoder" => self.id.clone()).set(state.queue.tokens() as f64);
-    }
-
-    /// The model's thread.
-    fn work(&self, pool: &rayon::ThreadPool) {
-        while let Some(batch) = self.next_batch() {
-            let texts = || batch.iter().flat_map(|unit| &unit.texts);
-            let tokens: usize = texts().map(|text| text.ids.len()).sum();
-            let count = texts().count();
-            let started = Instant::now();
-            // A panic here would be a bug of ours; it must not take the queue with it.
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                pool.install(|| self.model.encode_sequences(texts()))
-            }));
-            let ended = Instant::now();
-            self.account(tokens, count, ended - started);
-            let result = match result {
-                Ok(Ok(vectors)) => Ok(vectors),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("encoder `{}` panicked on a batch", self.id)),
-            };
-            let mut first = 0;
-            for unit in batch {
-                let values = unit
-                    .texts
-                    .iter()
-                    .map(|text| self.model.values(text.view()))
-                    .sum::<usize>();
-                let reply = match &result {
-                    Ok(vectors) => Ok(Done {
-                        vectors: vectors[first..first + values].to_vec(),
-                        started,
-                        ended,
-                    }),
-                    Err(message) => Err(EmbedError::Internal(message.clone())),
-                };
-                first += values;
-                // Nobody listens when the request was cancelled meanwhile.
-                let _ = unit.reply.send(reply);
-            }
-        }
-    }
-
-    /// Waits for work; `None` when the engine was dropped.
-    fn next_batch(&self) -> Option<Vec<Unit>> {
-        let mut state = self.lock();
-        loop {
-            if state.closed {
-                return None;
-            }
-            let now = Instant::now();
-            // Dropping a unit drops its sender, which the waiting side reads as a passed deadline.
-            let wanted = |unit: &Unit| !unit.reply.is_closed() && unit.deadline.is_none_or(|deadline| now < deadline);
-            let batch = state.queue.take(self.limits.batch_tokens, wanted);
-            self.gauge(&state);
-            if !batch.is_empty() {
-                return Some(batch);
-            }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn account(&self, tokens: usize, texts: usize, took: Duration) {
-        let rate = tokens as f64 / took.as_secs_f64().max(1e-6);
-        let mut state = self.lock();
-        state.rate = if state.rate == 0.0 {
-            rate
-        } else {
-            0.8 * state.rate + 0.2 * rate
-        };
-        drop(state);
-        let id = || self.id.clone();
-        metrics::counter!("isomer_embed_texts_total", "encoder" => id()).increment(texts as u64);
-        metrics::counter!("isomer_embed_tokens_total", "encoder" => id()).increment(tokens as u64);
-        metrics::histogram!("isomer_embed_batch_tokens", "encoder" => id()).record(tokens as f64);
-        metrics::histogram!("isomer_embed_batch_seconds", "encoder" => id()).record(took.as_secs_f64());
     }
 }
 

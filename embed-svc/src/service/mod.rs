@@ -47,15 +47,12 @@ impl EmbedService {
     /// A configuration that is not sound; no threads.
     pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
         config.validate()?;
-        let pool = |name: &'static str| {
-            rayon::ThreadPoolBuilder::new()
-                .num_threads(config.threads)
-                .thread_name(move |number| format!("{name}-{number}"))
-                .build()
-                .map_err(|error| EmbedError::Internal(format!("no threads: {error}")))
-        };
-        let registry = Registry::new(config.clone(), resolver, Arc::new(pool("embed-compute")?))?;
-        let helpers = pool("embed-helper")?;
+        let registry = Registry::new(config.clone(), resolver)?;
+        let helpers = rayon::ThreadPoolBuilder::new()
+            .num_threads(config.threads)
+            .thread_name(|number| format!("embed-helper-{number}"))
+            .build()
+            .map_err(|error| EmbedError::Internal(format!("no threads: {error}")))?;
         Ok(Self {
             inner: Arc::new(Inner {
                 config,

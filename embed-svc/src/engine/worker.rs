@@ -1,0 +1,149 @@
+//! What runs batches: on each replica of a model two threads, of which one launches while the other waits for its results or
+//! hands them out. So a replica goes from batch to batch without a gap, and a device that is told to compute and then waited
+//! for (a GPU) has the next batch before it has finished the last.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::PoisonError,
+    time::Instant,
+};
+
+use super::{Done, PIECES, Shared, Unit};
+use crate::error::EmbedError;
+
+/// Threads of a replica.
+pub(super) const LANES: usize = 2;
+
+/// What a replica does.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Turn {
+    /// A batch is being given to it. On the CPU that is computing.
+    launching: bool,
+    /// Batches that it was given and has not finished.
+    running: usize,
+}
+
+/// A replica's turn, given back when dropped: whatever happens, the other lane goes on.
+struct Held<'a> {
+    shared: &'a Shared,
+    replica: usize,
+    launching: bool,
+}
+
+impl Held<'_> {
+    /// The device has its work: the other lane may bring more.
+    fn launched(&mut self) {
+        if std::mem::take(&mut self.launching) {
+            self.shared.lock().turns[self.replica].launching = false;
+            self.shared.work.notify_all();
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.launched();
+        self.shared.lock().turns[self.replica].running -= 1;
+        self.shared.work.notify_all();
+    }
+}
+
+impl Shared {
+    /// A lane of a replica, until the engine is dropped.
+    pub(super) fn work(&self, replica: usize) {
+        while let Some(batch) = self.next_batch(replica) {
+            let mut held = Held {
+                shared: self,
+                replica,
+                launching: true,
+            };
+            let texts = || batch.iter().flat_map(|unit| &unit.texts);
+            let tokens: usize = texts().map(|text| text.ids.len()).sum();
+            let count = texts().count();
+            let own = &self.replicas[replica];
+            let started = Instant::now();
+            // A panic here would be a bug of ours; it must not take the queue with it.
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                own.pool
+                    .install(|| own.model.encode_launching(texts(), &mut || held.launched()))
+            }));
+            let ended = Instant::now();
+            drop(held);
+            self.account(replica, tokens, count, started, ended);
+            let result = match result {
+                Ok(Ok(vectors)) => Ok(vectors),
+                Ok(Err(error)) => Err(error.to_string()),
+                Err(_) => Err(format!("encoder `{}` panicked on a batch", self.id)),
+            };
+            let mut first = 0;
+            for unit in batch {
+                let values = unit
+                    .texts
+                    .iter()
+                    .map(|text| own.model.values(text.view()))
+                    .sum::<usize>();
+                let reply = match &result {
+                    Ok(vectors) => Ok(Done {
+                        vectors: vectors[first..first + values].to_vec(),
+                        started,
+                        ended,
+                    }),
+                    Err(message) => Err(EmbedError::Internal(message.clone())),
+                };
+                first += values;
+                // Nobody listens when the request was cancelled meanwhile.
+                let _ = unit.reply.send(reply);
+            }
+        }
+    }
+
+    /// Waits for work and the replica's turn; `None` when the engine was dropped. A device that still computes is given a
+    /// batch ahead only when enough waits: taken too early, batches would be small.
+    fn next_batch(&self, replica: usize) -> Option<Vec<Unit>> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let turn = state.turns[replica];
+            let ahead = state.queue.tokens() >= self.limits.batch_tokens.div_ceil(PIECES);
+            if !turn.launching && (turn.running == 0 || ahead) {
+                let now = Instant::now();
+                // Dropping a unit drops its sender, which the waiting side reads as a passed deadline.
+                let wanted =
+                    |unit: &Unit| !unit.reply.is_closed() && unit.deadline.is_none_or(|deadline| now < deadline);
+                let batch = state.queue.take(self.limits.batch_tokens, wanted);
+                self.gauge(&state);
+                if !batch.is_empty() {
+                    let turn = &mut state.turns[replica];
+                    turn.launching = true;
+                    turn.running += 1;
+                    return Some(batch);
+                }
+            }
+            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    fn account(&self, replica: usize, tokens: usize, texts: usize, started: Instant, ended: Instant) {
+        let mut state = self.lock();
+        // Batches overlap: a batch counts from the end of the one before.
+        let since = state.ended.filter(|last| *last > started).unwrap_or(started);
+        state.ended = Some(state.ended.map_or(ended, |last| last.max(ended)));
+        let rate = tokens as f64 / ended.saturating_duration_since(since).as_secs_f64().max(1e-6);
+        state.rate = if state.rate == 0.0 {
+            rate
+        } else {
+            0.8 * state.rate + 0.2 * rate
+        };
+        state.batches[replica] += 1;
+        drop(state);
+        let took = ended - started;
+        let id = || self.id.clone();
+        metrics::counter!("isomer_embed_texts_total", "encoder" => id()).increment(texts as u64);
+        metrics::counter!("isomer_embed_tokens_total", "encoder" => id()).increment(tokens as u64);
+        metrics::histogram!("isomer_embed_batch_tokens", "encoder" => id()).record(tokens as f64);
+        metrics::histogram!("isomer_embed_batch_seconds", "encoder" => id()).record(took.as_secs_f64());
+    }
+}
