@@ -187,7 +187,7 @@ pub(crate) struct AugmentArgs {
     /// Who makes the variants: `local:ID` or `openai:MODEL@URL`; repeat for several [default: the server's].
     #[arg(
         long = "generator",
-        env = "ISOMER_GENERATOR",
+        env = "ISOMER_AUGMENT_GENERATOR",
         value_name = "SPEC",
         requires = "augment"
     )]
@@ -208,7 +208,7 @@ pub(crate) struct AugmentArgs {
     #[arg(long, env = "ISOMER_MISSING_VARIANTS", value_enum, requires = "augment")]
     pub(crate) missing_variants: Option<MissingVariantsArg>,
     /// Seed of the variants [default: 1337].
-    #[arg(long, env = "ISOMER_SEED", requires = "augment")]
+    #[arg(long, env = "ISOMER_AUGMENT_SEED", requires = "augment")]
     pub(crate) seed: Option<u64>,
 }
 

@@ -49,7 +49,8 @@ fn texts() -> String {
 }
 
 #[test]
-fn a_python_client_gets_the_command_lines_vectors_bit_for_bit_and_finds_services_and_health() {
+fn a_python_client_gets_the_command_lines_vectors_bit_for_bit_finds_services_and_health_and_pools_variants_as_numpy_does()
+ {
     let (Some(python), Some(home)) = (python(), Home::with_models(&[ENCODER])) else {
         return;
     };
@@ -65,6 +66,7 @@ fn a_python_client_gets_the_command_lines_vectors_bit_for_bit_and_finds_services
         "encode_client.py",
         &[&server.address.to_string(), &input, &vectors],
     );
+    script(&python, "augment_client.py", &[&server.address.to_string()]);
 }
 
 #[test]

@@ -21,6 +21,14 @@ impl AugmentArgs {
         !self.augment.is_empty()
     }
 
+    /// Whether every transformation is one, before anything is loaded.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        self.augment
+            .iter()
+            .try_for_each(|name| kind_named("--augment", name, None).map(drop))?;
+        self.budget().map(drop)
+    }
+
     pub(super) fn pooling(&self) -> AugmentationPooling {
         match self.pooling {
             None | Some(PoolingArg::Mean) => AugmentationPooling::Mean,

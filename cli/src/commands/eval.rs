@@ -37,6 +37,7 @@ const PROFILES: &[(&str, MetricProfile)] = &[
 pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Failure> {
     let task_type = named("--task", &args.task, TASKS)?;
     let profile = named("--profile", &args.profile, PROFILES)?;
+    args.augmentation.check()?;
     let display = Display::new(global.quiet);
     let connection = connect::connect_for(global, &args.engine).await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;

@@ -1,0 +1,157 @@
+//! What happens when variants come late, or not at all.
+
+use super::*;
+
+#[tokio::test]
+async fn originals_are_encoded_while_variants_are_made_and_each_variant_as_it_comes() {
+    let late = Duration::from_millis(400);
+    let house = House::new(late).await;
+    let mut client = house.client().await;
+    let began = Instant::now();
+    let sources = [paraphrase("slow"), paraphrase("stub")];
+    encode(&mut client, request(spec(sources), &[TEXT])).await.unwrap();
+    let took = began.elapsed();
+    let log = house.encoder.log();
+    let slow_answers_at = house.slow.seen()[0].at + late;
+    let texts: Vec<_> = log.iter().map(|call| call.texts.clone()).collect();
+    // The slow and the fast paraphrase are the same text, so that it is encoded once, when the fast one is there.
+    assert_eq!(texts, [vec![TEXT.to_owned()], vec![reversed(TEXT)]]);
+    assert!(log[0].at < slow_answers_at, "the original was not kept waiting");
+    assert!(log[1].at < slow_answers_at, "the first variant was not kept waiting");
+    assert!(took >= late, "{took:?}");
+}
+
+#[tokio::test]
+async fn what_arrives_within_the_budget_is_pooled_and_the_rest_is_named() {
+    let house = House::new(Duration::from_secs(60)).await;
+    let mut client = house.client().await;
+    let limited = AugmentationSpec {
+        generation_budget: Some(prost_types::Duration {
+            seconds: 1,
+            nanos: 500_000_000,
+        }),
+        ..spec([paraphrase("slow"), paraphrase("stub"), without_stopwords()])
+    };
+    let began = Instant::now();
+    let response = encode(&mut client, request(limited.clone(), &[TEXT, OTHER]))
+        .await
+        .unwrap();
+    assert!(began.elapsed() < Duration::from_secs(30));
+    for (used, text) in response.used.iter().zip([TEXT, OTHER]) {
+        assert_eq!(used.sources, [1, 2]);
+        assert_eq!(used.missing.len(), 1);
+        assert_eq!(
+            (used.missing[0].source, used.missing[0].reason()),
+            (0, MissingReason::Budget)
+        );
+        let expected = mean(&[text, &reversed(text), &used.variants[1].text]);
+        assert_eq!(rows(&response)[used.index as usize], expected);
+    }
+    assert!(house.slow.calls() >= 1);
+    // What was not there in time is no longer asked for.
+    tokio::time::timeout(Duration::from_secs(20), async {
+        while house.slow.in_flight() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await
+    .unwrap();
+    let strict = AugmentationSpec {
+        partial_failure: PartialFailurePolicy::Fail.into(),
+        ..limited
+    };
+    let fault = encode(&mut client, request(strict, &[TEXT])).await.unwrap_err();
+    assert_eq!((fault.code, fault.reason.as_str()), (Code::Aborted, "VARIANT_MISSING"));
+    assert_eq!(fault.field.as_deref(), Some("items[0]"));
+    assert!(
+        fault.message.contains("source 0") && fault.message.contains("budget"),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
+async fn a_variant_that_fails_its_checks_is_left_out_or_fails_the_request() {
+    let house = House::new(Duration::ZERO).await;
+    house.stub.mark("guitar", [Answer::Text("...".into())]);
+    let mut client = house.client().await;
+    let sources = || spec([paraphrase("stub"), without_stopwords()]);
+    let response = encode(&mut client, request(sources(), &[TEXT, OTHER])).await.unwrap();
+    let (failed, whole) = (&response.used[0], &response.used[1]);
+    assert_eq!(
+        (failed.sources.as_slice(), whole.sources.as_slice()),
+        ([1].as_slice(), [0, 1].as_slice())
+    );
+    assert_eq!(failed.missing[0].reason(), MissingReason::Checks);
+    assert!(failed.missing[0].message.contains("ellipsis"), "{:?}", failed.missing);
+    assert_eq!(
+        rows(&response)[0],
+        mean(&[TEXT, &failed.variants[0].text]),
+        "the original does not count twice"
+    );
+    let strict = AugmentationSpec {
+        partial_failure: PartialFailurePolicy::Fail.into(),
+        ..sources()
+    };
+    let fault = encode(&mut client, request(strict, &[TEXT, OTHER])).await.unwrap_err();
+    assert_eq!(fault.code, Code::Aborted);
+    assert!(fault.message.contains("`t0`"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_generator_that_is_away_costs_its_variants_and_not_the_request() {
+    let mut house = House::new(Duration::ZERO).await;
+    let mut away = house.config.generators["stub"].clone();
+    away.url = Some("http://127.0.0.1:9/v1".into());
+    away.max_tries = 1;
+    house.config.generators.insert("away".into(), away);
+    let mut client = house.client().await;
+    let sources = || spec([paraphrase("away"), paraphrase("stub")]);
+    let response = encode(&mut client, request(sources(), &[TEXT, OTHER])).await.unwrap();
+    for used in &response.used {
+        assert_eq!(
+            (used.sources.as_slice(), used.missing[0].reason()),
+            ([1].as_slice(), MissingReason::Generator)
+        );
+    }
+    assert_eq!(rows(&response)[0], mean(&[TEXT, &reversed(TEXT)]));
+    let strict = AugmentationSpec {
+        partial_failure: PartialFailurePolicy::Fail.into(),
+        ..sources()
+    };
+    let fault = encode(&mut client, request(strict, &[TEXT])).await.unwrap_err();
+    assert_eq!(fault.code, Code::Unavailable);
+    // Single calls that fail are the same matter.
+    house.stub.mark("drum", [status(400)]);
+    let texts = [TEXT, "A boy beats a drum in the school orchestra."];
+    let response = encode(&mut client, request(spec([paraphrase("stub")]), &texts))
+        .await
+        .unwrap();
+    assert!(response.used[0].missing.is_empty());
+    assert_eq!(response.used[1].missing[0].reason(), MissingReason::Generator);
+    assert_eq!(rows(&response)[1], vector(texts[1]));
+}
+
+#[tokio::test]
+async fn texts_that_cannot_be_encoded_are_named_and_variants_that_cannot_are_left_out() {
+    let house = House::new(Duration::ZERO).await;
+    house.stub.mark(
+        "guitar",
+        [Answer::Text(
+            "An unencodable way to put the same thing about music.".into(),
+        )],
+    );
+    let mut client = house.client().await;
+    let bad = "This is an unencodable text about nothing at all.";
+    let response = encode(&mut client, request(spec([paraphrase("stub")]), &[TEXT, bad]))
+        .await
+        .unwrap();
+    assert_eq!(response.used[0].missing[0].reason(), MissingReason::Encoder);
+    assert_eq!(rows(&response), [vector(TEXT), vec![0.0; 4]]);
+    let [error] = response.errors.as_slice() else {
+        panic!("{:?}", response.errors)
+    };
+    assert_eq!(
+        (error.index, error.message.as_str()),
+        (1, "the stub cannot encode this")
+    );
+}
