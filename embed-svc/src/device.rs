@@ -122,6 +122,20 @@ impl Choice {
     }
 }
 
+/// An NVIDIA GPU with one stream of its own. Candle's usual one is a stream for each thread of the host: weights loaded by one
+/// thread would not be waited for by the threads that compute, and these would share the workspace of one cuBLAS handle.
+fn cuda(number: usize) -> candle_core::Result<candle_core::Device> {
+    let device = candle_core::Device::new_cuda_with_stream(number)?;
+    #[cfg(feature = "cuda")]
+    {
+        let device = device.as_cuda_device()?;
+        // SAFETY: this context was made for the device just now and all of its work goes to this one stream, in the order in
+        // which it is given, whichever thread gives it: there are no other streams that events would have to order it with.
+        unsafe { device.disable_event_tracking() };
+    }
+    Ok(device)
+}
+
 fn no_half(precision: Precision) -> String {
     format!(
         "precision {} is for GPUs; on the CPU give precision `f32` or `int8`",
@@ -158,8 +172,8 @@ impl Device {
             let opened = match choice {
                 Choice::Cpu => return on_cpu(),
                 Choice::Auto if !cfg!(feature = "cuda") || precision == Precision::Int8 => return on_cpu(),
-                Choice::Auto => candle_core::Device::new_cuda(0),
-                Choice::Cuda(number) => candle_core::Device::new_cuda(number),
+                Choice::Auto => cuda(0),
+                Choice::Cuda(number) => cuda(number),
                 Choice::Metal => candle_core::Device::new_metal(0),
             };
             match opened {
