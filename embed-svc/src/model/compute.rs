@@ -1,0 +1,199 @@
+//! Tokenised texts through the transformer and what follows it.
+
+use rayon::prelude::*;
+
+use super::Model;
+use crate::{
+    backend::{Rows, Sink, Threads},
+    batch::{Sequence, Sums, TextView, TokenBatch, Want, runs},
+    error::EmbedError,
+    folder::Source,
+    pooling::{TokenRows, pool, weights},
+    steps::Step,
+};
+
+/// Tokens that a thread computes at once: enough rows for the products, few enough that the states stay in cache.
+const RUN_TOKENS: usize = 512;
+const SMALLEST_RUN: usize = 96;
+/// Tokens that any other device computes at once, beyond any sensible bound on a batch.
+const DEVICE_TOKENS: usize = 1 << 18;
+
+impl Model {
+    /// Vectors of tokenised texts, `texts × dimensions`, before a final normalisation (a request may leave it out).
+    /// Uses the threads of the current rayon pool. A text's vector does not depend on the others.
+    ///
+    /// # Errors
+    /// Only from the device.
+    pub fn encode<S: AsRef<[u32]>>(&self, texts: &[S]) -> Result<Vec<f32>, EmbedError> {
+        let views: Vec<_> = texts.iter().map(|text| TextView::plain(text.as_ref())).collect();
+        self.compute(&views, &mut || ())
+    }
+
+    /// Number of values that a text becomes: [`Model::dimensions`], or for token vectors the tokens' columns.
+    pub fn values(&self, text: TextView<'_>) -> usize {
+        match text.want {
+            Want::TextVector => self.dimensions,
+            Want::TokenVectors => text.ids.len() * self.token_width,
+        }
+    }
+
+    /// [`Model::encode`] of texts that a queue held: the values of each ([`Model::values`]), one text after the other.
+    ///
+    /// # Errors
+    /// Only from the device.
+    pub fn encode_sequences<'a>(&self, texts: impl Iterator<Item = &'a Sequence>) -> Result<Vec<f32>, EmbedError> {
+        self.encode_launching(texts, &mut || ())
+    }
+
+    /// [`Model::encode_sequences`], with a call at the moment when a device has been given all of its work and could take
+    /// more. The CPU has no such moment.
+    ///
+    /// # Errors
+    /// Only from the device.
+    pub fn encode_launching<'a>(
+        &self,
+        texts: impl Iterator<Item = &'a Sequence>,
+        launched: &mut dyn FnMut(),
+    ) -> Result<Vec<f32>, EmbedError> {
+        self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
+    }
+
+    /// Whether a batch is computed by the threads of the CPU, run by run.
+    fn on_threads(&self) -> bool {
+        self.device.is_cpu() || self.folder.source != Source::Transformer
+    }
+
+    fn compute(&self, texts: &[TextView<'_>], launched: &mut dyn FnMut()) -> Result<Vec<f32>, EmbedError> {
+        let lengths = || texts.iter().map(|text| text.ids.len());
+        let threads = rayon::current_num_threads();
+        let target = if self.on_threads() {
+            // Two runs a thread even out their lengths.
+            lengths()
+                .sum::<usize>()
+                .div_ceil(2 * threads)
+                .clamp(SMALLEST_RUN, RUN_TOKENS)
+        } else {
+            DEVICE_TOKENS
+        };
+        let runs = runs(lengths(), target);
+        let values = |texts: &[TextView<'_>]| texts.iter().map(|text| self.values(*text)).sum::<usize>();
+        let mut out = vec![0.0; values(texts)];
+        let mut rest = &mut out[..];
+        let mut pieces = Vec::with_capacity(runs.len());
+        for run in runs {
+            let texts = &texts[run];
+            let (piece, after) = rest.split_at_mut(values(texts));
+            pieces.push((texts, piece));
+            rest = after;
+        }
+        if self.on_threads() && pieces.len() >= threads {
+            pieces
+                .into_par_iter()
+                .try_for_each(|(texts, out)| self.run(texts, Threads::One, &mut || (), out))?;
+            return Ok(out);
+        }
+        let last = pieces.len().saturating_sub(1);
+        for (number, (texts, out)) in pieces.into_iter().enumerate() {
+            let mut nothing = || ();
+            let launched: &mut dyn FnMut() = if number == last { launched } else { &mut nothing };
+            self.run(texts, Threads::All, launched, out)?;
+        }
+        Ok(out)
+    }
+
+    /// One packed run, through the transformer and the pipeline.
+    fn run(
+        &self,
+        texts: &[TextView<'_>],
+        threads: Threads,
+        launched: &mut dyn FnMut(),
+        out: &mut [f32],
+    ) -> Result<(), EmbedError> {
+        let mut batch = TokenBatch::of(texts);
+        if !self.on_threads()
+            && let Some(sums) = self.pooled_there(texts)
+        {
+            batch = batch.wanting(sums);
+        }
+        let count = texts.iter().filter(|text| text.want == Want::TextVector).count();
+        let width = self.token_width * self.folder.pooling.len();
+        let mut pooled = vec![0.0; count * width];
+        // A tokenizer without special tokens turns an empty text into nothing: its vector is zero.
+        if batch.tokens() > 0 {
+            let visit = &mut |rows: Rows<'_>| match rows {
+                Rows::Sums(sums) => pooled.copy_from_slice(sums),
+                Rows::Tokens(states) if self.token_steps.is_empty() => {
+                    self.collect(texts, &batch, states, &mut pooled, out);
+                }
+                Rows::Tokens(states) => {
+                    let hidden = self.architecture.hidden_size();
+                    let states = apply(&self.token_steps, states.to_vec(), hidden, batch.ids());
+                    self.collect(texts, &batch, &states, &mut pooled, out);
+                }
+            };
+            self.architecture
+                .forward(&batch, threads, &mut Sink { launched, visit })?;
+        }
+        let finished = apply(self.inner_steps(), pooled, width, &[]);
+        let mut rows = finished.chunks_exact(self.dimensions.max(1));
+        let mut rest = out;
+        for text in texts {
+            let (place, after) = rest.split_at_mut(self.values(*text));
+            if text.want == Want::TextVector
+                && let Some(row) = rows.next()
+            {
+                place.copy_from_slice(row);
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// The pooling as sums that a device can make itself, so that a vector a text comes back and not one a token.
+    fn pooled_there(&self, texts: &[TextView<'_>]) -> Option<Sums> {
+        let modes = &self.folder.pooling;
+        if !self.token_steps.is_empty() || texts.iter().any(|text| text.want == Want::TokenVectors) {
+            return None;
+        }
+        let mut sums = Sums {
+            count: modes.len(),
+            ..Sums::default()
+        };
+        let mut each = texts.iter();
+        each.all(|text| weights(text.ids.len(), text.prompt, modes, &mut sums.weights))
+            .then_some(sums)
+    }
+
+    /// Token vectors → what is pooled of them, or the vectors themselves at their places in `out`.
+    fn collect(&self, texts: &[TextView<'_>], batch: &TokenBatch, states: &[f32], pooled: &mut [f32], out: &mut [f32]) {
+        let width = self.token_width;
+        let factors = self.token_steps.iter().find_map(|step| match step {
+            Step::WordWeights(factors) => Some(factors),
+            _ => None,
+        });
+        let mut pooled = pooled.chunks_exact_mut((width * self.folder.pooling.len()).max(1));
+        let mut first = 0;
+        for (text, range) in texts.iter().zip(batch.ranges()) {
+            let values = &states[range.start * width..range.end * width];
+            if text.want == Want::TokenVectors {
+                out[first..first + values.len()].copy_from_slice(values);
+            } else if let Some(pooled) = pooled.next() {
+                let tokens = TokenRows {
+                    values,
+                    width,
+                    skip: text.prompt,
+                    factors: factors.map(|factors| text.ids.iter().map(|id| factors[*id as usize]).sum()),
+                };
+                pool(tokens, &self.folder.pooling, pooled);
+            }
+            first += self.values(*text);
+        }
+    }
+}
+
+fn apply(steps: &[Step], rows: Vec<f32>, width: usize, ids: &[u32]) -> Vec<f32> {
+    steps
+        .iter()
+        .fold((rows, width), |(rows, width), step| step.apply(rows, width, ids))
+        .0
+}
