@@ -53,6 +53,7 @@ fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Sourc
         dataset: Some(dataset),
         encoder_id: encoder.to_owned(),
         limit: None,
+        augmentation: None,
     };
     request(task, score_request::Input::Dataset(input))
 }

@@ -86,7 +86,7 @@ pub(super) async fn run(
             }
             let index = result.index as usize;
             let slot = if there {
-                Slot::There(result)
+                Slot::There(Box::new(result))
             } else {
                 Slot::Missing(failed(number, &result))
             };
@@ -120,7 +120,7 @@ pub(super) async fn run(
 /// What came of one source for one text.
 #[derive(Debug, Clone)]
 enum Slot {
-    There(TransformResult),
+    There(Box<TransformResult>),
     Missing(MissingVariant),
 }
 
@@ -160,7 +160,7 @@ fn variants(
     for ((slot, failure), source) in slots.into_iter().zip(failures).zip(0..) {
         match slot {
             Some(Slot::There(result)) => {
-                item.variants.push(result);
+                item.variants.push(*result);
                 item.sources.push(source);
             }
             Some(Slot::Missing(missing)) => item.missing.push(missing),
