@@ -1,11 +1,18 @@
-//! Speed of a local model: `cargo run --release -p isomer-local-llm --example speed -- MODEL.gguf [f32] [texts]`.
+//! Speed of a local model: `cargo run --release -p isomer-local-llm --example speed -- MODEL.gguf [f32] [suite] [alone] [texts]`.
+//!
+//! `suite`: only the last part, with a real prompt (`paraphrase.txt`, some 300 tokens of instructions and examples).
+//! `alone`: without reuse of beginnings; every prompt is read from its first token on.
 //!
 //! Prints the seconds a load takes, prompt and answer tokens per second at several batch sizes, and the quick suite's
 //! work: many short paraphrases that share their instructions. Wall seconds count everything else on the machine too;
 //! the second number of each pair is tokens per processor second, which does not.
 #![allow(clippy::print_stdout)]
 
-use std::{path::PathBuf, time::Instant};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    path::PathBuf,
+    time::Instant,
+};
 
 use futures::{executor::block_on, future::join_all};
 use isomer_local_llm::{Arithmetic, ChatMessage, GenerateRequest, LoadOptions, LocalError, LocalModel};
@@ -44,6 +51,39 @@ const WHAT: [&str; 8] = [
 fn text(index: usize) -> String {
     let (who, does, what) = (WHO[index % 7], DOES[index / 7 % 7], WHAT[index / 49 % 8]);
     format!("{who} {does} {what}.")
+}
+
+/// The messages of the paraphrase prompt for a text.
+fn paraphrase(index: usize) -> GenerateRequest {
+    let file = include_str!("../../prompts/paraphrase.txt");
+    let body = file.rsplit("+++\n").next().unwrap_or_default();
+    let mut messages: Vec<ChatMessage> = Vec::new();
+    for line in body.lines() {
+        match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(role) => messages.push(ChatMessage {
+                role: role.to_owned(),
+                content: String::new(),
+            }),
+            None => {
+                if let Some(message) = messages.last_mut() {
+                    message.content.push_str(line);
+                    message.content.push('\n');
+                }
+            }
+        }
+    }
+    for message in &mut messages {
+        let filled = message
+            .content
+            .replace("{language}", "English")
+            .replace("{text}", &text(index));
+        message.content = filled.trim().to_owned();
+    }
+    GenerateRequest {
+        messages,
+        max_tokens: 64,
+        ..GenerateRequest::default()
+    }
 }
 
 fn request(index: usize, max_tokens: usize) -> GenerateRequest {
@@ -105,6 +145,7 @@ fn main() -> Result<(), LocalError> {
     let texts: usize = rest.iter().find_map(|a| a.parse().ok()).unwrap_or(350);
     let options = LoadOptions {
         arithmetic,
+        reuse_prefixes: !rest.iter().any(|a| a == "alone"),
         ..LoadOptions::default()
     };
     let start = now();
@@ -117,6 +158,15 @@ fn main() -> Result<(), LocalError> {
         peak_mib()
     );
 
+    if rest.iter().any(|a| a == "suite") {
+        return suite(&model, texts);
+    }
+    parts(&model)?;
+    suite(&model, texts)
+}
+
+/// Prompt and answer tokens per second.
+fn parts(model: &LocalModel) -> Result<(), LocalError> {
     // A prompt nobody has seen, answered with one token: prefill.
     let long: String = (0..60).map(|i| text(i * 5) + " ").collect();
     let prompt = GenerateRequest {
@@ -149,9 +199,13 @@ fn main() -> Result<(), LocalError> {
             cpu - first_cpu,
         );
     }
+    Ok(())
+}
 
+/// Many paraphrases that share their instructions.
+fn suite(model: &LocalModel, texts: usize) -> Result<(), LocalError> {
     let start = now();
-    let requests = (0..texts).map(|i| model.generate(request(i, 40)));
+    let requests = (0..texts).map(|i| model.generate(paraphrase(i)));
     let answers = block_on(join_all(requests))
         .into_iter()
         .collect::<Result<Vec<_>, _>>()?;
@@ -167,6 +221,17 @@ fn main() -> Result<(), LocalError> {
         shared_prefix(&answers),
         peak_mib()
     );
+    #[allow(clippy::cast_precision_loss)]
+    let per_text = |seconds: f64| seconds / texts as f64;
+    println!(
+        "  {:.3} s a text, {:.3} cpu-s a text",
+        per_text(start.0.elapsed().as_secs_f64()),
+        per_text(processor_seconds() - start.1)
+    );
+    // Equal with and without reuse, on any number of threads.
+    let mut digest = DefaultHasher::new();
+    answers.iter().for_each(|answer| answer.text.hash(&mut digest));
+    println!("  digest of the answers {:016x}", digest.finish());
     for index in [0, 1, texts / 2] {
         println!("  {} -> {}", text(index), answers[index].text.trim());
     }

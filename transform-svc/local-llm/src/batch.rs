@@ -44,6 +44,8 @@ pub(crate) struct Limits {
     pub(crate) sequences: usize,
     /// Rows of a step. A prompt that does not fit continues in the next one.
     pub(crate) rows: usize,
+    /// Whether beginnings of prompts are computed once for all that share them.
+    pub(crate) reuse: bool,
 }
 
 /// The state of decoding.
@@ -104,14 +106,15 @@ impl<T: Send> Batch<T> {
     }
 
     /// Fills free places, first come first served, except that a request whose prompt begins like one that is being
-    /// read right now waits until it can copy that beginning.
+    /// read right now waits until it can have that beginning.
     fn admit(&mut self, decoder: &Decoder) {
         let mut index = 0;
         while self.active.len() < self.limits.sequences && index < self.waiting.len() {
             let prompt = &self.waiting[index].prompt;
             // The last token is always run: its logits are needed.
-            let usable = prompt.len() - 1;
+            let usable = if self.limits.reuse { prompt.len() - 1 } else { 0 };
             let kept = self.prefixes.longest(prompt).map(|(at, len)| (at, len.min(usable)));
+            let kept = kept.filter(|(_, len)| *len > 0);
             let kept_len = kept.map_or(0, |(_, len)| len);
             let (mut running, mut coming) = (None, 0);
             for (at, active) in self.active.iter().enumerate() {
@@ -130,10 +133,12 @@ impl<T: Send> Batch<T> {
             let Some(waiting) = self.waiting.remove(index) else {
                 break;
             };
-            let capacity = waiting.prompt.len() + waiting.max_tokens.min(64);
             let cache = match (kept, running) {
-                (Some((at, len)), _) if len >= running_len => self.prefixes.reuse(at, len, capacity),
-                (_, Some((at, len))) => self.active[at].cache.prefix(len, capacity),
+                (Some((at, len)), _) if len >= running_len => KvCache::after(self.prefixes.reuse(at, len)),
+                (_, Some((at, len))) => {
+                    let Active { prompt, cache, .. } = &mut self.active[at];
+                    KvCache::after(cache.beginning(len, prompt.len()))
+                }
                 _ => decoder.cache(),
             };
             self.active.push(Active {
@@ -241,7 +246,9 @@ impl<T: Send> Batch<T> {
                 generated_tokens: active.generated,
                 finish,
             };
-            self.prefixes.keep(active.prompt, active.cache);
+            if self.limits.reuse {
+                self.prefixes.keep(active.prompt, active.cache);
+            }
             done.push((active.reply, generated));
         }
         done

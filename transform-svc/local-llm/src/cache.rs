@@ -1,9 +1,16 @@
 //! Keys and values of sequences, and which beginnings of prompts are kept for the next ones.
+//!
+//! Prompts that share their instructions share the keys and values of these, too: one block in memory, read by every
+//! sequence that begins so. A position's keys and values depend on the tokens up to it alone, bit for bit, so a sequence
+//! cannot tell whose rows it reads.
 
-/// Keys and values of one sequence in every layer.
-#[derive(Debug, Clone, Default)]
+use std::{ops::Range, sync::Arc};
+
+/// Keys and values of one sequence in every layer: a beginning that others may have too, and rows of its own.
+#[derive(Debug, Default)]
 pub(crate) struct KvCache {
-    layers: Vec<LayerKv>,
+    shared: Option<Beginning>,
+    own: Vec<LayerKv>,
     len: usize,
 }
 
@@ -14,11 +21,52 @@ pub(crate) struct LayerKv {
     pub(crate) values: Vec<f32>,
 }
 
+/// Rows of keys and values as attention reads them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    pub(crate) keys: &'a [f32],
+    pub(crate) values: &'a [f32],
+}
+
+/// The first `len` positions of a block.
+#[derive(Debug, Clone)]
+pub(crate) struct Beginning {
+    block: Arc<Block>,
+    len: usize,
+}
+
+/// Keys and values that are not written any more.
+#[derive(Debug)]
+struct Block {
+    layers: Vec<LayerKv>,
+    len: usize,
+}
+
+impl Beginning {
+    /// A shorter one.
+    fn first(&self, len: usize) -> Self {
+        Self {
+            block: Arc::clone(&self.block),
+            len: len.min(self.block.len),
+        }
+    }
+}
+
 impl KvCache {
     pub(crate) fn new(layers: usize) -> Self {
         Self {
-            layers: vec![LayerKv::default(); layers],
+            shared: None,
+            own: vec![LayerKv::default(); layers],
             len: 0,
+        }
+    }
+
+    /// A sequence that begins so.
+    pub(crate) fn after(beginning: Beginning) -> Self {
+        Self {
+            own: vec![LayerKv::default(); beginning.block.layers.len()],
+            len: beginning.len,
+            shared: Some(beginning),
         }
     }
 
@@ -27,12 +75,25 @@ impl KvCache {
         self.len
     }
 
-    pub(crate) fn layer(&self, layer: usize) -> &LayerKv {
-        &self.layers[layer]
+    fn shared_len(&self) -> usize {
+        self.shared.as_ref().map_or(0, |shared| shared.len)
     }
 
+    /// The rows of a range of positions, `width` wide: those of the shared beginning, then its own.
+    pub(crate) fn rows(&self, layer: usize, positions: Range<usize>, width: usize) -> [Rows<'_>; 2] {
+        let border = self.shared_len();
+        let before = positions.start.min(border)..positions.end.min(border);
+        let after = positions.start.max(border) - border..positions.end.max(border) - border;
+        let shared = match &self.shared {
+            Some(shared) => slice(&shared.block.layers[layer], before, width),
+            None => Rows { keys: &[], values: &[] },
+        };
+        [shared, slice(&self.own[layer], after, width)]
+    }
+
+    /// Where the next positions' rows of a layer are appended.
     pub(crate) fn layer_mut(&mut self, layer: usize) -> &mut LayerKv {
-        &mut self.layers[layer]
+        &mut self.own[layer]
     }
 
     /// Says that all layers have got `count` more positions.
@@ -40,26 +101,44 @@ impl KvCache {
         self.len += count;
     }
 
-    /// A copy of the first `len` positions, with room for `capacity`.
-    pub(crate) fn prefix(&self, len: usize, capacity: usize) -> Self {
-        let len = len.min(self.len);
-        let copy = |rows: &Vec<f32>| {
-            let width = rows.len() / self.len.max(1);
-            let mut out = Vec::with_capacity(capacity.max(len) * width);
-            out.extend_from_slice(&rows[..len * width]);
-            out
-        };
-        Self {
-            layers: self
-                .layers
-                .iter()
-                .map(|layer| LayerKv {
-                    keys: copy(&layer.keys),
-                    values: copy(&layer.values),
-                })
-                .collect(),
-            len,
+    /// The first `len` positions, for others to begin with. What is not in a block yet is moved into one, and with it
+    /// everything up to `more`, so that the next who ask for a little more find it there.
+    pub(crate) fn beginning(&mut self, len: usize, more: usize) -> Beginning {
+        let old = self.shared_len();
+        if let Some(shared) = self.shared.as_ref().filter(|shared| len <= shared.len) {
+            return shared.first(len);
         }
+        let end = more.max(len).min(self.len);
+        let own_len = self.len - old;
+        let shared = self.shared.as_ref().map(|shared| &shared.block.layers);
+        let mut layers = Vec::with_capacity(self.own.len());
+        for (index, own) in self.own.iter_mut().enumerate() {
+            let width = own.keys.len() / own_len;
+            let join = |shared: Option<&Vec<f32>>, own: &mut Vec<f32>| {
+                let mut rows = Vec::with_capacity(end * width);
+                rows.extend_from_slice(shared.map_or(&[], |rows| &rows[..old * width]));
+                rows.extend(own.drain(..(end - old) * width));
+                rows
+            };
+            let before = shared.map(|layers| &layers[index]);
+            layers.push(LayerKv {
+                keys: join(before.map(|kv| &kv.keys), &mut own.keys),
+                values: join(before.map(|kv| &kv.values), &mut own.values),
+            });
+        }
+        let block = Arc::new(Block { layers, len: end });
+        let whole = Beginning { block, len: end };
+        let part = whole.first(len);
+        self.shared = Some(whole);
+        part
+    }
+}
+
+fn slice(kv: &LayerKv, positions: Range<usize>, width: usize) -> Rows<'_> {
+    let range = positions.start * width..positions.end * width;
+    Rows {
+        keys: &kv.keys[range.clone()],
+        values: &kv.values[range],
     }
 }
 
@@ -78,7 +157,7 @@ pub(crate) struct PrefixStore {
 #[derive(Debug)]
 struct Entry {
     tokens: Vec<u32>,
-    cache: KvCache,
+    beginning: Beginning,
 }
 
 impl PrefixStore {
@@ -97,22 +176,22 @@ impl PrefixStore {
             .max_by_key(|(_, len)| *len)
     }
 
-    /// Copies from a kept prompt and marks it useful.
-    pub(crate) fn reuse(&mut self, index: usize, len: usize, capacity: usize) -> KvCache {
+    /// The beginning of a kept prompt, which is marked as useful.
+    pub(crate) fn reuse(&mut self, index: usize, len: usize) -> Beginning {
         let entry = self.entries.remove(index);
-        let copy = entry.cache.prefix(len, capacity);
+        let part = entry.beginning.first(len);
         self.entries.push(entry);
-        copy
+        part
     }
 
     /// Keeps a prompt, unless most of it is kept already.
-    pub(crate) fn keep(&mut self, tokens: Vec<u32>, cache: KvCache) {
+    pub(crate) fn keep(&mut self, tokens: Vec<u32>, mut cache: KvCache) {
         let known = self.longest(&tokens).map_or(0, |(_, len)| len);
         if 2 * known >= tokens.len() || tokens.len() > Self::POSITIONS || cache.len() < tokens.len() {
             return;
         }
-        let cache = cache.prefix(tokens.len(), 0);
-        self.entries.push(Entry { tokens, cache });
+        let beginning = cache.beginning(tokens.len(), tokens.len());
+        self.entries.push(Entry { tokens, beginning });
         let mut positions: usize = self.entries.iter().map(|entry| entry.tokens.len()).sum();
         while self.entries.len() > Self::ENTRIES || positions > Self::POSITIONS {
             positions -= self.entries.remove(0).tokens.len();
@@ -125,29 +204,62 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
     use super::*;
 
-    fn cache(tokens: &[u32]) -> KvCache {
-        let mut cache = KvCache::new(2);
+    fn extend(cache: &mut KvCache, tokens: &[u32]) {
         for layer in 0..2 {
             let rows = tokens.iter().flat_map(|t| [*t as f32, layer as f32]);
             cache.layer_mut(layer).keys.extend(rows.clone());
             cache.layer_mut(layer).values.extend(rows);
         }
         cache.advance(tokens.len());
+    }
+
+    fn cache(tokens: &[u32]) -> KvCache {
+        let mut cache = KvCache::new(2);
+        extend(&mut cache, tokens);
         cache
     }
 
+    /// The tokens that the rows of a layer were made of.
+    fn tokens(cache: &KvCache, positions: Range<usize>) -> Vec<u32> {
+        let both = cache.rows(1, positions, 2);
+        let keys: Vec<f32> = both.iter().flat_map(|rows| rows.keys).copied().collect();
+        let values: Vec<f32> = both.iter().flat_map(|rows| rows.values).copied().collect();
+        assert_eq!(keys, values);
+        assert!(keys.iter().skip(1).step_by(2).all(|layer| *layer == 1.0));
+        keys.iter().step_by(2).map(|t| *t as u32).collect()
+    }
+
     #[test]
-    fn the_longest_kept_beginning_is_copied() {
+    fn the_longest_kept_beginning_is_read_by_those_who_begin_so() {
         let mut store = PrefixStore::default();
         for tokens in [vec![1, 2, 3, 4], vec![1, 9, 9, 9, 9]] {
             store.keep(tokens.clone(), cache(&tokens));
         }
         let (index, len) = store.longest(&[1, 2, 3, 7, 8]).unwrap();
         assert_eq!(len, 3);
-        let copy = store.reuse(index, len, 10);
-        assert_eq!(copy.len(), 3);
-        assert_eq!(copy.layer(1).values, [1.0, 1.0, 2.0, 1.0, 3.0, 1.0]);
+        let mut next = KvCache::after(store.reuse(index, len));
+        assert_eq!((next.len(), tokens(&next, 0..3)), (3, vec![1, 2, 3]));
+        extend(&mut next, &[7, 8]);
+        assert_eq!(tokens(&next, 0..5), [1, 2, 3, 7, 8]);
+        assert_eq!(tokens(&next, 2..4), [3, 7], "a window over the border");
+        assert_eq!(tokens(&next, 4..5), [8], "a window behind it");
         assert!(store.longest(&[5]).is_none());
+    }
+
+    #[test]
+    fn a_running_sequence_gives_its_beginning_away_and_goes_on() {
+        let mut first = cache(&[1, 2, 3, 4, 5]);
+        let second = KvCache::after(first.beginning(2, 4));
+        assert_eq!(tokens(&second, 0..2), [1, 2]);
+        assert_eq!(tokens(&first, 0..5), [1, 2, 3, 4, 5]);
+        extend(&mut first, &[6]);
+        // What the second asked for reaches far enough for the third: nothing is moved again.
+        let third = KvCache::after(first.beginning(4, 6));
+        assert_eq!(tokens(&third, 0..4), [1, 2, 3, 4]);
+        assert_eq!(tokens(&first, 0..6), [1, 2, 3, 4, 5, 6]);
+        let fourth = KvCache::after(first.beginning(6, 6));
+        assert_eq!(tokens(&fourth, 0..6), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(tokens(&first, 0..6), [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
@@ -162,7 +274,7 @@ mod tests {
             let tokens: Vec<u32> = (start * 100..start * 100 + 10).collect();
             store.keep(tokens.clone(), cache(&tokens));
             let (index, len) = store.longest(&first).unwrap();
-            store.reuse(index, len, 0);
+            store.reuse(index, len);
         }
         assert_eq!(store.entries.len(), 8);
         assert!(store.longest(&first).is_some(), "in use all the time");

@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use crate::{
     LocalError,
     attention::{self, Heads},
-    cache::KvCache,
+    cache::{KvCache, Rows},
     gguf::GgufFile,
     ops,
     shape::{Architecture, Pairing, Rope, Shape},
@@ -179,15 +179,13 @@ impl Decoder {
         }
 
         // Each row sees its own position and those before it, as far back as the window reaches.
-        let jobs: Vec<(&[f32], &[f32])> = spans
+        let jobs: Vec<[Rows<'_>; 2]> = spans
             .iter()
             .flat_map(|span| {
-                let kv = span.cache.layer(index);
                 (0..span.tokens.len()).map(move |offset| {
-                    let last = span.cache.len() + offset;
-                    let start = window.map_or(0, |window| (last + 1).saturating_sub(window));
-                    let range = start * kv_width..(last + 1) * kv_width;
-                    (&kv.keys[range.clone()], &kv.values[range])
+                    let end = span.cache.len() + offset + 1;
+                    let start = window.map_or(0, |window| end.saturating_sub(window));
+                    span.cache.rows(index, start..end, kv_width)
                 })
             })
             .collect();
@@ -202,8 +200,8 @@ impl Decoder {
             .zip(query.par_chunks(q_width))
             .zip(jobs)
             .with_min_len(2)
-            .for_each_init(Vec::new, |scores, ((out, query), (keys, values))| {
-                attention::attend(query, keys, values, heads, scores, out);
+            .for_each_init(Vec::new, |scores, ((out, query), rows)| {
+                attention::attend(query, rows, heads, scores, out);
             });
 
         layer.attention_out.forward(context, m, arithmetic, int8, projected);
@@ -231,7 +229,7 @@ impl Decoder {
         layer.up.forward(normed, m, arithmetic, int8, up);
         let activate = match shape.architecture {
             Architecture::Gemma3 => ops::gelu_tanh_times,
-            Architecture::Llama | Architecture::Qwen2 => ops::silu_times,
+            Architecture::Llama | Architecture::Qwen2 | Architecture::Qwen3 => ops::silu_times,
         };
         gate.par_chunks_mut(PIECE)
             .zip(up.par_chunks(PIECE))

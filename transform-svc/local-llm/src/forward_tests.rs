@@ -53,6 +53,7 @@ fn reference_logits(model: &TinyModel, architecture: &str, tokens: &[u32]) -> Ve
             .collect()
     };
     let gemma = architecture == "gemma3";
+    let norms_heads = gemma || architecture == "qwen3";
     let mut keys: Vec<Vec<Vec<f64>>> = vec![Vec::new(); LAYERS];
     let mut values = keys.clone();
     let mut last = Vec::new();
@@ -69,7 +70,7 @@ fn reference_logits(model: &TinyModel, architecture: &str, tokens: &[u32]) -> Ve
             let turned = |part: &str| -> Vec<f64> {
                 let mut all = linear(&name(part), &normed);
                 for head in all.chunks_mut(HEAD_DIM) {
-                    if gemma {
+                    if norms_heads {
                         head.clone_from_slice(&norm(&name(&format!("{part}_norm")), head));
                     }
                     let before = head.to_vec();

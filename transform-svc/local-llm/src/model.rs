@@ -38,6 +38,9 @@ pub struct LoadOptions {
     pub queue: usize,
     /// How quantised layers are multiplied.
     pub arithmetic: Arithmetic,
+    /// Whether the beginning that prompts share (instructions, examples) is computed once. The texts are the same either
+    /// way, bit for bit; without it each prompt is read from its first token on.
+    pub reuse_prefixes: bool,
 }
 
 impl Default for LoadOptions {
@@ -48,6 +51,7 @@ impl Default for LoadOptions {
             context: 4096,
             queue: 4096,
             arithmetic: Arithmetic::default(),
+            reuse_prefixes: true,
         }
     }
 }
@@ -125,6 +129,7 @@ impl LocalModel {
             limits: Limits {
                 sequences: options.max_batch,
                 rows: STEP_ROWS.max(options.max_batch),
+                reuse: options.reuse_prefixes,
             },
             context,
             queued,
@@ -146,7 +151,7 @@ impl LocalModel {
         })
     }
 
-    /// The architecture named in the file: `llama`, `qwen2` or `gemma3`.
+    /// The architecture named in the file: `llama`, `qwen2`, `qwen3` or `gemma3`.
     pub fn architecture(&self) -> &str {
         self.handle.architecture
     }

@@ -35,28 +35,36 @@ pub(crate) fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
     if FMA { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// `Σ a·b`.
+/// `Σ a_j·b` for `N` rows of `a`, which lie one after the other and are as long as `b`. Each is summed alike, however many
+/// there are.
 #[inline(always)]
-pub(crate) fn dot<const FMA: bool>(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0f32; LANES];
-    let (a, a_rest) = a.as_chunks::<LANES>();
-    let (b, b_rest) = b.as_chunks::<LANES>();
-    for (a, b) in a.iter().zip(b) {
-        for i in 0..LANES {
-            lanes[i] = fma::<FMA>(a[i], b[i], lanes[i]);
+pub(crate) fn dots<const FMA: bool, const N: usize>(a: &[f32], b: &[f32]) -> [f32; N] {
+    let mut lanes = [[0.0f32; LANES]; N];
+    let (chunks, rest) = b.as_chunks::<LANES>();
+    for (chunk, b) in chunks.iter().enumerate() {
+        for (j, lanes) in lanes.iter_mut().enumerate() {
+            let a = &a[j * (chunks.len() * LANES + rest.len()) + chunk * LANES..][..LANES];
+            for i in 0..LANES {
+                lanes[i] = fma::<FMA>(a[i], b[i], lanes[i]);
+            }
         }
     }
-    for ((lane, a), b) in lanes.iter_mut().zip(a_rest).zip(b_rest) {
-        *lane = fma::<FMA>(*a, *b, *lane);
-    }
-    let mut half = LANES / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
+    for (j, lanes) in lanes.iter_mut().enumerate() {
+        let a = &a[j * b.len() + chunks.len() * LANES..][..rest.len()];
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(rest) {
+            *lane = fma::<FMA>(*a, *b, *lane);
         }
-        half /= 2;
     }
-    lanes[0]
+    lanes.map(|mut lanes| {
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                lanes[i] += lanes[i + half];
+            }
+            half /= 2;
+        }
+        lanes[0]
+    })
 }
 
 dispatched! {
@@ -70,7 +78,7 @@ fn rms_norm_body<const FMA: bool>(x: &[f32], weight: &[f32], eps: f32, out: &mut
     #[allow(clippy::cast_precision_loss)]
     let width = weight.len() as f32;
     for (x, out) in x.chunks_exact(weight.len()).zip(out.chunks_exact_mut(weight.len())) {
-        let factor = 1.0 / (dot::<FMA>(x, x) / width + eps).sqrt();
+        let factor = 1.0 / (dots::<FMA, 1>(x, x)[0] / width + eps).sqrt();
         for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
             *out = x * factor * weight;
         }

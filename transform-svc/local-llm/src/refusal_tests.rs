@@ -124,7 +124,7 @@ fn missing_and_unusable_metadata_is_named() {
         (
             "general.architecture",
             Value::String("mamba".into()),
-            "supported are llama, qwen2, gemma3",
+            "supported are llama, qwen2, qwen3, gemma3",
         ),
         (
             "tokenizer.ggml.pre",

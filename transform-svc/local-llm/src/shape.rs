@@ -12,13 +12,16 @@ pub(crate) enum Architecture {
     Llama,
     /// Qwen 2 and 2.5: biases on queries, keys and values.
     Qwen2,
+    /// Qwen 3, dense: norms on queries and keys.
+    Qwen3,
     /// Gemma 3, text: sliding windows, norms around both halves of a layer and on queries and keys, scaled embeddings.
     Gemma3,
 }
 
-const ARCHITECTURES: [(&str, Architecture); 3] = [
+const ARCHITECTURES: [(&str, Architecture); 4] = [
     ("llama", Architecture::Llama),
     ("qwen2", Architecture::Qwen2),
+    ("qwen3", Architecture::Qwen3),
     ("gemma3", Architecture::Gemma3),
 ];
 
@@ -27,6 +30,7 @@ impl Architecture {
         match self {
             Self::Llama => "llama",
             Self::Qwen2 => "qwen2",
+            Self::Qwen3 => "qwen3",
             Self::Gemma3 => "gemma3",
         }
     }

@@ -69,6 +69,8 @@ impl ChatTemplate {
                 template.render(context! {
                     messages,
                     add_generation_prompt => true,
+                    // Models that reason aloud unless they are told not to (Qwen 3): the answer alone is wanted.
+                    enable_thinking => false,
                     bos_token => self.bos.as_str(),
                     eos_token => self.eos.as_str(),
                 })

@@ -1,6 +1,7 @@
 //! Promises that hold for every model, checked on tiny random ones.
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
 
+use candle_core::quantized::gguf_file::Value;
 use futures::{executor::block_on, future::join_all};
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     vocabulary::Vocabulary,
 };
 
-pub(crate) const ARCHITECTURES: [&str; 3] = ["llama", "qwen2", "gemma3"];
+pub(crate) const ARCHITECTURES: [&str; 4] = ["llama", "qwen2", "qwen3", "gemma3"];
 
 pub(crate) fn request(text: &str, temperature: f64, seed: u64) -> GenerateRequest {
     GenerateRequest {
@@ -63,11 +64,73 @@ fn answers_do_not_depend_on_batch_mates_order_or_threads() {
 }
 
 #[test]
+fn reused_beginnings_change_no_token() {
+    for architecture in ARCHITECTURES {
+        let (_folder, path) = TinyModel::new(architecture, 17).written();
+        let run = |reuse_prefixes, threads, max_batch| -> Vec<Generated> {
+            let options = LoadOptions {
+                reuse_prefixes,
+                threads,
+                max_batch,
+                ..LoadOptions::default()
+            };
+            let model = LocalModel::load(&path, options).unwrap();
+            let ask = |index: u64| {
+                let mut asked = request(&format!("a text, {}", index / 2), (index % 3 / 2) as f64, index);
+                // Two instructions in turn, and texts that go on alike, and one that is asked twice.
+                if index.is_multiple_of(2) {
+                    asked.messages[0].content = "Rewrite what follows, twice as long.".to_owned();
+                }
+                model.generate(asked)
+            };
+            // Some together and some later, when their beginnings are kept.
+            let mut answers = block_on(join_all((0..14).map(ask)));
+            answers.extend(block_on(join_all((6..20).map(ask))));
+            answers.into_iter().map(Result::unwrap).collect()
+        };
+        let alone = run(false, 1, 1);
+        assert!(alone.iter().any(|answer| !answer.text.is_empty()));
+        assert_eq!(run(true, 2, 32), alone, "{architecture}");
+        assert_eq!(run(true, 1, 5), alone, "{architecture}");
+        assert_eq!(run(false, 3, 8), alone, "{architecture}");
+    }
+}
+
+#[test]
+fn a_template_that_lets_a_model_reason_is_told_not_to() {
+    let mut model = TinyModel::new("qwen3", 8);
+    // As such templates go: from the last message backwards, with a namespace, and an empty thought where none is wanted.
+    let template = "{%- set found = namespace(last=-1) %}\
+        {%- for m in messages[::-1] %}{% if found.last < 0 and m.role == 'user' %}\
+        {%- set found.last = messages|length - 1 - loop.index0 %}{% endif %}{% endfor %}\
+        {%- for m in messages %}{% if m.content is string and m.content.startswith('t') %}!{% endif %}\
+        {{- m.role + ':' + m.content.split('</think>')[-1].lstrip('\\n') }}{% if loop.index0 == found.last %}<|im_end|>{% endif %}{% endfor %}\
+        {%- if add_generation_prompt %}{% if enable_thinking is defined and enable_thinking is false %}T{% endif %}{% endif %}";
+    model
+        .metadata
+        .insert("tokenizer.chat_template".to_owned(), Value::String(template.to_owned()));
+    let (_folder, path) = model.written();
+    let file = GgufFile::open(&path).unwrap();
+    let vocabulary = Vocabulary::read(&file).unwrap();
+    let source = file.find_text("tokenizer.chat_template").unwrap().unwrap();
+    let template = crate::template::ChatTemplate::parse(source, &vocabulary).unwrap();
+    let messages = [ChatMessage::system("s"), ChatMessage::user("text")];
+    let rendered = template.render(&messages).unwrap();
+    assert_eq!(rendered.text, "system:s!user:text<|im_end|>T");
+    let loaded = LocalModel::load(&path, LoadOptions::default()).unwrap();
+    assert_eq!(loaded.architecture(), "qwen3");
+}
+
+#[test]
 fn a_shared_beginning_is_computed_once() {
     let (_folder, path) = TinyModel::new("qwen2", 13).written();
     let vocabulary = Vocabulary::read(&GgufFile::open(&path).unwrap()).unwrap();
     let decoder = decoder(&TinyModel::new("qwen2", 13), Arithmetic::Int8);
-    let limits = Limits { sequences: 8, rows: 32 };
+    let limits = Limits {
+        sequences: 8,
+        rows: 32,
+        reuse: true,
+    };
     let mut batch = Batch::new(limits);
     let (shared, private, count) = (50, 6, 20);
     let push = |batch: &mut Batch<usize>, index: usize| {

@@ -136,14 +136,22 @@ impl Layer {
         let (q, kv) = (shape.query_width(), shape.kv_width());
         let biased = shape.architecture == Architecture::Qwen2;
         let gemma = shape.architecture == Architecture::Gemma3;
+        let norms_heads = gemma || shape.architecture == Architecture::Qwen3;
+        let head_norm = |name: &str| {
+            if norms_heads {
+                norm(name, shape.head_dim).map(Some)
+            } else {
+                Ok(None)
+            }
+        };
         let gemma_norm = |name: &str, len| if gemma { norm(name, len).map(Some) } else { Ok(None) };
         Ok(Self {
             attention_norm: norm("attn_norm", hidden)?,
             query: linear("attn_q", q, hidden, biased)?,
             key: linear("attn_k", kv, hidden, biased)?,
             value: linear("attn_v", kv, hidden, biased)?,
-            query_norm: gemma_norm("attn_q_norm", shape.head_dim)?,
-            key_norm: gemma_norm("attn_k_norm", shape.head_dim)?,
+            query_norm: head_norm("attn_q_norm")?,
+            key_norm: head_norm("attn_k_norm")?,
             attention_out: linear("attn_output", hidden, q, false)?,
             post_attention_norm: gemma_norm("post_attention_norm", hidden)?,
             ffn_norm: norm("ffn_norm", hidden)?,

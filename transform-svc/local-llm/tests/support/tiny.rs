@@ -84,10 +84,12 @@ impl TinyModel {
                     add(&format!("{name}.bias"), &[n], GgmlDType::F32);
                 }
             }
-            if gemma {
+            if gemma || architecture == "qwen3" {
                 for name in ["attn_q_norm", "attn_k_norm"] {
                     add(&format!("{name}.weight"), &[HEAD_DIM], GgmlDType::F32);
                 }
+            }
+            if gemma {
                 for name in ["post_attention_norm", "post_ffw_norm"] {
                     add(&format!("{name}.weight"), &[HIDDEN], GgmlDType::F32);
                 }
