@@ -263,6 +263,9 @@ pub(crate) enum TransformCommand {
     Judge(JudgeArgs),
     /// Choose a judge and a paraphraser by measurement (PTEB, steps 1 and 2).
     JudgeSelect(JudgeSelectArgs),
+    /// The cache of generated texts on this machine: what it holds, sharing it, keeping it small.
+    #[command(subcommand)]
+    Cache(CacheCommand),
 }
 
 /// `isomer transform judge`
@@ -351,12 +354,40 @@ pub(crate) struct JudgeSelectArgs {
     pub(crate) attempts: u32,
 }
 
+/// `isomer transform cache …`
+#[derive(Subcommand, Debug)]
+pub(crate) enum CacheCommand {
+    /// What the cache holds.
+    Stats,
+    /// Write all entries to a file that others can import.
+    #[command(after_help = "Example: isomer transform cache export --output shared.parquet")]
+    Export {
+        /// File to write, .jsonl or .parquet.
+        #[arg(long, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Read entries from such a file. Each is checked against its key; one that does not fit refuses the file.
+    #[command(after_help = "Example: isomer transform cache import --input shared.parquet")]
+    Import {
+        /// File to read, .jsonl or .parquet.
+        #[arg(long, value_name = "FILE")]
+        input: PathBuf,
+    },
+    /// Remove what was used longest ago, by whole segments, until the cache takes at most so many bytes.
+    #[command(after_help = "Example: isomer transform cache prune --max-bytes 1000000000")]
+    Prune {
+        /// Bytes on disk; 0 removes everything that no process is writing to.
+        #[arg(long, value_name = "BYTES")]
+        max_bytes: u64,
+    },
+}
+
 /// `isomer transform`
 #[derive(Args, Debug)]
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl"
+    after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl\n  isomer transform cache export --output shared.parquet"
 )]
 pub(crate) struct TransformArgs {
     #[command(subcommand)]

@@ -78,6 +78,31 @@ fn an_unknown_task_and_an_unknown_flag_are_usage_errors() {
 }
 
 #[test]
+fn a_foreign_file_for_the_cache_is_refused_with_its_line_and_its_form_is_named() {
+    let home = Home::empty();
+    let file = write(&home, "foreign.jsonl", b"{\"text\": \"not ours\"}\n");
+    fails(
+        &home,
+        &["transform", "cache", "import", "--input", &file],
+        3,
+        &["foreign.jsonl line 1", "nothing was imported"],
+    );
+    fails(
+        &home,
+        &["transform", "cache", "export", "--output", "texts.csv"],
+        2,
+        &["texts.csv", ".jsonl or .parquet"],
+    );
+    fails(
+        &home,
+        &["transform", "cache", "stats", "--server", "localhost:1"],
+        2,
+        &["--server", "run this command there"],
+    );
+    fails(&home, &["transform"], 2, &["--transformation"]);
+}
+
+#[test]
 fn an_unknown_transformation_is_a_usage_error() {
     fails(
         &Home::empty(),

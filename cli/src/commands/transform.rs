@@ -1,5 +1,8 @@
 //! `isomer transform`: texts in, transformed texts out, in the same order.
 
+#[path = "transform_cache.rs"]
+mod cache;
+
 use std::{
     collections::BTreeMap,
     fs::File,
@@ -28,6 +31,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     match args.command.take() {
         Some(TransformCommand::Judge(args)) => return super::judge::run(global, args).await,
         Some(TransformCommand::JudgeSelect(args)) => return super::judge_select::run(global, args).await,
+        Some(TransformCommand::Cache(command)) => return cache::run(global, command),
         None => {}
     }
     let display = Display::new(global.quiet);

@@ -195,6 +195,7 @@ pub(crate) async fn encode_augmented(
             cached_texts: spent.cached_texts + vectors.usage.cached_texts,
             generated_tokens: spent.generated_tokens,
             generator_calls: spent.generator_calls,
+            tokens_estimated: spent.tokens_estimated,
         }),
         timing: None,
         errors,

@@ -1,5 +1,7 @@
 //! The content address of a generation.
 
+use serde::{Deserialize, Serialize};
+
 /// BLAKE3 over everything that a generated text depends on.
 pub type Key = [u8; 32];
 
@@ -29,7 +31,36 @@ pub struct KeyParts<'a> {
     pub seed: Option<u64>,
 }
 
+/// What a key is made of besides what an entry says anyway: enough to make it again, and so to check it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Digest of the prompt.
+    pub prompt_digest: String,
+    /// The generator and its weights.
+    pub generator_key: String,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Nucleus sampling.
+    pub top_p: f64,
+    /// Most tokens.
+    pub max_tokens: u32,
+    /// Whether the seed counts.
+    pub seeded: bool,
+}
+
 impl KeyParts<'_> {
+    /// What an entry keeps of them.
+    pub fn made(&self) -> Made {
+        Made {
+            prompt_digest: self.prompt.to_owned(),
+            generator_key: self.generator.to_owned(),
+            temperature: self.temperature,
+            top_p: self.top_p,
+            max_tokens: self.max_tokens,
+            seeded: self.seed.is_some(),
+        }
+    }
+
     /// The key. Each part is preceded by its name and length, so that no two sets of parts share an encoding.
     pub fn key(&self) -> Key {
         let mut hasher = blake3::Hasher::new();

@@ -12,12 +12,19 @@
 //! **Durability.** An entry is written (`write(2)`) before its text is answered: a process killed at any point loses
 //! nothing it answered. The disk is told to keep it (`fsync`) when a segment is full and when the cache is closed, not at
 //! each entry: a power cut may cost the last seconds' entries, never the ones before.
+//! **Size.** Over its bound a cache loses whole segments, the one used longest ago first (see [`prune`]), never one that a
+//! process writes to.
+//! **Sharing.** [`exchange`] writes entries to a file and reads them back, each checked against its key.
 
+pub mod exchange;
 pub mod key;
+mod parquet;
+pub mod prune;
+pub mod record;
 mod segment;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
@@ -25,11 +32,11 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use key::{Key, KeyParts};
+pub use key::{Key, KeyParts, Made};
 use segment::{Found, Segment, Writer};
 
 /// What is kept of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The text as the generator gave it.
     pub output: String,
@@ -39,6 +46,9 @@ pub struct Entry {
     pub prompt_tokens: u64,
     /// Tokens generated.
     pub generated_tokens: u64,
+    /// Whether the tokens are estimated, since the generator did not count them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tokens_estimated: bool,
     /// The text it was made from.
     pub source: String,
     /// Name of the transformation.
@@ -49,6 +59,33 @@ pub struct Entry {
     pub prompt: String,
     /// Code of the language the prompt asked for; empty when unknown.
     pub language: String,
+    /// The rest of what its key is made of; entries of older versions lack it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub made: Option<Made>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+impl Entry {
+    /// The key that its parts make; `None` where it does not hold them all.
+    pub fn key(&self) -> Option<Key> {
+        let made = self.made.as_ref()?;
+        let parts = KeyParts {
+            text: &self.source,
+            transformation: &self.transformation,
+            language: &self.language,
+            prompt: &made.prompt_digest,
+            generator: &made.generator_key,
+            temperature: made.temperature,
+            top_p: made.top_p,
+            max_tokens: made.max_tokens,
+            seed: made.seeded.then_some(self.seed),
+        };
+        Some(parts.key())
+    }
 }
 
 /// The cache failed, with the file to look at.
@@ -77,6 +114,8 @@ pub struct CacheStats {
     pub entries: usize,
     /// Segment files read.
     pub segments: usize,
+    /// What they take on disk.
+    pub bytes: u64,
     /// Lines passed over because they did not match their checksum.
     pub corrupt_lines: u64,
 }
@@ -85,12 +124,16 @@ pub struct CacheStats {
 #[derive(Debug)]
 pub struct Cache {
     directory: PathBuf,
+    /// Most bytes on disk; 0: any.
+    max_bytes: u64,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    segments: Vec<Segment>,
+    /// By number; `None` where a segment has been removed.
+    segments: Vec<Option<Segment>>,
+    numbers: HashMap<PathBuf, usize>,
     index: HashMap<Key, Place>,
     writer: Option<Writer>,
     corrupt_lines: u64,
@@ -105,16 +148,29 @@ struct Place {
 }
 
 impl Cache {
-    /// Opens the cache of a directory, which is made if need be, and reads all that is there.
+    /// Opens the cache of a directory, which is made if need be, and reads all that is there. It may grow to any size.
     pub fn open(directory: &Path) -> Result<Self, CacheError> {
+        Self::open_bounded(directory, 0)
+    }
+
+    /// The same, held to so many bytes on disk (0: any). With several writers each may be over by a segment, which is an
+    /// eighth of the bound and at most 64 MiB.
+    pub fn open_bounded(directory: &Path, max_bytes: u64) -> Result<Self, CacheError> {
         fs::create_dir_all(directory)
             .map_err(|error| CacheError::new("cannot make the cache directory", directory, error))?;
         let cache = Self {
             directory: directory.to_owned(),
+            max_bytes,
             inner: Mutex::default(),
         };
         cache.refresh(&mut cache.lock())?;
+        cache.make_room(&mut cache.lock())?;
         Ok(cache)
+    }
+
+    /// Where it is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Finds an entry; on a miss looks once more at what other processes have written since.
@@ -123,52 +179,67 @@ impl Cache {
         if !inner.index.contains_key(key) {
             self.refresh(&mut inner)?;
         }
-        let Some(place) = inner.index.get(key).copied() else {
-            return Ok(None);
-        };
-        let found = inner
-            .segments
-            .get_mut(place.segment)
-            .map(|segment| segment.read(place.offset, place.length));
-        match found {
-            Some(Ok(Some((found_key, entry)))) if found_key == *key => Ok(Some(entry)),
+        Ok(self.read(&mut inner, key))
+    }
+
+    fn read(&self, inner: &mut Inner, key: &Key) -> Option<Entry> {
+        let place = inner.index.get(key).copied()?;
+        let segment = inner.segments.get_mut(place.segment)?.as_mut()?;
+        match segment.read(place.offset, place.length) {
+            Ok(Some((found_key, entry))) if found_key == *key => {
+                segment.touch();
+                Some(entry)
+            }
             // Gone or changed under our hands: a miss, and noticed.
-            Some(Ok(_)) => {
+            Ok(_) => {
                 inner.index.remove(key);
                 inner.corrupt_lines += 1;
-                Ok(None)
+                None
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 tracing::warn!(directory = %self.directory.display(), %error, "a cache segment cannot be read any more");
                 inner.index.remove(key);
-                Ok(None)
+                None
             }
-            None => Ok(None),
         }
     }
 
     /// Writes an entry. When this returns, the entry survives the end of this process.
     pub fn put(&self, key: Key, entry: &Entry) -> Result<(), CacheError> {
         let mut inner = self.lock();
-        if inner.writer.as_ref().is_none_or(Writer::is_full) {
-            if let Some(full) = inner.writer.take() {
-                full.sync();
+        let line = segment::encode(&key, entry)
+            .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error))?;
+        // What a segment may have before this line makes it full.
+        let room = prune::segment_size(self.max_bytes).saturating_sub(line.len() as u64);
+        if inner.writer.as_ref().is_none_or(|writer| writer.length() > room) {
+            if let Some(done) = inner.writer.take() {
+                done.sync();
             }
-            inner.writer = Some(Writer::acquire(&self.directory)?);
+            inner.writer = Some(Writer::acquire(&self.directory, room)?);
+            self.make_room(&mut inner)?;
         }
-        if let Some(writer) = &mut inner.writer {
-            writer.append(&key, entry)?;
-        }
+        let Some(writer) = &mut inner.writer else {
+            return Ok(());
+        };
+        writer.append(&line)?;
         // Reading our own line back indexes it like any other's.
-        self.refresh(&mut inner)
+        let path = writer.path().to_owned();
+        Self::read_on(&mut inner, &path)
+    }
+
+    /// Keys of all entries, in no order.
+    pub fn keys(&self) -> Vec<Key> {
+        self.lock().index.keys().copied().collect()
     }
 
     /// What the cache holds.
     pub fn stats(&self) -> CacheStats {
         let inner = self.lock();
+        let segments = || inner.segments.iter().flatten();
         CacheStats {
             entries: inner.index.len(),
-            segments: inner.segments.len(),
+            segments: segments().count(),
+            bytes: segments().map(Segment::read_to).sum(),
             corrupt_lines: inner.corrupt_lines,
         }
     }
@@ -178,49 +249,72 @@ impl Cache {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Indexes the lines that have been added to any segment.
+    /// Indexes the lines that have been added to any segment, and forgets segments that are gone.
     fn refresh(&self, inner: &mut Inner) -> Result<(), CacheError> {
         let listing = fs::read_dir(&self.directory)
             .map_err(|error| CacheError::new("cannot list the cache directory", &self.directory, error))?;
+        let mut here = HashSet::new();
         for file in listing.filter_map(Result::ok) {
             let path = file.path();
-            if !segment::is_segment(&path) {
-                continue;
+            if segment::is_segment(&path) {
+                Self::read_on(inner, &path)?;
+                here.insert(path);
             }
-            let position = match inner.segments.iter().position(|segment| segment.path() == path) {
-                Some(position) => position,
-                None => match Segment::open(&path) {
-                    Ok(segment) => {
-                        inner.segments.push(segment);
-                        inner.segments.len() - 1
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                    Err(error) => return Err(CacheError::new("cannot open the cache segment", &path, error)),
-                },
-            };
-            let Some(segment) = inner.segments.get_mut(position) else {
-                continue;
-            };
-            let found = segment
-                .read_on()
-                .map_err(|error| CacheError::new("cannot read the cache segment", &path, error))?;
-            for line in found {
-                match line {
-                    Found::Entry { key, offset, length } => {
-                        inner.index.insert(
-                            key,
-                            Place {
-                                segment: position,
-                                offset,
-                                length,
-                            },
-                        );
-                    }
-                    Found::Corrupt { offset } => {
-                        inner.corrupt_lines += 1;
-                        metrics::counter!("isomer_transform_cache_corrupt_lines_total").increment(1);
-                        tracing::warn!(segment = %path.display(), offset, "passed over a corrupt line of the cache");
-                    }
+        }
+        if inner.numbers.len() > here.len() || !inner.numbers.keys().all(|path| here.contains(path)) {
+            let gone: HashSet<usize> = inner
+                .numbers
+                .extract_if(|path, _| !here.contains(path))
+                .map(|(_, number)| number)
+                .collect();
+            inner.index.retain(|_, place| !gone.contains(&place.segment));
+            for number in gone {
+                if let Some(segment) = inner.segments.get_mut(number) {
+                    *segment = None;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Indexes the lines that have been added to one segment.
+    fn read_on(inner: &mut Inner, path: &Path) -> Result<(), CacheError> {
+        let number = match inner.numbers.get(path) {
+            Some(number) => *number,
+            None => match Segment::open(path) {
+                Ok(segment) => {
+                    inner.segments.push(Some(segment));
+                    let number = inner.segments.len() - 1;
+                    inner.numbers.insert(path.to_owned(), number);
+                    number
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+                Err(error) => return Err(CacheError::new("cannot open the cache segment", path, error)),
+            },
+        };
+        let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut) else {
+            return Ok(());
+        };
+        let found = segment
+            .read_on()
+            .map_err(|error| CacheError::new("cannot read the cache segment", path, error))?;
+        for line in found {
+            match line {
+                Found::Entry { key, offset, length } => {
+                    let segment = number;
+                    inner.index.insert(
+                        key,
+                        Place {
+                            segment,
+                            offset,
+                            length,
+                        },
+                    );
+                }
+                Found::Corrupt { offset } => {
+                    inner.corrupt_lines += 1;
+                    metrics::counter!("isomer_transform_cache_corrupt_lines_total").increment(1);
+                    tracing::warn!(segment = %path.display(), offset, "passed over a corrupt line of the cache");
                 }
             }
         }

@@ -4,15 +4,16 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    time::{Duration, Instant, SystemTime},
 };
 
 use serde::{Deserialize, Serialize};
 
 use super::{CacheError, Entry, Key};
 
-/// A segment is full at this size, in bytes.
-const FULL: u64 = 64 << 20;
 const CHECKSUM_CHARS: usize = 16;
+/// How often a use is noted on disk.
+const TOUCH: Duration = Duration::from_secs(60);
 
 #[derive(Serialize, Deserialize)]
 struct Line<E> {
@@ -32,7 +33,8 @@ fn checksum(json: &[u8]) -> String {
     hex::encode(&blake3::hash(json).as_bytes()[..CHECKSUM_CHARS / 2])
 }
 
-fn encode(key: &Key, entry: &Entry) -> io::Result<Vec<u8>> {
+/// The line of an entry, with its end.
+pub(super) fn encode(key: &Key, entry: &Entry) -> io::Result<Vec<u8>> {
     let json = serde_json::to_vec(&Line {
         key: hex::encode(key),
         entry,
@@ -67,23 +69,35 @@ pub(super) enum Found {
 /// A segment as a reader sees it.
 #[derive(Debug)]
 pub(super) struct Segment {
-    path: PathBuf,
     file: File,
     /// Everything before this has been read; it is the start of a line.
     read_to: u64,
+    /// When a use was noted last.
+    touched: Option<Instant>,
 }
 
 impl Segment {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            path: path.to_owned(),
             file: File::open(path)?,
             read_to: 0,
+            touched: None,
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
-        &self.path
+    /// Bytes of whole lines.
+    pub(super) fn read_to(&self) -> u64 {
+        self.read_to
+    }
+
+    /// Notes on disk that it is in use, by the time of its last change, which says what may be removed first.
+    pub(super) fn touch(&mut self) {
+        if self.touched.is_some_and(|at| at.elapsed() < TOUCH) {
+            return;
+        }
+        self.touched = Some(Instant::now());
+        // A cache that is read only, or another's, is not noted, and not removed either.
+        let _ = self.file.set_modified(SystemTime::now());
     }
 
     /// Reads the whole lines that have been added. A last line without its end is left for the next time.
@@ -128,8 +142,8 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Takes over a segment that nobody holds, or starts one.
-    pub(super) fn acquire(directory: &Path) -> Result<Self, CacheError> {
+    /// Takes over a segment that nobody holds and that has at most `room` bytes, or starts one.
+    pub(super) fn acquire(directory: &Path, room: u64) -> Result<Self, CacheError> {
         let listing = fs::read_dir(directory)
             .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
         for path in listing
@@ -137,7 +151,7 @@ impl Writer {
             .map(|file| file.path())
             .filter(|path| is_segment(path))
         {
-            match Self::take_over(&path) {
+            match Self::take_over(&path, room) {
                 Ok(Some(writer)) => return Ok(writer),
                 Ok(None) => {}
                 // Read-only, or gone meanwhile: another one will do.
@@ -157,7 +171,7 @@ impl Writer {
         Ok(Self { path, file, length: 0 })
     }
 
-    fn take_over(path: &Path) -> io::Result<Option<Self>> {
+    fn take_over(path: &Path, room: u64) -> io::Result<Option<Self>> {
         let file = OpenOptions::new().read(true).append(true).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -165,7 +179,8 @@ impl Writer {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         let length = file.metadata()?.len();
-        if length >= FULL {
+        // It may have been removed between opening and locking: what is written to it then is lost. Names do not come again.
+        if length > room || !path.exists() {
             return Ok(None);
         }
         // Its last writer may have been killed in the middle of a line. Nobody has read past the last whole one.
@@ -180,11 +195,9 @@ impl Writer {
         }))
     }
 
-    /// Appends an entry; what could be written only in part is taken back.
-    pub(super) fn append(&mut self, key: &Key, entry: &Entry) -> Result<(), CacheError> {
-        let line =
-            encode(key, entry).map_err(|error| CacheError::new("cannot encode an entry for", &self.path, error))?;
-        if let Err(error) = self.file.write_all(&line) {
+    /// Appends a line; what could be written only in part is taken back.
+    pub(super) fn append(&mut self, line: &[u8]) -> Result<(), CacheError> {
+        if let Err(error) = self.file.write_all(line) {
             if let Err(undo) = self.file.set_len(self.length) {
                 tracing::warn!(segment = %self.path.display(), error = %undo, "cannot take back half a line of the cache");
             }
@@ -194,8 +207,13 @@ impl Writer {
         Ok(())
     }
 
-    pub(super) fn is_full(&self) -> bool {
-        self.length >= FULL
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes it has.
+    pub(super) fn length(&self) -> u64 {
+        self.length
     }
 
     /// Tells the disk to keep what was written.

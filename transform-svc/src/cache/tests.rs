@@ -19,7 +19,15 @@ fn entry(n: u32) -> Entry {
         generator: "local:x".into(),
         prompt: "paraphrase@1".into(),
         language: "en".into(),
+        tokens_estimated: n.is_multiple_of(2),
+        made: None,
     }
+}
+
+/// Entries, segments and corrupt lines.
+fn held(cache: &Cache) -> (usize, usize, u64) {
+    let stats = cache.stats();
+    (stats.entries, stats.segments, stats.corrupt_lines)
 }
 
 fn segments(directory: &Path) -> Vec<PathBuf> {
@@ -39,14 +47,7 @@ fn an_entry_is_found_again_now_and_after_reopening() {
     drop(cache);
     let cache = Cache::open(&directory.path().join("made/on/demand")).unwrap();
     assert_eq!(cache.get(&key(1)).unwrap(), Some(entry(1)));
-    assert_eq!(
-        cache.stats(),
-        CacheStats {
-            entries: 1,
-            segments: 1,
-            corrupt_lines: 0
-        }
-    );
+    assert_eq!(held(&cache), (1, 1, 0));
 }
 
 #[test]
@@ -77,24 +78,10 @@ fn a_line_torn_by_a_kill_is_ignored_and_the_segment_is_carried_on() {
         .unwrap();
 
     let cache = Cache::open(directory.path()).unwrap();
-    assert_eq!(
-        cache.stats(),
-        CacheStats {
-            entries: 1,
-            segments: 1,
-            corrupt_lines: 0
-        }
-    );
+    assert_eq!(held(&cache), (1, 1, 0));
     cache.put(key(2), &entry(2)).unwrap();
     let again = Cache::open(directory.path()).unwrap();
-    assert_eq!(
-        again.stats(),
-        CacheStats {
-            entries: 2,
-            segments: 1,
-            corrupt_lines: 0
-        }
-    );
+    assert_eq!(held(&again), (2, 1, 0));
     assert_eq!(again.get(&key(2)).unwrap(), Some(entry(2)));
 }
 
@@ -110,14 +97,7 @@ fn a_corrupt_line_is_counted_and_passed_over() {
     let text = fs::read_to_string(&path).unwrap().replace("source 1", "source X");
     fs::write(&path, text).unwrap();
     let cache = Cache::open(directory.path()).unwrap();
-    assert_eq!(
-        cache.stats(),
-        CacheStats {
-            entries: 2,
-            segments: 1,
-            corrupt_lines: 1
-        }
-    );
+    assert_eq!(held(&cache), (2, 1, 1));
     assert_eq!(cache.get(&key(1)).unwrap(), None);
     assert_eq!(cache.get(&key(2)).unwrap(), Some(entry(2)));
 }

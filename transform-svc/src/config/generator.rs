@@ -30,8 +30,11 @@ pub struct GeneratorConfig {
     pub api_key: Secret,
     /// Environment variable that holds the key; no key is sent where neither is set.
     pub api_key_env: String,
-    /// Most requests in flight to this server.
+    /// Most requests in flight to this server. It is begun with; 429, 503 and answers that do not come in time halve what
+    /// is allowed, good answers raise it again.
     pub concurrency: usize,
+    /// Fewest requests in flight that overload can bring it down to; equal to `concurrency`, the number is fixed.
+    pub min_concurrency: usize,
     /// Longest wait for one answer, in seconds.
     pub timeout_seconds: f64,
     /// Longest wait for a connection, in seconds.
@@ -42,6 +45,110 @@ pub struct GeneratorConfig {
     pub retry_delay_seconds: f64,
     /// Longest `Retry-After` that is waited for, in seconds; a text whose server asks for more fails.
     pub max_retry_after_seconds: f64,
+    /// Whether a call that takes long is made a second time, and after how long: `"off"`, `"p95"` (the 95th percentile of
+    /// recent answers), or seconds. The first answer counts and the other call is cancelled. Takes free places only.
+    pub hedge: Hedge,
+    /// What may be spent from the start of this process.
+    pub budget: BudgetConfig,
+}
+
+/// When a call is made a second time.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(try_from = "HedgeValue", into = "HedgeValue")]
+pub enum Hedge {
+    /// Never.
+    #[default]
+    Off,
+    /// When it takes longer than 95 of 100 recent ones.
+    P95,
+    /// When it takes longer than so many seconds.
+    Seconds(f64),
+}
+
+/// As it is written in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum HedgeValue {
+    Number(f64),
+    Word(String),
+}
+
+impl TryFrom<HedgeValue> for Hedge {
+    type Error = String;
+
+    fn try_from(value: HedgeValue) -> Result<Self, Self::Error> {
+        match value {
+            HedgeValue::Number(seconds) => Ok(Self::Seconds(seconds)),
+            HedgeValue::Word(word) => match word.as_str() {
+                "off" => Ok(Self::Off),
+                "p95" => Ok(Self::P95),
+                other => other
+                    .parse()
+                    .map(Self::Seconds)
+                    .map_err(|_| format!("`{other}` says not when to hedge; give \"off\", \"p95\" or seconds")),
+            },
+        }
+    }
+}
+
+impl From<Hedge> for HedgeValue {
+    fn from(hedge: Hedge) -> Self {
+        match hedge {
+            Hedge::Off => Self::Word("off".into()),
+            Hedge::P95 => Self::Word("p95".into()),
+            Hedge::Seconds(seconds) => Self::Number(seconds),
+        }
+    }
+}
+
+/// What a generator may spend; what is not set has no limit. Tokens are those that the server counts, or estimates where it
+/// does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct BudgetConfig {
+    /// Calls, tries again and hedges included.
+    pub requests: Option<u64>,
+    /// Tokens of prompts and answers together.
+    pub tokens: Option<u64>,
+    /// Money, in the unit of the prices.
+    pub cost: Option<f64>,
+    /// Price of a million tokens of prompts.
+    pub prompt_price: f64,
+    /// Price of a million generated tokens.
+    pub generated_price: f64,
+}
+
+impl BudgetConfig {
+    fn check(&self) -> Result<(), ConfigError> {
+        for (field, price) in [
+            ("budget.prompt_price", self.prompt_price),
+            ("budget.generated_price", self.generated_price),
+        ] {
+            if !price.is_finite() || price < 0.0 {
+                return Err(ConfigError::new(
+                    field,
+                    format!("{price} is no price"),
+                    "give 0 or more",
+                ));
+            }
+        }
+        let Some(cost) = self.cost else { return Ok(()) };
+        if !(cost.is_finite() && cost > 0.0) {
+            return Err(ConfigError::new(
+                "budget.cost",
+                format!("{cost} is no sum to spend"),
+                "give more than 0, or leave it out",
+            ));
+        }
+        if self.prompt_price == 0.0 && self.generated_price == 0.0 {
+            return Err(ConfigError::new(
+                "budget.cost",
+                "without prices it would never be reached",
+                "set budget.prompt_price and budget.generated_price, per million tokens",
+            ));
+        }
+        Ok(())
+    }
 }
 
 impl Default for GeneratorConfig {
@@ -53,11 +160,14 @@ impl Default for GeneratorConfig {
             api_key: Secret::default(),
             api_key_env: "OPENAI_API_KEY".into(),
             concurrency: 16,
+            min_concurrency: 1,
             timeout_seconds: 120.0,
             connect_timeout_seconds: 5.0,
             max_tries: 4,
             retry_delay_seconds: 0.25,
             max_retry_after_seconds: 60.0,
+            hedge: Hedge::Off,
+            budget: BudgetConfig::default(),
         }
     }
 }
@@ -101,6 +211,17 @@ impl GeneratorConfig {
                 "give 1 to 4096",
             ));
         }
+        if !(1..=self.concurrency).contains(&self.min_concurrency) {
+            return Err(ConfigError::new(
+                "min_concurrency",
+                format!("{} requests in flight", self.min_concurrency),
+                format!("give 1 to {} (concurrency)", self.concurrency),
+            ));
+        }
+        if let Hedge::Seconds(seconds) = self.hedge {
+            positive("hedge", seconds)?;
+        }
+        self.budget.check()?;
         if !(1..=20).contains(&self.max_tries) {
             return Err(ConfigError::new(
                 "max_tries",

@@ -18,7 +18,10 @@ use isomer_service_kit::{
 use serde::{Deserialize, Serialize};
 
 pub(crate) use generator::check_url;
-pub use generator::{GeneratorConfig, GeneratorKind};
+pub use generator::{BudgetConfig, GeneratorConfig, GeneratorKind, Hedge};
+
+/// Smallest bound of the cache, in bytes.
+const MIN_CACHE_BYTES: u64 = 1 << 20;
 
 /// Settings of the transformation service (section `transform`).
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -39,6 +42,8 @@ pub struct TransformConfig {
     pub local: LoadOptions,
     /// Directory of the cache; default `<home>/cache/transform`, where `<home>` is that of the models.
     pub cache_dir: Option<PathBuf>,
+    /// Largest size of the cache on disk, in bytes; 0: any. What was used longest ago goes first, by whole segments.
+    pub cache_max_bytes: u64,
     /// Longest text, in characters.
     pub max_text_chars: usize,
     /// Directory of prompt files that replace the built-in ones.
@@ -56,6 +61,7 @@ impl Default for TransformConfig {
             spec_defaults: GeneratorConfig::default(),
             local: LoadOptions::default(),
             cache_dir: None,
+            cache_max_bytes: 8 << 30,
             max_text_chars: 20_000,
             prompts_dir: None,
             max_message_bytes: 256 << 20,
@@ -98,6 +104,13 @@ impl TransformConfig {
                 "default_generator",
                 "it is empty",
                 "name an id of `generators`, a spec, or `none`",
+            ));
+        }
+        if (1..MIN_CACHE_BYTES).contains(&self.cache_max_bytes) {
+            return Err(ConfigError::new(
+                "cache_max_bytes",
+                format!("{} bytes hold next to nothing", self.cache_max_bytes),
+                format!("give {MIN_CACHE_BYTES} or more, or 0 for no limit"),
             ));
         }
         if self.max_text_chars == 0 {
@@ -208,6 +221,32 @@ mod tests {
     }
 
     #[test]
+    fn hedging_is_a_word_or_seconds_and_a_budget_has_prices() {
+        let hedge = |value: &str| {
+            read(&format!("[spec_defaults]\nhedge = {value}"))
+                .unwrap()
+                .spec_defaults
+                .hedge
+        };
+        assert_eq!(GeneratorConfig::default().hedge, Hedge::Off);
+        assert_eq!(hedge("\"off\""), Hedge::Off);
+        assert_eq!(hedge("\"p95\""), Hedge::P95);
+        assert_eq!(hedge("2.5"), Hedge::Seconds(2.5));
+        // From an environment variable everything may come as text.
+        assert_eq!(hedge("\"3\""), Hedge::Seconds(3.0));
+        let config = read(
+            "[spec_defaults.budget]\nrequests = 9\ntokens = 1000\ncost = 0.5\nprompt_price = 0.15\ngenerated_price = 0.6",
+        )
+        .unwrap();
+        let budget = config.spec_defaults.budget;
+        assert_eq!(
+            (budget.requests, budget.tokens, budget.cost),
+            (Some(9), Some(1000), Some(0.5))
+        );
+        assert_eq!((budget.prompt_price, budget.generated_price), (0.15, 0.6));
+    }
+
+    #[test]
     fn what_cannot_work_is_refused_with_its_field() {
         for (toml, part) in [
             (
@@ -236,6 +275,19 @@ mod tests {
                 "generators.a.model",
             ),
             ("max_text_chars = 0", "max_text_chars"),
+            ("cache_max_bytes = 10", "cache_max_bytes"),
+            (
+                "[spec_defaults]\nconcurrency = 4\nmin_concurrency = 5",
+                "spec_defaults.min_concurrency",
+            ),
+            ("[spec_defaults]\nhedge = \"soon\"", "hedge"),
+            ("[spec_defaults]\nhedge = -1", "spec_defaults.hedge"),
+            ("[spec_defaults]\nbudget.cost = 1.0", "spec_defaults.budget.cost"),
+            (
+                "[spec_defaults]\nbudget.prompt_price = -1.0",
+                "spec_defaults.budget.prompt_price",
+            ),
+            ("[spec_defaults]\nbudget.money = 1.0", "money"),
             ("cache_directory = \"x\"", "cache_directory"),
             ("[local]\nmax_batch = 0", "local.max_batch"),
         ] {

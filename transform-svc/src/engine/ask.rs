@@ -64,7 +64,7 @@ impl Engine {
     pub(crate) async fn ask(&self, ask: Ask<'_>) -> Result<Answer, TransformError> {
         let top_p = 1.0;
         let seedless = ask.temperature == 0.0 && ask.generator.greedy_ignores_seed();
-        let key = KeyParts {
+        let parts = KeyParts {
             text: &ask.content,
             transformation: ask.kind,
             language: "",
@@ -74,8 +74,8 @@ impl Engine {
             top_p,
             max_tokens: ask.max_tokens,
             seed: (!seedless).then_some(ask.seed),
-        }
-        .key();
+        };
+        let (key, made) = (parts.key(), parts.made());
         let (generator, kind) = (Arc::clone(ask.generator), ask.kind.to_owned());
         let make = move || {
             Box::pin(async move {
@@ -98,11 +98,13 @@ impl Engine {
                         seed: ask.seed,
                         prompt_tokens: completion.prompt_tokens,
                         generated_tokens: completion.generated_tokens,
+                        tokens_estimated: completion.tokens_estimated,
                         source: ask.content,
                         transformation: kind,
                         generator: generator.identity().id.clone(),
                         prompt: ask.prompt,
                         language: String::new(),
+                        made: Some(made),
                     },
                     calls: completion.calls,
                     fresh: true,

@@ -64,6 +64,7 @@ pub(super) async fn until_checks_pass(
                 if produced.fresh {
                     finished.prompt_tokens += produced.entry.prompt_tokens;
                     finished.generated_tokens += produced.entry.generated_tokens;
+                    finished.tokens_estimated |= produced.entry.tokens_estimated;
                 }
                 let text = clean(&job.text, &produced.entry.output, prompt.delimiters());
                 finished.failed = checks::run(plan.kind, &job.text, &text, language);
@@ -101,12 +102,12 @@ fn end(
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
         GeneratorError::Refused { message, mend, .. } => Err(TransformError::Refused { id, message, mend }),
-        GeneratorError::Failed { message, .. } => {
+        GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
             finished.failed = vec![Check::GeneratorError];
             if fresh {
                 finished.fresh_checks.push(Check::GeneratorError);
             }
-            finished.error = message;
+            finished.error = error.to_string();
             Ok(finished)
         }
     }
@@ -132,7 +133,7 @@ async fn produce(
         seed: finished.seed,
     };
     let seedless = temperature == 0.0 && generator.greedy_ignores_seed();
-    let key = KeyParts {
+    let parts = KeyParts {
         text: &job.text,
         transformation: plan.kind.name(),
         language: language.map_or("", Language::code),
@@ -142,8 +143,8 @@ async fn produce(
         top_p: plan.top_p,
         max_tokens: request.max_tokens,
         seed: (!seedless).then_some(request.seed),
-    }
-    .key();
+    };
+    let (key, made) = (parts.key(), parts.made());
     finished.key = Some(key);
     let make = || {
         let (generator, prompt, text) = (Arc::clone(generator), Arc::clone(prompt), job.text.clone());
@@ -165,11 +166,13 @@ async fn produce(
                 seed,
                 prompt_tokens: completion.prompt_tokens,
                 generated_tokens: completion.generated_tokens,
+                tokens_estimated: completion.tokens_estimated,
                 source: text,
                 transformation: transformation.to_owned(),
                 generator: generator.identity().id.clone(),
                 prompt: prompt.tag(),
                 language: language.map_or("", Language::code).to_owned(),
+                made: Some(made),
             };
             Ok(Produced {
                 entry,

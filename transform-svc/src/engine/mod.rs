@@ -74,6 +74,8 @@ pub struct Finished {
     pub prompt_tokens: u64,
     /// Tokens generated now.
     pub generated_tokens: u64,
+    /// Whether some of these tokens are estimated, since the generator does not count them.
+    pub tokens_estimated: bool,
     /// Calls to the generator now, its retries included.
     pub calls: u64,
     /// Wait for a place at the generator.
@@ -97,6 +99,7 @@ impl Finished {
             languages: Vec::new(),
             prompt_tokens: 0,
             generated_tokens: 0,
+            tokens_estimated: false,
             calls: 0,
             waited: Duration::ZERO,
         }
@@ -123,7 +126,8 @@ impl Engine {
     pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
         let prompts = Prompts::load(config.prompts_dir.as_deref())?;
         let home: &Path = &resolver.config().home;
-        let cache = Arc::new(Cache::open(&config.cache_directory(home))?);
+        let cache = Cache::open_bounded(&config.cache_directory(home), config.cache_max_bytes)?;
+        let cache = Arc::new(cache);
         let stats = cache.stats();
         tracing::debug!(
             entries = stats.entries,

@@ -57,9 +57,12 @@ pub(super) enum CallError {
     /// No connection.
     #[error("no connection: {0}")]
     Connect(String),
-    /// A connection that broke, or nothing in time.
+    /// A connection that broke.
     #[error("{0}")]
     Broken(String),
+    /// Nothing in time.
+    #[error("the server did not answer in time")]
+    Late,
     /// 429, 5xx and the like.
     #[error("the server answered {status}{}", told(.message))]
     Busy {
@@ -183,7 +186,7 @@ fn of_reqwest(error: &reqwest::Error) -> CallError {
     let message = causes.pop().unwrap_or_else(|| "the request failed".into());
     match error {
         error if error.is_connect() => CallError::Connect(message),
-        error if error.is_timeout() => CallError::Broken("the server did not answer in time".into()),
+        error if error.is_timeout() => CallError::Late,
         _ => CallError::Broken(format!("the connection broke: {message}")),
     }
 }

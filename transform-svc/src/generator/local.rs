@@ -1,10 +1,12 @@
 //! A GGUF model in this process.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
 use isomer_local_llm::{ChatMessage, GenerateRequest, LoadOptions, LocalModel};
 use isomer_models::{ModelKind, Resolver, progress::LogProgress};
 
-use super::{Completion, Generator, GeneratorError, Identity, Request};
+use super::{Completion, Generator, GeneratorError, Identity, Places, Request};
 use crate::error::TransformError;
 
 /// Changes when equal requests start to give other texts: old entries of the cache are then no longer found.
@@ -14,7 +16,7 @@ const ENGINE: u32 = 1;
 pub(super) struct Local {
     identity: Identity,
     model: LocalModel,
-    batch: usize,
+    places: Arc<Places>,
 }
 
 impl Local {
@@ -41,9 +43,10 @@ impl Local {
         let digest = resolved.weights_digest;
         let cache_key = format!("local-{ENGINE}:{digest}:{:?}", options.arithmetic);
         Ok(Self {
+            // Its own queue and batch bound it; nothing it does is overload.
+            places: Places::new(&id, options.max_batch, options.max_batch),
             identity: Identity { id, digest, cache_key },
             model: loaded,
-            batch: options.max_batch,
         })
     }
 }
@@ -53,8 +56,8 @@ impl Generator for Local {
         &self.identity
     }
 
-    fn concurrency(&self) -> usize {
-        self.batch
+    fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     fn greedy_ignores_seed(&self) -> bool {
@@ -84,6 +87,7 @@ impl Generator for Local {
                     text: generated.text,
                     prompt_tokens: generated.prompt_tokens as u64,
                     generated_tokens: generated.generated_tokens as u64,
+                    tokens_estimated: false,
                     calls: 1,
                 }),
                 Err(error) => Err(GeneratorError::Failed {

@@ -1,16 +1,23 @@
 //! Generators: what turns a prompt into a text.
 
+mod budget;
 mod http;
+mod latency;
 mod local;
 mod openai;
+mod places;
 pub mod registry;
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use futures::future::BoxFuture;
-use tokio::sync::Semaphore;
 
 use crate::prompt::Message;
+pub use budget::{Budget, BudgetSpent, Spent};
+pub use places::{Place, Places};
 
 /// Who a generator is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,15 +50,17 @@ pub struct Request {
 pub struct Completion {
     /// The text, as the model gave it.
     pub text: String,
-    /// Tokens of the prompt; 0 where the generator does not say.
+    /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Tokens generated; 0 where the generator does not say.
+    /// Tokens generated.
     pub generated_tokens: u64,
+    /// Whether the tokens are estimated from the texts, since the generator does not count them.
+    pub tokens_estimated: bool,
     /// Calls it took, retries after overload and errors included.
     pub calls: u32,
 }
 
-/// Why nothing usable came back. The three kinds end differently: the first two end the request, the last one text.
+/// Why nothing usable came back. The first two kinds end the request, the others one text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GeneratorError {
     /// Nothing answers at all.
@@ -80,13 +89,24 @@ pub enum GeneratorError {
         /// Calls that were tried.
         calls: u32,
     },
+    /// Its budget is spent.
+    #[error("{spent}")]
+    Budget {
+        /// Which, and how to go on.
+        spent: BudgetSpent,
+        /// Calls that were tried.
+        calls: u32,
+    },
 }
 
 impl GeneratorError {
     /// Calls that were tried.
     pub fn calls(&self) -> u32 {
         match self {
-            Self::Unreachable { calls, .. } | Self::Refused { calls, .. } | Self::Failed { calls, .. } => *calls,
+            Self::Unreachable { calls, .. }
+            | Self::Refused { calls, .. }
+            | Self::Failed { calls, .. }
+            | Self::Budget { calls, .. } => *calls,
         }
     }
 }
@@ -96,8 +116,8 @@ pub trait Generator: Send + Sync {
     /// Who it is.
     fn identity(&self) -> &Identity;
 
-    /// Most calls that it should be given at once.
-    fn concurrency(&self) -> usize;
+    /// Places for the calls that it should be given at once. It says there how calls went, where that matters.
+    fn places(&self) -> &Arc<Places>;
 
     /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
     fn greedy_ignores_seed(&self) -> bool;
@@ -109,7 +129,6 @@ pub trait Generator: Send + Sync {
 /// A generator whose calls in flight are bounded, over all requests of this process.
 pub struct Bounded {
     generator: Box<dyn Generator>,
-    places: Semaphore,
 }
 
 impl std::fmt::Debug for Bounded {
@@ -121,10 +140,9 @@ impl std::fmt::Debug for Bounded {
 }
 
 impl Bounded {
-    /// Bounds a generator by its own concurrency.
+    /// Bounds a generator by its own places.
     pub fn new(generator: Box<dyn Generator>) -> Self {
-        let places = Semaphore::new(generator.concurrency().max(1));
-        Self { generator, places }
+        Self { generator }
     }
 
     /// Who it is.
@@ -134,7 +152,12 @@ impl Bounded {
 
     /// Most calls in flight.
     pub fn concurrency(&self) -> usize {
-        self.generator.concurrency().max(1)
+        self.generator.places().most()
+    }
+
+    /// Calls that may be in flight now.
+    pub fn places(&self) -> usize {
+        self.generator.places().bound()
     }
 
     /// See [`Generator::greedy_ignores_seed`].
@@ -145,7 +168,7 @@ impl Bounded {
     /// Makes a text when there is a place; also how long the wait for one was. Places are given in order of arrival.
     pub async fn generate(&self, request: Request) -> (Result<Completion, GeneratorError>, Duration) {
         let arrived = Instant::now();
-        let Ok(_place) = self.places.acquire().await else {
+        let Ok(_place) = self.generator.places().take().await else {
             let error = GeneratorError::Failed {
                 message: "the generator is being shut down".into(),
                 calls: 0,

@@ -4,25 +4,32 @@
 //! replaced by [`super::http`]). Tried again, with growing pauses or as long as `Retry-After` says: no connection, a
 //! broken one, no answer in time, 408, 409, 425, 429, 5xx, an answer that is no chat completion. Not tried again: 401, 402,
 //! 403, 404 and a spent quota (they end the request), any other status (it ends the text).
+//!
+//! 429, 503 and answers that do not come in time halve the calls that are made at once (see [`super::places`]). An answer
+//! that is long in coming may be asked for a second time (`hedge`); each call is counted against the budget before it is made.
 
 use std::{
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use async_openai::{Client, config::Config, error::OpenAIError};
 use backon::{ExponentialBuilder, Retryable};
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, select};
 use http::{HeaderMap, HeaderValue, header};
 use isomer_service_kit::config::Secret;
 use secrecy::SecretString;
 use serde_json::json;
 
 use super::{
-    Completion, Generator, GeneratorError, Identity, Request,
+    Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Places, Request,
     http::{CallError, ChatReply, Transport},
+    latency::Latency,
 };
-use crate::{config::GeneratorConfig, error::TransformError};
+use crate::{config::GeneratorConfig, error::TransformError, words};
 
 /// Longest pause that the backoff grows to.
 const MAX_DELAY: Duration = Duration::from_secs(20);
@@ -66,6 +73,25 @@ pub(super) struct OpenAi {
     key_variable: String,
     client: Client<Endpoint>,
     limits: GeneratorConfig,
+    places: Arc<Places>,
+    budget: Budget,
+    latency: Latency,
+}
+
+/// Why a try brought nothing.
+#[derive(Debug)]
+enum TryError {
+    Call(CallError),
+    Budget(BudgetSpent),
+}
+
+impl std::fmt::Display for TryError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Call(error) => error.fmt(f),
+            Self::Budget(spent) => spent.fmt(f),
+        }
+    }
 }
 
 impl OpenAi {
@@ -99,6 +125,9 @@ impl OpenAi {
         };
         let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, key));
         Ok(Self {
+            places: Places::new(&id, config.min_concurrency, config.concurrency),
+            budget: Budget::new(&id, config.budget),
+            latency: Latency::default(),
             identity: Identity {
                 id,
                 digest: String::new(),
@@ -136,6 +165,64 @@ impl OpenAi {
         })
     }
 
+    /// One call, paid for and told to the places and the clock.
+    async fn counted(&self, request: &Request, calls: &AtomicU32) -> Result<ChatReply, TryError> {
+        self.budget.take().map_err(TryError::Budget)?;
+        calls.fetch_add(1, Ordering::Relaxed);
+        let began = Instant::now();
+        let reply = self.call(request).await;
+        match &reply {
+            Ok(reply) => {
+                self.places.went_well();
+                self.latency.add(began.elapsed());
+                let (prompt, generated, _) = tokens(request, reply);
+                self.budget.pay(prompt, generated);
+            }
+            Err(CallError::Busy { status: 429 | 503, .. } | CallError::Late) => self.places.was_overloaded(began),
+            // A server that refuses, fails or talks nonsense says nothing about how much it bears.
+            Err(_) => {}
+        }
+        reply.map_err(TryError::Call)
+    }
+
+    /// A call, and a second one beside it where the first takes long: the first answer counts.
+    async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<ChatReply, TryError> {
+        let Some(delay) = self.latency.hedge_after(self.limits.hedge) else {
+            return self.counted(request, calls).await;
+        };
+        let first = Box::pin(self.counted(request, calls));
+        let first = match select(first, Box::pin(tokio::time::sleep(delay))).await {
+            Either::Left((reply, _)) => return reply,
+            Either::Right(((), first)) => first,
+        };
+        // Only beside the others, never instead of one that waits.
+        let Ok(_place) = self.places.try_take() else {
+            return first.await;
+        };
+        let count = |end: &'static str| {
+            metrics::counter!("isomer_transform_generator_hedges_total", "end" => end).increment(1);
+        };
+        let second = Box::pin(self.counted(request, calls));
+        match select(first, second).await {
+            Either::Left((Ok(reply), _)) => {
+                count("first");
+                Ok(reply)
+            }
+            Either::Right((Ok(reply), _)) => {
+                count("second");
+                Ok(reply)
+            }
+            Either::Left((Err(_), second)) => {
+                count("second");
+                second.await
+            }
+            Either::Right((Err(_), first)) => {
+                count("first");
+                first.await
+            }
+        }
+    }
+
     async fn generate_with_retries(&self, request: Request) -> Result<Completion, GeneratorError> {
         let calls = AtomicU32::new(0);
         let began = Instant::now();
@@ -145,29 +232,30 @@ impl OpenAi {
             .with_max_delay(MAX_DELAY)
             .with_jitter()
             .with_max_times(self.limits.max_tries - 1);
-        let reply = (|| async {
-            calls.fetch_add(1, Ordering::Relaxed);
-            self.call(&request).await
-        })
-        .retry(backoff)
-        .when(|error| self.may_retry(error, began.elapsed()))
-        .adjust(|error, delay| match error {
-            // What the server asks for counts, unless it is more than we are willing to wait: then the text fails.
-            CallError::Busy {
-                retry_after: Some(asked),
-                ..
-            } => delay.and((*asked <= longest_wait).then_some(*asked)),
-            _ => delay,
-        })
-        .notify(|error, delay| {
-            metrics::counter!("isomer_transform_generator_retries_total").increment(1);
-            tracing::debug!(generator = %self.identity.id, %error, ?delay, "the generator is asked again");
-        })
-        .await;
+        let reply = (|| self.hedged(&request, &calls))
+            .retry(backoff)
+            .when(|error| match error {
+                TryError::Call(error) => self.may_retry(error, began.elapsed()),
+                TryError::Budget(_) => false,
+            })
+            .adjust(|error, delay| match error {
+                // What the server asks for counts, unless it is more than we are willing to wait: then the text fails.
+                TryError::Call(CallError::Busy {
+                    retry_after: Some(asked),
+                    ..
+                }) => delay.and((*asked <= longest_wait).then_some(*asked)),
+                _ => delay,
+            })
+            .notify(|error, delay| {
+                metrics::counter!("isomer_transform_generator_retries_total").increment(1);
+                tracing::debug!(generator = %self.identity.id, %error, ?delay, "the generator is asked again");
+            })
+            .await;
         let calls = calls.into_inner();
         match reply {
-            Ok(reply) => Ok(completion(reply, calls)),
-            Err(error) => Err(self.classify(error, calls)),
+            Ok(reply) => Ok(completion(&request, reply, calls)),
+            Err(TryError::Call(error)) => Err(self.classify(error, calls)),
+            Err(TryError::Budget(spent)) => Err(GeneratorError::Budget { spent, calls }),
         }
     }
 
@@ -176,7 +264,7 @@ impl OpenAi {
             // A server that is not there is reported soon, not after every pause.
             CallError::Connect(_) => elapsed < self.limits.connect_timeout(),
             // One that hangs is given one more full wait at most.
-            CallError::Broken(_) => elapsed < self.limits.timeout() * 2,
+            CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
             CallError::Busy { .. } | CallError::Malformed(_) => true,
             CallError::Refused { .. } | CallError::Rejected { .. } => false,
         }
@@ -185,7 +273,11 @@ impl OpenAi {
     fn classify(&self, error: CallError, calls: u32) -> GeneratorError {
         let message = error.to_string();
         match error {
-            CallError::Connect(_) => GeneratorError::Unreachable { message, calls },
+            // The address has no password in it: such URLs are refused.
+            CallError::Connect(_) => GeneratorError::Unreachable {
+                message: format!("{message} (at {})", self.client.config().base),
+                calls,
+            },
             CallError::Refused { status, .. } => {
                 let mend = match status {
                     401 | 403 => format!("put a valid key into the environment variable {}", self.key_variable),
@@ -197,7 +289,11 @@ impl OpenAi {
                 };
                 GeneratorError::Refused { message, mend, calls }
             }
-            CallError::Broken(_) | CallError::Busy { .. } | CallError::Malformed(_) | CallError::Rejected { .. } => {
+            CallError::Broken(_)
+            | CallError::Late
+            | CallError::Busy { .. }
+            | CallError::Malformed(_)
+            | CallError::Rejected { .. } => {
                 let tries = if calls == 1 {
                     "1 try".to_owned()
                 } else {
@@ -217,8 +313,8 @@ impl Generator for OpenAi {
         &self.identity
     }
 
-    fn concurrency(&self) -> usize {
-        self.limits.concurrency
+    fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is its own.
@@ -231,20 +327,36 @@ impl Generator for OpenAi {
     }
 }
 
-fn completion(reply: ChatReply, calls: u32) -> Completion {
+/// Tokens of the prompt and of the answer, and whether they are estimated.
+fn tokens(request: &Request, reply: &ChatReply) -> (u64, u64, bool) {
+    match &reply.usage {
+        // A server that says nothing, or that a prompt had no tokens, does not count.
+        Some(usage) if usage.prompt_tokens > 0 => (usage.prompt_tokens, usage.completion_tokens, false),
+        _ => {
+            let estimated = |text: &str| words::estimated_tokens(text) as u64;
+            let prompt = request.messages.iter().map(|message| estimated(&message.content)).sum();
+            let answer = reply
+                .choices
+                .first()
+                .and_then(|choice| choice.message.content.as_deref());
+            (prompt, answer.map_or(0, estimated), true)
+        }
+    }
+}
+
+fn completion(request: &Request, reply: ChatReply, calls: u32) -> Completion {
+    let (prompt_tokens, generated_tokens, tokens_estimated) = tokens(request, &reply);
     let text = reply
         .choices
         .into_iter()
         .next()
         .and_then(|choice| choice.message.content)
         .unwrap_or_default();
-    let (prompt_tokens, generated_tokens) = reply
-        .usage
-        .map_or((0, 0), |usage| (usage.prompt_tokens, usage.completion_tokens));
     Completion {
         text,
         prompt_tokens,
         generated_tokens,
+        tokens_estimated,
         calls,
     }
 }

@@ -205,10 +205,10 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
                     mend,
                 });
             }
-            Err(GeneratorError::Failed { message, .. }) => {
-                // The generator has retried already.
+            Err(error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. })) => {
+                // The generator has retried already, or may not be asked any more.
                 rated.generator_failed = true;
-                rated.error = message;
+                rated.error = error.to_string();
                 return Ok(rated);
             }
         };

@@ -16,6 +16,7 @@ pub(crate) struct Totals {
     texts: u64,
     prompt_tokens: u64,
     generated_tokens: u64,
+    tokens_estimated: bool,
     calls: u64,
     waited: Duration,
 }
@@ -48,6 +49,7 @@ impl Totals {
         self.summary.generator_calls += u64::from(finished.fresh_attempts);
         self.prompt_tokens += finished.prompt_tokens;
         self.generated_tokens += finished.generated_tokens;
+        self.tokens_estimated |= finished.tokens_estimated;
         self.calls += finished.calls;
         self.waited = self.waited.max(finished.waited);
     }
@@ -66,11 +68,12 @@ impl Totals {
         self.texts += other.texts;
         self.prompt_tokens += other.prompt_tokens;
         self.generated_tokens += other.generated_tokens;
+        self.tokens_estimated |= other.tokens_estimated;
         self.calls += other.calls;
         self.waited = self.waited.max(other.waited);
     }
 
-    /// Tokens as the generator counts them; retries after overload are calls too.
+    /// Tokens as the generator counts them, estimated where it does not; retries after overload are calls too.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
             texts: self.texts,
@@ -78,6 +81,7 @@ impl Totals {
             cached_texts: self.summary.cache_hits,
             generated_tokens: self.generated_tokens,
             generator_calls: self.calls,
+            tokens_estimated: self.tokens_estimated,
         }
     }
 

@@ -6,7 +6,7 @@ use futures::{FutureExt, StreamExt};
 use isomer_proto::transform::v1::{
     Outcome, TransformRequest, TransformResponse, TransformStreamRequest, transform_stream_response::Event,
 };
-use isomer_transform::{TransformConfig, engine::Engine};
+use isomer_transform::{TransformConfig, config::Hedge, engine::Engine};
 
 use crate::{
     TEXT, status,
@@ -205,4 +205,88 @@ async fn a_stream_that_nobody_reads_gives_its_places_back() {
     // Read on, it has lost nothing.
     assert_eq!(unread.count().await, 6);
     assert_eq!(stub.calls(), 12);
+}
+
+#[tokio::test]
+async fn an_overloaded_server_is_given_fewer_calls_until_it_bears_them() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::AtMost(4, Box::new(slow(10, Answer::Good)))).await;
+    let mut config = bounded(&stub, home.path(), 32);
+    config.generators.get_mut("stub").unwrap().max_tries = 10;
+    let mut client = client(config, home.path()).await;
+    let texts = texts("busy", 200);
+    let response = transform(&mut client, paraphrase(), &borrowed(&texts)).await;
+    assert_eq!(response.summary.unwrap().ok, 200, "every text is done in the end");
+    // Not adapting, 32 calls at once would be refused again and again: seven of eight in each round.
+    let refused = stub.calls() - 200;
+    assert!(refused < 250, "{refused} refusals for 200 texts");
+}
+
+#[tokio::test]
+async fn a_bound_that_may_not_move_does_not() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(20, Answer::Good)).await;
+    stub.script([status(503), status(429)]);
+    let mut config = bounded(&stub, home.path(), 6);
+    config.generators.get_mut("stub").unwrap().min_concurrency = 6;
+    let mut client = client(config, home.path()).await;
+    transform(&mut client, paraphrase(), &borrowed(&texts("first", 12))).await;
+    assert_eq!(stub.most_in_flight(), 6);
+}
+
+#[tokio::test]
+async fn a_call_that_takes_long_is_made_a_second_time_and_the_loser_is_cancelled() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(slow(20, Answer::Good)).await;
+    stub.script([Answer::Hang]);
+    let mut config = bounded(&stub, home.path(), 4);
+    config.generators.get_mut("stub").unwrap().hedge = Hedge::Seconds(0.2);
+    let mut client = client(config, home.path()).await;
+    let began = std::time::Instant::now();
+    let response = transform(&mut client, paraphrase(), &[TEXT]).await;
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(response.results[0].outcome(), Outcome::Ok);
+    // Both are counted, though only one was of use.
+    assert_eq!((stub.calls(), response.usage.unwrap().generator_calls), (2, 2));
+    stub.wait_until_idle().await;
+}
+
+#[tokio::test]
+async fn hedging_takes_no_place_from_those_who_wait_and_is_off_by_default() {
+    for hedge in [Hedge::Seconds(0.05), Hedge::Off] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(slow(150, Answer::Good)).await;
+        let mut config = bounded(&stub, home.path(), 2);
+        config.generators.get_mut("stub").unwrap().hedge = hedge;
+        let mut client = client(config, home.path()).await;
+        transform(&mut client, paraphrase(), &borrowed(&texts("full", 4))).await;
+        assert_eq!(stub.most_in_flight(), 2, "{hedge:?}");
+        assert!(hedge != Hedge::Off || stub.calls() == 4);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_brings_results_as_they_come_with_their_ids() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    stub.mark("slowest", [slow(400, Answer::Good)]);
+    stub.mark("slower", [slow(150, Answer::Good)]);
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let request = TransformStreamRequest {
+        spec: Some(paraphrase()),
+        items: items(&[
+            "This text is the slowest of the three texts.",
+            "This text is slower than the third one is.",
+            "This text is the quick one of the three.",
+        ]),
+    };
+    let mut stream = client.transform_stream(request).await.unwrap().into_inner();
+    let mut came = Vec::new();
+    while let Some(message) = stream.message().await.unwrap() {
+        match message.event.unwrap() {
+            Event::Result(result) => came.push((result.id, result.index)),
+            Event::End(end) => assert_eq!(end.summary.unwrap().ok, 3),
+        }
+    }
+    assert_eq!(came, [("t2".to_owned(), 2), ("t1".to_owned(), 1), ("t0".to_owned(), 0)]);
 }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
+use isomer_transform::config::BudgetConfig;
 use tonic::Code;
 
 use crate::{
@@ -198,6 +199,10 @@ async fn an_unreachable_generator_is_said_to_be_so_soon() {
         (Code::Unavailable, "GENERATOR_UNREACHABLE")
     );
     assert!(fault.message.contains("stub") && fault.mend.is_some(), "{fault}");
+    assert!(
+        fault.message.contains(&format!("127.0.0.1:{port}")),
+        "the address: {fault}"
+    );
 }
 
 #[tokio::test]
@@ -236,4 +241,122 @@ async fn sampling_is_passed_on() {
         (0.9, Some(0.5), Some(77))
     );
     assert_eq!(seen.seed(), i64::MAX as u64, "a seed that servers can read");
+}
+
+/// A completion of a server that does not count tokens.
+fn uncounted(text: &str) -> Answer {
+    let body = serde_json::json!({"choices": [{"message": {"role": "assistant", "content": text}}]});
+    Answer::Raw(body.to_string())
+}
+
+#[tokio::test]
+async fn tokens_that_a_server_does_not_count_are_estimated_and_said_to_be() {
+    let (response, _) = one([], paraphrase()).await;
+    assert!(!response.usage.unwrap().tokens_estimated);
+    let (response, _) = one(
+        [uncounted(
+            "In town, someone plays the guitar on a street full of people.",
+        )],
+        paraphrase(),
+    )
+    .await;
+    assert_eq!(response.results[0].outcome(), Outcome::Ok);
+    let usage = response.usage.unwrap();
+    assert!(usage.tokens_estimated);
+    // The prompt is some 300 words of instructions and examples, the answer 12.
+    assert!((200..900).contains(&usage.tokens), "{usage:?}");
+    assert!((12..30).contains(&usage.generated_tokens), "{usage:?}");
+}
+
+#[tokio::test]
+async fn a_spent_budget_keeps_what_was_done_names_itself_and_lets_a_larger_one_go_on() {
+    let texts: Vec<String> = (0..6).map(|n| format!("This is the text of number {n}.")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    for (budget, field) in [
+        (
+            BudgetConfig {
+                requests: Some(3),
+                ..BudgetConfig::default()
+            },
+            "budget.requests",
+        ),
+        // The stub counts 11 and 7 tokens a call; the third call takes it over the limit.
+        (
+            BudgetConfig {
+                tokens: Some(40),
+                ..BudgetConfig::default()
+            },
+            "budget.tokens",
+        ),
+        (
+            BudgetConfig {
+                cost: Some(0.000_05),
+                prompt_price: 1.0,
+                generated_price: 1.0,
+                ..BudgetConfig::default()
+            },
+            "budget.cost",
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let stub = Stub::start(Answer::Good).await;
+        let mut config = config(&stub, home.path());
+        let generator = config.generators.get_mut("stub").unwrap();
+        // One at a time, so that no call is under way when the last token is spent.
+        generator.concurrency = 1;
+        generator.budget = budget;
+        let mut poor = client(config.clone(), home.path()).await;
+        let response = transform(&mut poor, paraphrase(), &texts).await;
+        assert_eq!(stub.calls(), 3, "{field}");
+        let (done, rest) = response.results.split_at(3);
+        assert!(done.iter().all(|result| result.outcome() == Outcome::Ok));
+        for (result, text) in rest.iter().zip(&texts[3..]) {
+            assert_eq!((result.outcome(), result.text.as_str()), (Outcome::KeptOriginal, *text));
+            assert!(result.failed_checks().eq([Check::GeneratorError]));
+            assert!(
+                result.error.contains("`stub`") && result.error.contains(field),
+                "{}",
+                result.error
+            );
+        }
+        let summary = response.summary.unwrap();
+        assert_eq!((summary.ok, summary.kept_original), (3, 3));
+        // Again with the same budget: nothing is called, what was made is there.
+        let again = transform(&mut poor, paraphrase(), &texts).await.summary.unwrap();
+        assert_eq!((stub.calls(), again.ok, again.cache_hits), (3, 3, 3));
+        drop(poor);
+        config.generators.get_mut("stub").unwrap().budget = BudgetConfig::default();
+        let mut rich = client(config, home.path()).await;
+        let summary = transform(&mut rich, paraphrase(), &texts).await.summary.unwrap();
+        assert_eq!((stub.calls(), summary.ok, summary.cache_hits), (6, 6, 3));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_fails_one_call_in_five_leaves_every_text_with_an_outcome() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::OneInFiveFails(Duration::from_millis(5))).await;
+    let mut config = config(&stub, home.path());
+    let generator = config.generators.get_mut("stub").unwrap();
+    generator.timeout_seconds = 0.5;
+    generator.concurrency = 32;
+    let mut client = client(config, home.path()).await;
+    let texts: Vec<String> = (0..200).map(|n| format!("This is the text of number {n}.")).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let response = transform(&mut client, paraphrase(), &texts).await;
+    assert_eq!(response.results.len(), 200);
+    let mut good = 0;
+    for result in &response.results {
+        match result.outcome() {
+            Outcome::Ok => good += 1,
+            Outcome::KeptOriginal => {
+                assert!(result.failed_checks().eq([Check::GeneratorError]));
+                assert!(!result.error.is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    // Four tries, two for a server that hangs: hardly a text in a hundred fails all of them.
+    assert!(good >= 180, "{good}");
+    assert!(stub.calls() > 220, "{}", stub.calls());
 }

@@ -7,6 +7,7 @@ use std::{
 
 use isomer_proto::transform::v1::Check;
 use isomer_service_kit::config::Secret;
+use isomer_transform::cache::Cache;
 use tonic::Code;
 
 use crate::support::{
@@ -106,6 +107,16 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
         "it was sent"
     );
     assert!(seen.iter().all(|seen| !seen.body.to_string().contains("hunter2")));
+    // Nor in what the cache gives to others.
+    let shared = home.path().join("shared.jsonl");
+    let exported = Cache::open(&home.path().join("cache"))
+        .unwrap()
+        .export_jsonl(&shared)
+        .unwrap();
+    assert_eq!((exported.records, exported.left_out), (1, 0));
+    let text = fs::read_to_string(&shared).unwrap();
+    assert!(text.contains("comes back as it should") && !text.contains("hunter2"));
+
     let log = log.text();
     assert!(
         log.contains("the generator is asked again") && log.contains("[key]"),

@@ -43,8 +43,27 @@ pub enum Answer {
     /// With `OK` where something outside `<text>` … `</text>` says to, else well: as a model that obeys its prompt, not the
     /// text it is given.
     Obedient,
+    /// As the inner answer says, but 429 while more than so many requests are being answered.
+    AtMost(usize, Box<Answer>),
+    /// One call in five goes wrong, after this pause like the good ones: 500, 429 with `Retry-After`, never, JSON that ends
+    /// in the middle, in turn.
+    OneInFiveFails(Duration),
     /// Never.
     Hang,
+}
+
+/// What `OneInFiveFails` says to the call of a number.
+fn one_in_five(pause: Duration, number: usize) -> Answer {
+    // A multiplicative hash, so that faults do not fall on every fifth text.
+    let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let answer = match (mixed % 5, mixed / 5 % 4) {
+        (1.., _) => Answer::Good,
+        (0, 0) => Answer::Status(500, None),
+        (0, 1) => Answer::Status(429, Some("0.1".to_owned())),
+        (0, 2) => Answer::Hang,
+        (0, _) => Answer::TruncatedJson,
+    };
+    Answer::Slow(pause, Box::new(answer))
 }
 
 /// One request as it came.
@@ -201,7 +220,7 @@ impl Stub {
 }
 
 async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
-    let (answer, seen) = {
+    let (mut answer, seen, number, in_flight) = {
         let mut inner = inner.lock().unwrap();
         let authorization = headers
             .get("authorization")
@@ -223,9 +242,19 @@ async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json
             Some((_, answers)) => answers.front().unwrap().clone(),
             None => inner.script.pop_front().unwrap_or_else(|| inner.always.clone()),
         };
-        (answer, seen)
+        (answer, seen, inner.seen.len(), inner.in_flight)
     };
     let _counted = InFlight(inner);
+    while let Answer::AtMost(most, next) = answer {
+        answer = if in_flight > most {
+            Answer::Status(429, None)
+        } else {
+            *next
+        };
+    }
+    if let Answer::OneInFiveFails(pause) = answer {
+        answer = one_in_five(pause, number);
+    }
     give(answer, &seen).await
 }
 
@@ -248,7 +277,9 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
         }
         Answer::TruncatedJson => raw(r#"{"id": "x", "choices": [{"index": 0, "message": {"role": "assi"#.to_owned()),
         Answer::Raw(body) => raw(body),
-        Answer::Hang | Answer::Slow(..) => std::future::pending().await,
+        Answer::Hang | Answer::Slow(..) | Answer::AtMost(..) | Answer::OneInFiveFails(_) => {
+            std::future::pending().await
+        }
     }
 }
 

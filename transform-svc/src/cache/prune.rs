@@ -1,0 +1,239 @@
+//! Holding the cache to a size: whole segments go, the one used longest ago first.
+//!
+//! A use is a write, or a read noted once a minute by the file's time of change, so that processes that share the cache
+//! see each other's. A segment that a process writes to is locked and stays, so no entry goes that is just being made; one
+//! that others read stays readable for them until they notice.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use super::{Cache, CacheError, Inner, segment, segment::Writer};
+
+/// Largest segment, in bytes.
+const SEGMENT: u64 = 64 << 20;
+/// Segments that a bounded cache has at least.
+const PARTS: u64 = 8;
+
+/// What was removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Segments.
+    pub segments: usize,
+    /// What they took on disk.
+    pub bytes: u64,
+}
+
+/// When a segment of a cache with this bound is full, in bytes.
+pub(super) fn segment_size(max_bytes: u64) -> u64 {
+    match max_bytes {
+        0 => SEGMENT,
+        bound => SEGMENT.min(bound / PARTS).max(1),
+    }
+}
+
+struct Candidate {
+    path: PathBuf,
+    bytes: u64,
+    used: SystemTime,
+}
+
+impl Cache {
+    /// Removes segments until the cache takes at most so many bytes; those that are written to stay.
+    ///
+    /// # Errors
+    /// When the directory cannot be read.
+    pub fn prune(&self, bytes: u64) -> Result<Pruned, CacheError> {
+        let mut inner = self.lock();
+        let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
+        self.refresh(&mut inner)?;
+        Ok(pruned)
+    }
+
+    /// Keeps to the bound, with room for a segment more.
+    pub(super) fn make_room(&self, inner: &mut Inner) -> Result<(), CacheError> {
+        if self.max_bytes == 0 {
+            return Ok(());
+        }
+        let bytes = self.max_bytes - segment_size(self.max_bytes);
+        let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
+        if pruned.segments > 0 {
+            metrics::counter!("isomer_transform_cache_evicted_bytes_total").increment(pruned.bytes);
+            tracing::info!(
+                segments = pruned.segments,
+                bytes = pruned.bytes,
+                "the cache is at its bound: what was used longest ago is removed"
+            );
+            self.refresh(inner)?;
+        }
+        Ok(())
+    }
+}
+
+fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, CacheError> {
+    let unlistable = |error| CacheError::new("cannot list the cache directory", directory, error);
+    let mut candidates = Vec::new();
+    for file in fs::read_dir(directory).map_err(unlistable)?.filter_map(Result::ok) {
+        // One that is gone by now need not be removed.
+        if let (path, Ok(metadata)) = (file.path(), file.metadata())
+            && segment::is_segment(&path)
+        {
+            candidates.push(Candidate {
+                path,
+                bytes: metadata.len(),
+                used: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+            });
+        }
+    }
+    // Names are in order of making, which tells apart what the clock does not.
+    candidates.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
+    let mut total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
+    let mut pruned = Pruned::default();
+    for candidate in candidates {
+        if total <= most {
+            break;
+        }
+        if own == Some(candidate.path.as_path()) {
+            continue;
+        }
+        match remove_unless_written(&candidate.path) {
+            Ok(true) => {
+                total -= candidate.bytes;
+                pruned.segments += 1;
+                pruned.bytes += candidate.bytes;
+            }
+            Ok(false) => {}
+            Err(error) => {
+                tracing::warn!(segment = %candidate.path.display(), %error, "a cache segment cannot be removed");
+            }
+        }
+    }
+    Ok(pruned)
+}
+
+/// Removes a segment under its lock: whoever would take it over to write finds it locked, or gone.
+fn remove_unless_written(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(fs::TryLockError::WouldBlock) => return Ok(false),
+        Err(fs::TryLockError::Error(error)) => return Err(error),
+    }
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::time::Duration;
+
+    use super::{
+        super::{Entry, Key},
+        *,
+    };
+
+    const BOUND: u64 = 64 << 10;
+
+    fn key(n: u32) -> Key {
+        *blake3::hash(&n.to_le_bytes()).as_bytes()
+    }
+
+    /// Entries of about a kilobyte.
+    fn entry(n: u32) -> Entry {
+        Entry {
+            output: format!("{n} {}", "x".repeat(1000)),
+            seed: 1,
+            prompt_tokens: 1,
+            generated_tokens: 1,
+            tokens_estimated: false,
+            source: String::new(),
+            transformation: "paraphrase".into(),
+            generator: "local:x".into(),
+            prompt: "paraphrase@1".into(),
+            language: "en".into(),
+            made: None,
+        }
+    }
+
+    fn size(directory: &Path) -> u64 {
+        fs::read_dir(directory)
+            .unwrap()
+            .map(|file| file.unwrap().metadata().unwrap().len())
+            .sum()
+    }
+
+    #[test]
+    fn a_bounded_cache_keeps_to_its_bound_and_loses_the_oldest_entries() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        for n in 0..300 {
+            cache.put(key(n), &entry(n)).unwrap();
+            assert!(size(directory.path()) <= BOUND, "{}", size(directory.path()));
+        }
+        assert!(cache.stats().bytes > BOUND / 2, "it is filled: {:?}", cache.stats());
+        assert!((270..300).all(|n| cache.get(&key(n)).unwrap().is_some()));
+        assert!((0..200).all(|n| cache.get(&key(n)).unwrap().is_none()));
+        // Another process, and the next one, find the same.
+        let other = Cache::open(directory.path()).unwrap();
+        assert_eq!(other.stats(), cache.stats());
+    }
+
+    #[test]
+    fn what_is_read_stays_and_what_is_not_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        (0..30).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
+        // As if it had all been written an hour ago.
+        let hour_ago = SystemTime::now() - Duration::from_secs(3600);
+        for file in fs::read_dir(directory.path()).unwrap() {
+            File::open(file.unwrap().path())
+                .unwrap()
+                .set_modified(hour_ago)
+                .unwrap();
+        }
+        cache.get(&key(0)).unwrap().unwrap();
+        (30..70).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
+        assert!(cache.get(&key(0)).unwrap().is_some(), "read since");
+        assert!(cache.get(&key(12)).unwrap().is_none(), "not read since");
+    }
+
+    #[test]
+    fn a_segment_that_is_written_to_is_never_removed_and_the_others_notice_what_was() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        let reader = Cache::open(directory.path()).unwrap();
+        (0..20).for_each(|n| writer.put(key(n), &entry(n)).unwrap());
+        assert!((0..20).all(|n| reader.get(&key(n)).unwrap().is_some()));
+        let pruned = reader.prune(0).unwrap();
+        assert!(pruned.segments >= 2 && pruned.bytes > 10_000, "{pruned:?}");
+        assert_eq!(reader.stats().segments, 1, "the one that is written to");
+        assert_eq!(writer.get(&key(19)).unwrap(), Some(entry(19)));
+        writer.put(key(20), &entry(20)).unwrap();
+        assert_eq!(reader.get(&key(20)).unwrap(), Some(entry(20)));
+        // A miss makes the writer look, and let go of what is gone.
+        assert_eq!(writer.get(&key(99)).unwrap(), None);
+        assert_eq!(writer.stats(), reader.stats());
+    }
+
+    #[test]
+    fn a_smaller_bound_holds_from_the_next_start() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Cache::open_bounded(directory.path(), 2 * BOUND).unwrap();
+        (0..100).for_each(|n| cache.put(key(n), &entry(n)).unwrap());
+        drop(cache);
+        let cache = Cache::open_bounded(directory.path(), BOUND).unwrap();
+        assert!(size(directory.path()) <= BOUND);
+        assert!(cache.get(&key(99)).unwrap().is_some());
+    }
+}

@@ -1,0 +1,119 @@
+//! An entry with all that its key is made of, flat, as files hold it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Entry, Key, Made};
+
+/// One entry, flat.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// The content address, hex.
+    pub key: String,
+    /// The text it was made from.
+    pub source: String,
+    /// The text as the generator gave it.
+    pub output: String,
+    /// Name of the transformation.
+    pub transformation: String,
+    /// Code of the language the prompt asked for; empty when unknown.
+    pub language: String,
+    /// Id of the generator.
+    pub generator: String,
+    /// What stands for the generator and its weights in the key.
+    pub generator_key: String,
+    /// Id and version of the prompt.
+    pub prompt: String,
+    /// Digest of the prompt.
+    pub prompt_digest: String,
+    /// Sampling temperature.
+    pub temperature: f64,
+    /// Nucleus sampling.
+    pub top_p: f64,
+    /// Most tokens.
+    pub max_tokens: u32,
+    /// Seed of the attempt.
+    pub seed: u64,
+    /// Whether the seed counts in the key.
+    pub seeded: bool,
+    /// Tokens of the prompt.
+    pub prompt_tokens: u64,
+    /// Tokens generated.
+    pub generated_tokens: u64,
+    /// Whether the tokens are estimated.
+    pub tokens_estimated: bool,
+    /// BLAKE3 (hex) of key and output.
+    pub digest: String,
+}
+
+impl Record {
+    /// The record of an entry; `None` where the entry does not make its key.
+    pub fn of(key: &Key, entry: Entry) -> Option<Self> {
+        if entry.key().as_ref() != Some(key) {
+            return None;
+        }
+        let made = entry.made?;
+        Some(Self {
+            key: hex::encode(key),
+            digest: digest(key, &entry.output),
+            source: entry.source,
+            output: entry.output,
+            transformation: entry.transformation,
+            language: entry.language,
+            generator: entry.generator,
+            generator_key: made.generator_key,
+            prompt: entry.prompt,
+            prompt_digest: made.prompt_digest,
+            temperature: made.temperature,
+            top_p: made.top_p,
+            max_tokens: made.max_tokens,
+            seed: entry.seed,
+            seeded: made.seeded,
+            prompt_tokens: entry.prompt_tokens,
+            generated_tokens: entry.generated_tokens,
+            tokens_estimated: entry.tokens_estimated,
+        })
+    }
+
+    /// The entry, where key and digest are what the record makes them.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn verified(self) -> Result<(Key, Entry), String> {
+        let entry = Entry {
+            output: self.output,
+            seed: self.seed,
+            prompt_tokens: self.prompt_tokens,
+            generated_tokens: self.generated_tokens,
+            tokens_estimated: self.tokens_estimated,
+            source: self.source,
+            transformation: self.transformation,
+            generator: self.generator,
+            prompt: self.prompt,
+            language: self.language,
+            made: Some(Made {
+                prompt_digest: self.prompt_digest,
+                generator_key: self.generator_key,
+                temperature: self.temperature,
+                top_p: self.top_p,
+                max_tokens: self.max_tokens,
+                seeded: self.seeded,
+            }),
+        };
+        let key = entry.key().filter(|key| hex::encode(key) == self.key).ok_or(
+            "its key is not that of its parts (text, transformation, language, prompt, generator, sampling, seed): it was \
+             changed, or made by another version",
+        )?;
+        if digest(&key, &entry.output) != self.digest {
+            return Err("its digest is not that of its output: it was changed".into());
+        }
+        Ok((key, entry))
+    }
+}
+
+fn digest(key: &Key, output: &str) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(key);
+    hasher.update(output.as_bytes());
+    hasher.finalize().to_hex().to_string()
+}

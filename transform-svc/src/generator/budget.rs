@@ -1,0 +1,173 @@
+//! What a generator may spend: requests, tokens, money. Counted from the start of this process.
+//!
+//! A spent budget stops calls, not runs: texts that are made are kept, the others end with an error that names the budget,
+//! and what is in the cache need not be made again when the run is repeated with a larger one.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::config::BudgetConfig;
+
+/// A generator's account.
+#[derive(Debug)]
+pub struct Budget {
+    limits: BudgetConfig,
+    /// Whose it is, for messages and gauges.
+    name: String,
+    spent: Mutex<Spent>,
+}
+
+/// What has been spent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spent {
+    /// Calls, those that failed included.
+    pub requests: u64,
+    /// Tokens of prompts.
+    pub prompt_tokens: u64,
+    /// Tokens generated.
+    pub generated_tokens: u64,
+}
+
+/// A budget that is used up.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "the budget of generator `{name}` is spent: {what} (budget.{field}); raise it and run again, what was made is kept"
+)]
+pub struct BudgetSpent {
+    name: String,
+    what: String,
+    field: &'static str,
+}
+
+impl Budget {
+    /// Nothing is spent yet.
+    pub fn new(name: &str, limits: BudgetConfig) -> Self {
+        Self {
+            limits,
+            name: name.to_owned(),
+            spent: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has been spent.
+    pub fn spent(&self) -> Spent {
+        *self.lock()
+    }
+
+    fn cost(&self, spent: &Spent) -> f64 {
+        let of = |tokens: u64, price: f64| tokens as f64 * price / 1e6;
+        of(spent.prompt_tokens, self.limits.prompt_price) + of(spent.generated_tokens, self.limits.generated_price)
+    }
+
+    /// Counts a call that is about to be made. Tokens are known only afterwards: calls under way when the last token is
+    /// spent are still paid for.
+    ///
+    /// # Errors
+    /// When nothing is left.
+    pub fn take(&self) -> Result<(), BudgetSpent> {
+        let mut spent = self.lock();
+        let over = |what: String, field| {
+            Err(BudgetSpent {
+                name: self.name.clone(),
+                what,
+                field,
+            })
+        };
+        if let Some(limit) = self.limits.requests.filter(|limit| spent.requests >= *limit) {
+            return over(format!("{} of {limit} requests", spent.requests), "requests");
+        }
+        let tokens = spent.prompt_tokens + spent.generated_tokens;
+        if let Some(limit) = self.limits.tokens.filter(|limit| tokens >= *limit) {
+            return over(format!("{tokens} of {limit} tokens"), "tokens");
+        }
+        let cost = self.cost(&spent);
+        if let Some(limit) = self.limits.cost.filter(|limit| cost >= *limit) {
+            return over(format!("a cost of {cost:.4} of {limit}"), "cost");
+        }
+        spent.requests += 1;
+        Ok(())
+    }
+
+    /// Counts what a call came to.
+    pub fn pay(&self, prompt_tokens: u64, generated_tokens: u64) {
+        let mut spent = self.lock();
+        spent.prompt_tokens += prompt_tokens;
+        spent.generated_tokens += generated_tokens;
+        let tell = |kind: &'static str, value: f64| {
+            metrics::gauge!("isomer_transform_generator_spent", "generator" => self.name.clone(), "kind" => kind)
+                .set(value);
+        };
+        tell("requests", spent.requests as f64);
+        tell("tokens", (spent.prompt_tokens + spent.generated_tokens) as f64);
+        tell("cost", self.cost(&spent));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn budget(limits: BudgetConfig) -> Budget {
+        Budget::new("big", limits)
+    }
+
+    #[test]
+    fn without_limits_nothing_is_refused() {
+        let budget = budget(BudgetConfig::default());
+        for _ in 0..100 {
+            budget.take().unwrap();
+            budget.pay(1 << 40, 1 << 40);
+        }
+        assert_eq!(budget.spent().requests, 100);
+    }
+
+    #[test]
+    fn each_limit_refuses_by_its_name() {
+        let requests = budget(BudgetConfig {
+            requests: Some(2),
+            ..BudgetConfig::default()
+        });
+        requests.take().unwrap();
+        requests.take().unwrap();
+        let error = requests.take().unwrap_err().to_string();
+        assert!(
+            error.contains("`big`") && error.contains("2 of 2 requests") && error.contains("budget.requests"),
+            "{error}"
+        );
+        assert_eq!(requests.spent().requests, 2, "what is refused is not counted");
+
+        let tokens = budget(BudgetConfig {
+            tokens: Some(100),
+            ..BudgetConfig::default()
+        });
+        tokens.take().unwrap();
+        tokens.pay(60, 39);
+        tokens.take().unwrap();
+        tokens.pay(1, 0);
+        let error = tokens.take().unwrap_err().to_string();
+        assert!(
+            error.contains("100 of 100 tokens") && error.contains("budget.tokens"),
+            "{error}"
+        );
+
+        let cost = budget(BudgetConfig {
+            cost: Some(2.5),
+            prompt_price: 1.0,
+            generated_price: 4.0,
+            ..BudgetConfig::default()
+        });
+        cost.take().unwrap();
+        cost.pay(500_000, 499_999);
+        cost.take().unwrap();
+        cost.pay(0, 1);
+        let error = cost.take().unwrap_err().to_string();
+        assert!(
+            error.contains("2.5000 of 2.5") && error.contains("budget.cost"),
+            "{error}"
+        );
+    }
+}

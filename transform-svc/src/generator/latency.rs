@@ -1,0 +1,68 @@
+//! How long answers take, and when a second call is worth making beside one that takes long (Dean & Barroso 2013).
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use crate::config::Hedge;
+
+/// Answers that are remembered.
+const WINDOW: usize = 200;
+/// Answers that must be known before their 95th percentile says anything.
+const ENOUGH: usize = 20;
+
+/// The times of the last answers.
+#[derive(Debug, Default)]
+pub(super) struct Latency {
+    last: Mutex<VecDeque<Duration>>,
+}
+
+impl Latency {
+    /// Remembers one.
+    pub(super) fn add(&self, took: Duration) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.len() == WINDOW {
+            last.pop_front();
+        }
+        last.push_back(took);
+    }
+
+    /// How long to wait for an answer before asking a second time; `None`: not at all.
+    pub(super) fn hedge_after(&self, hedge: Hedge) -> Option<Duration> {
+        match hedge {
+            Hedge::Off => None,
+            Hedge::Seconds(seconds) => Some(Duration::from_secs_f64(seconds)),
+            Hedge::P95 => {
+                let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+                if last.len() < ENOUGH {
+                    return None;
+                }
+                let mut sorted: Vec<_> = last.iter().copied().collect();
+                sorted.sort_unstable();
+                sorted.get(sorted.len() * 95 / 100).copied()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_is_fixed_or_the_95th_percentile_of_what_is_known() {
+        let latency = Latency::default();
+        assert_eq!(latency.hedge_after(Hedge::Off), None);
+        assert_eq!(
+            latency.hedge_after(Hedge::Seconds(0.5)),
+            Some(Duration::from_millis(500))
+        );
+        (1..ENOUGH as u64).for_each(|n| latency.add(Duration::from_millis(n)));
+        assert_eq!(latency.hedge_after(Hedge::P95), None, "too few to tell");
+        (0..1000).for_each(|n| latency.add(Duration::from_millis(n)));
+        // The last 200: 800 to 999.
+        assert_eq!(latency.hedge_after(Hedge::P95), Some(Duration::from_millis(990)));
+    }
+}

@@ -1,0 +1,216 @@
+//! How many calls a generator is given at once: as many as it bears.
+//!
+//! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises the bound by one over the
+//! bound, so by one for each round of calls; a sign of overload halves it. Calls that were under way when the bound was cut
+//! say nothing about the new bound: of a burst of refusals only the first cuts.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
+
+/// Places for calls, given in order of arrival.
+#[derive(Debug)]
+pub struct Places {
+    semaphore: Arc<Semaphore>,
+    state: Mutex<State>,
+    least: usize,
+    most: usize,
+    /// Whose they are, for the gauge.
+    name: String,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The bound, whose whole part counts.
+    bound: f64,
+    /// Places that are out and will not come back, since the bound was cut below them.
+    owed: usize,
+    cut: Option<Instant>,
+}
+
+/// A place; it is given back when dropped.
+#[derive(Debug)]
+pub struct Place {
+    permit: Option<OwnedSemaphorePermit>,
+    places: Arc<Places>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut state = self.places.lock();
+        if state.owed > 0 {
+            state.owed -= 1;
+            if let Some(permit) = self.permit.take() {
+                permit.forget();
+            }
+        }
+    }
+}
+
+impl Places {
+    /// Begins at `most` and stays between `least` and `most`, both at least 1; equal ones do not move.
+    pub fn new(name: &str, least: usize, most: usize) -> Arc<Self> {
+        let most = most.max(1);
+        let places = Self {
+            semaphore: Arc::new(Semaphore::new(most)),
+            state: Mutex::new(State {
+                bound: most as f64,
+                owed: 0,
+                cut: None,
+            }),
+            least: least.clamp(1, most),
+            most,
+            name: name.to_owned(),
+        };
+        places.tell(most);
+        Arc::new(places)
+    }
+
+    /// Most places there can be.
+    pub fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Places there are now.
+    pub fn bound(&self) -> usize {
+        self.lock().bound as usize
+    }
+
+    /// Waits for a place.
+    ///
+    /// # Errors
+    /// When the generator is being shut down.
+    pub async fn take(self: &Arc<Self>) -> Result<Place, AcquireError> {
+        let permit = Arc::clone(&self.semaphore).acquire_owned().await?;
+        Ok(self.place(permit))
+    }
+
+    /// A place, if one is free and nobody waits.
+    pub fn try_take(self: &Arc<Self>) -> Result<Place, TryAcquireError> {
+        let permit = Arc::clone(&self.semaphore).try_acquire_owned()?;
+        Ok(self.place(permit))
+    }
+
+    fn place(self: &Arc<Self>, permit: OwnedSemaphorePermit) -> Place {
+        Place {
+            permit: Some(permit),
+            places: Arc::clone(self),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A call ended well.
+    pub fn went_well(&self) {
+        let mut state = self.lock();
+        let before = state.bound as usize;
+        if before >= self.most {
+            return;
+        }
+        state.bound = (state.bound + 1.0 / state.bound).min(self.most as f64);
+        if state.bound as usize > before {
+            if state.owed > 0 {
+                state.owed -= 1;
+            } else {
+                self.semaphore.add_permits(1);
+            }
+            self.tell(state.bound as usize);
+        }
+    }
+
+    /// A call that began then was refused for overload, or not answered in time.
+    pub fn was_overloaded(&self, began: Instant) {
+        let mut state = self.lock();
+        if state.cut.is_some_and(|cut| began < cut) {
+            return;
+        }
+        let before = state.bound as usize;
+        state.bound = (state.bound / 2.0).max(self.least as f64);
+        state.cut = Some(Instant::now());
+        let gone = before - state.bound as usize;
+        // Free places go at once, the others when their calls end.
+        state.owed += gone - self.semaphore.forget_permits(gone);
+        if gone > 0 {
+            metrics::counter!("isomer_transform_generator_cuts_total", "generator" => self.name.clone()).increment(1);
+            tracing::debug!(generator = %self.name, places = state.bound as usize, "overloaded: fewer calls at once");
+            self.tell(state.bound as usize);
+        }
+    }
+
+    fn tell(&self, bound: usize) {
+        metrics::gauge!("isomer_transform_generator_places", "generator" => self.name.clone()).set(bound as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn free(places: &Arc<Places>) -> Vec<Place> {
+        std::iter::from_fn(|| places.try_take().ok()).collect()
+    }
+
+    #[test]
+    fn overload_halves_and_a_round_of_good_calls_adds_one() {
+        let places = Places::new("x", 2, 16);
+        assert_eq!(free(&places).len(), 16);
+        places.was_overloaded(Instant::now());
+        assert_eq!((places.bound(), free(&places).len()), (8, 8));
+        (0..8).for_each(|_| places.went_well());
+        // 8 + 1/8 + 1/8.1 + … is just under 9; the next call makes it.
+        places.went_well();
+        assert_eq!((places.bound(), free(&places).len()), (9, 9));
+        (0..1000).for_each(|_| places.went_well());
+        assert_eq!((places.bound(), free(&places).len()), (16, 16), "never above the most");
+        (0..9).for_each(|_| places.was_overloaded(Instant::now()));
+        assert_eq!((places.bound(), free(&places).len()), (2, 2), "never below the least");
+    }
+
+    #[test]
+    fn of_a_burst_of_refusals_only_the_first_cuts() {
+        let places = Places::new("x", 1, 16);
+        let began = Instant::now();
+        (0..10).for_each(|_| places.was_overloaded(began));
+        assert_eq!(places.bound(), 8);
+        places.was_overloaded(Instant::now());
+        assert_eq!(places.bound(), 4);
+    }
+
+    #[test]
+    fn places_that_are_out_are_not_given_again_until_the_bound_allows() {
+        let places = Places::new("x", 1, 4);
+        let mut out = free(&places);
+        places.was_overloaded(Instant::now());
+        out.truncate(2);
+        assert!(places.try_take().is_err(), "two are out and two may be");
+        out.truncate(1);
+        assert_eq!(free(&places).len(), 1);
+        drop(out);
+        assert_eq!(free(&places).len(), 2);
+    }
+
+    #[test]
+    fn a_bound_that_grows_while_places_are_owed_takes_the_debt_first() {
+        let places = Places::new("x", 1, 4);
+        let out = free(&places);
+        places.was_overloaded(Instant::now());
+        (0..9).for_each(|_| places.went_well());
+        assert_eq!(places.bound(), 4);
+        drop(out);
+        assert_eq!(free(&places).len(), 4);
+    }
+
+    #[test]
+    fn equal_bounds_do_not_move() {
+        let places = Places::new("x", 8, 8);
+        places.was_overloaded(Instant::now());
+        places.went_well();
+        assert_eq!((places.bound(), free(&places).len()), (8, 8));
+    }
+}
