@@ -1,19 +1,34 @@
 //! The loops around the micro-kernel: blocking for the caches, sharing between threads, and what is done to a result
 //! while it is still in cache.
 
+use std::cell::Cell;
+
 use rayon::prelude::*;
 
-use crate::{PackedMatrix, micro::Kernel, rows};
+use crate::{AlignedFloats, PackedMatrix, micro::Kernel, rows};
 
-/// Depth of a block: 256 × 16 floats of panel stay in a first-level cache while all rows pass over them. A multiple of the
-/// block sizes of all GGUF quantisations.
+/// Depth of a block where a source does not choose another: 256 × 16 floats of panel stay in a first-level cache while all
+/// rows pass over them. A multiple of the block sizes of all GGUF quantisations.
 pub const KBLOCK: usize = 256;
 
 /// Below so many multiply-adds a product stays on the calling thread: waking others costs more than it saves.
 pub(crate) const SERIAL_BELOW: usize = 1 << 20;
 
 /// Rows that pass over a panel before the next one is fetched; their slice of `x` stays in a second-level cache.
-pub(crate) const ROW_BLOCK: usize = 96;
+const ROW_BLOCK: usize = 192;
+
+/// Columns that get their bias, activation and so on together, a multiple of every kernel's width: long rows make these
+/// cheap, and the rows of a block still lie in a second-level cache.
+const FINISHED_TOGETHER: usize = 128;
+
+/// Panels for which it pays to copy a block of `x` first.
+const COPIED_FOR: usize = 8;
+/// Between the rows of the copy: a cache line, so that their beginnings do not fall into one place.
+const COPY_PADDING: usize = 16;
+
+thread_local! {
+    static COPY: Cell<AlignedFloats> = Cell::default();
+}
 
 /// Weights that can be unpacked one panel at a time.
 pub trait PanelSource: Sync {
@@ -26,8 +41,16 @@ pub trait PanelSource: Sync {
         Kernel::best()
     }
     /// Panel number `panel` (columns `panel · width ..`), depths `first .. first + depth`, as `depth × width` floats with
-    /// columns beyond `n` zero. `first` is a multiple of [`KBLOCK`]. `scratch` is there to unpack into.
+    /// columns beyond `n` zero. `first` is a multiple of [`PanelSource::block`]. `scratch` is there to unpack into.
     fn panel<'a>(&'a self, panel: usize, first: usize, depth: usize, scratch: &'a mut Vec<f32>) -> &'a [f32];
+    /// Depth of a block; see [`KBLOCK`].
+    fn block(&self) -> usize {
+        KBLOCK
+    }
+    /// The same panel where it lies in memory as it is, so that it can be fetched before its turn; else nothing.
+    fn stored(&self, _panel: usize, _first: usize, _depth: usize) -> &[f32] {
+        &[]
+    }
     /// Whether unpacking costs work: such panels are unpacked once for all rows instead of once for each block of rows.
     fn is_costly(&self) -> bool {
         false
@@ -262,34 +285,65 @@ impl<'a, W: PanelSource + ?Sized> Product<'a, W> {
     /// Rows `row..row + rows` of panels `panel..panel + panels`.
     fn block(&self, row: usize, rows: usize, panel: usize, panels: usize) {
         let (n, k, kernel) = (self.weights.n(), self.weights.k(), self.weights.kernel());
-        let width = kernel.width();
+        let (width, end) = (kernel.width(), panel + panels);
+        let step = self.weights.block();
+        // Rows that lie a power of two apart fight for the same lines of a first-level cache: where the whole depth does not
+        // pass at once, the slices are copied side by side, if enough panels come to make that worth it.
+        let beside = k > step && rows > kernel.rows() && panels >= COPIED_FOR;
+        let mut copy = if beside { COPY.take() } else { AlignedFloats::default() };
         let mut scratch = Vec::new();
         let mut first = 0;
         loop {
-            let depth = KBLOCK.min(k - first);
-            for p in panel..panel + panels {
-                let cols = width.min(n - p * width);
-                let weights = if depth == 0 {
-                    &[]
-                } else {
-                    self.weights.panel(p, first, depth, &mut scratch)
-                };
-                assert!(weights.len() >= depth * width, "a panel source returned too little");
-                let x = self.x[row * k + first..].as_ptr();
-                // SAFETY: rows `row..row + rows` exist in x (m × k) and out (m × n); depth ≤ k - first; this piece alone
-                // touches columns p·width .. p·width + cols of these rows.
-                unsafe {
-                    let out = self.out.values.add(row * n + p * width);
-                    kernel.run_raw(x, k, rows, weights.as_ptr(), depth, out, n, cols, first > 0);
-                    if first + depth == k {
-                        self.out.finish(row, rows, p * width, cols);
+            let depth = step.min(k - first);
+            let (x, stride) = if beside {
+                let stride = depth + COPY_PADDING;
+                copy.grow(rows * stride);
+                for (to, from) in copy
+                    .chunks_exact_mut(stride)
+                    .zip(self.x[row * k..].chunks_exact(k))
+                    .take(rows)
+                {
+                    to[..depth].copy_from_slice(&from[first..first + depth]);
+                }
+                (copy.as_ptr(), stride)
+            } else {
+                (self.x[row * k + first..].as_ptr(), k)
+            };
+            for start in (panel..end).step_by(FINISHED_TOGETHER / width) {
+                let stop = end.min(start + FINISHED_TOGETHER / width);
+                for p in start..stop {
+                    let weights = if depth == 0 {
+                        &[]
+                    } else {
+                        self.weights.panel(p, first, depth, &mut scratch)
+                    };
+                    assert!(weights.len() >= depth * width, "a panel source returned too little");
+                    let next = if p + 1 < end {
+                        self.weights.stored(p + 1, first, depth)
+                    } else {
+                        self.weights.stored(panel, first + depth, step.min(k - first - depth))
+                    };
+                    let cols = width.min(n - p * width);
+                    // SAFETY: rows `row..row + rows` exist in out (m × n), and of x either in x itself (m × k) or in the copy;
+                    // depth ≤ k - first; this piece alone touches columns p·width .. p·width + cols of these rows.
+                    unsafe {
+                        let out = self.out.values.add(row * n + p * width);
+                        kernel.run_raw(x, stride, rows, weights.as_ptr(), depth, out, n, cols, first > 0, next);
                     }
+                }
+                if first + depth == k {
+                    let col = start * width;
+                    // SAFETY: as above, for columns of the panels start..stop.
+                    unsafe { self.out.finish(row, rows, col, n.min(stop * width) - col) };
                 }
             }
             first += depth;
             if first == k {
                 break;
             }
+        }
+        if beside {
+            COPY.set(copy);
         }
     }
 }

@@ -15,6 +15,7 @@
 pub mod attention;
 mod driver;
 pub mod int8;
+mod memory;
 mod micro;
 mod pack;
 pub mod quant;
@@ -22,5 +23,6 @@ pub mod rotary;
 pub mod rows;
 
 pub use driver::{Activation, Epilogue, KBLOCK, PanelSource, gemm, gemm_panels, gemm_serial, gemm_with};
+pub use memory::AlignedFloats;
 pub use micro::{Kernel, MAX_ROWS, MAX_WIDTH};
 pub use pack::PackedMatrix;

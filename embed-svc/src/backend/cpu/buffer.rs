@@ -2,15 +2,17 @@
 
 use std::{cell::RefCell, ops::Deref};
 
+use isomer_kernels::AlignedFloats;
+
 /// Memory from this thread's pool: fresh pages for every layer would cost as much as some of the arithmetic.
 #[derive(Debug)]
 pub(super) struct Buffer {
-    memory: Vec<f32>,
+    memory: AlignedFloats,
     len: usize,
 }
 
 thread_local! {
-    static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    static FREE: RefCell<Vec<AlignedFloats>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Buffers that a thread keeps; a forward pass holds five at once.
@@ -20,9 +22,7 @@ impl Buffer {
     /// `len` values that the caller will overwrite.
     pub(super) fn take(len: usize) -> Self {
         let mut memory = FREE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        if memory.len() < len {
-            memory.resize(len, 0.0);
-        }
+        memory.grow(len);
         Self { memory, len }
     }
 

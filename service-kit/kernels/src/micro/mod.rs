@@ -124,11 +124,13 @@ impl Kernel {
                 out_stride,
                 cols,
                 accumulate,
+                &[],
             )
         }
     }
 
-    /// [`Kernel::run`] on raw pointers, for drivers that hand disjoint column ranges of one matrix to several threads.
+    /// [`Kernel::run`] on raw pointers, for drivers that hand disjoint column ranges of one matrix to several threads. `next`
+    /// is what will be wanted next: it is fetched piece by piece while the rows pass.
     ///
     /// # Safety
     /// `x` is readable for `rows` rows of `depth` elements `x_stride` apart, `panel` for `depth × width` elements, and
@@ -145,10 +147,14 @@ impl Kernel {
         out_stride: usize,
         cols: usize,
         accumulate: bool,
+        next: &[f32],
     ) {
+        let share = next.len().div_ceil(rows.div_ceil(self.rows).max(FETCH_OVER));
+        let mut fetched = next.chunks(share.max(1));
         let mut first = 0;
         while first < rows {
             let count = self.rows.min(rows - first);
+            fetched.next().into_iter().for_each(fetch);
             // SAFETY: `first < rows`, so both stay inside their matrices.
             let (x, out) = unsafe { (x.add(first * x_stride), out.add(first * out_stride)) };
             if cols == self.width {
@@ -197,6 +203,20 @@ impl Kernel {
             }
             first += count;
         }
+    }
+}
+
+/// A panel is fetched over at least so many tiles, so that its fetches do not stand in each other's way.
+const FETCH_OVER: usize = 8;
+
+/// Asks for memory to come into the second-level cache.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))]
+pub(crate) fn fetch(values: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in values.chunks(16) {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        // SAFETY: a prefetch may name any address.
+        unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
     }
 }
 
