@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::{KBLOCK, Kernel, PackedMatrix, PanelSource, rows};
+use crate::{KBLOCK, Kernel, PackedMatrix, PanelSource, micro, rows};
 
 /// Shape of a multi-head attention.
 #[derive(Debug, Clone, Copy)]
@@ -168,6 +168,8 @@ pub fn self_attention(
     let kernel = Kernel::best();
     let width = kernel.width();
     let (key_panels, value_panels) = (n.div_ceil(width), head_dim.div_ceil(width));
+    // Rows of scores hold whole panels and whole runs of the softmax: nothing is left over at their ends.
+    let padded = n.next_multiple_of(width.max(rows::LANES));
     let Scratch {
         keys,
         values,
@@ -177,9 +179,23 @@ pub fn self_attention(
     } = scratch;
     grow(keys, key_panels * width * head_dim);
     grow(values, value_panels * width * n);
-    grow(scores, QUERY_BLOCK * n);
+    grow(scores, QUERY_BLOCK * padded);
+    let group = heads / key_heads;
+    // What a head reads lies in short pieces far apart, which no hardware foresees.
+    let fetch = |head: usize| {
+        let shared = hidden + head / group * head_dim;
+        for row in qkv.chunks_exact(stride) {
+            for column in [head * head_dim, shared, shared + key_heads * head_dim] {
+                micro::fetch(&row[column..column + head_dim]);
+            }
+        }
+    };
+    fetch(0);
     for head in 0..heads {
-        let (column, group) = (head * head_dim, heads / key_heads);
+        if head + 1 < heads {
+            fetch(head + 1);
+        }
+        let column = head * head_dim;
         if head % group == 0 {
             let shared = hidden + head / group * head_dim;
             let keys = &mut keys[..key_panels * width * head_dim];
@@ -197,7 +213,7 @@ pub fn self_attention(
             let count = block.len();
             let seen = span.keys(&block, n);
             let queries = &qkv[first * stride + column..];
-            let scores = &mut scores[..count * n];
+            let scores = &mut scores[..count * padded];
             for p in seen.start / width..seen.end.div_ceil(width) {
                 kernel.run(
                     queries,
@@ -206,8 +222,8 @@ pub fn self_attention(
                     &keys[p * width * head_dim..(p + 1) * width * head_dim],
                     head_dim,
                     &mut scores[p * width..],
-                    n,
-                    width.min(n - p * width),
+                    padded,
+                    width,
                     false,
                 );
             }
@@ -217,7 +233,7 @@ pub fn self_attention(
                 let width = table.n();
                 for ((query, row), own) in block
                     .clone()
-                    .zip(scores.chunks_exact_mut(n))
+                    .zip(scores.chunks_exact_mut(padded))
                     .zip(of_queries.chunks(width))
                 {
                     for key in seen.clone() {
@@ -226,10 +242,15 @@ pub fn self_attention(
                     }
                 }
             }
-            if span == Span::ALL && bias.is_none() {
-                rows::softmax(scores, n, scale);
+            if span == Span::ALL {
+                if let Some(bias) = bias {
+                    for (query, row) in block.clone().zip(scores.chunks_exact_mut(padded)) {
+                        rows::scale_add(&mut row[..n], scale, bias.of(head, query, &(0..n)));
+                    }
+                }
+                rows::softmax_padded(scores, padded, n, if bias.is_some() { 1.0 } else { scale });
             } else {
-                for (query, row) in block.clone().zip(scores.chunks_exact_mut(n)) {
+                for (query, row) in block.clone().zip(scores.chunks_exact_mut(padded)) {
                     let sees = span.keys(&(query..query + 1), n);
                     row[seen.start..sees.start].fill(0.0);
                     row[sees.end..seen.end].fill(0.0);
@@ -249,7 +270,7 @@ pub fn self_attention(
                     let depth = KBLOCK.min(seen.end - start);
                     kernel.run(
                         &scores[start..],
-                        n,
+                        padded,
                         count,
                         &panel[start * width..],
                         depth,
@@ -292,13 +313,12 @@ fn pack_keys(panels: &mut [f32], keys: &[f32], n: usize, stride: usize, head_dim
         for j in 0..width {
             let position = p * width + j;
             if position < n {
-                for (i, &key) in keys[position * stride..position * stride + head_dim].iter().enumerate() {
-                    panel[i * width + j] = key;
+                let key = &keys[position * stride..position * stride + head_dim];
+                for (to, &from) in panel[j..].iter_mut().step_by(width).zip(key) {
+                    *to = from;
                 }
             } else {
-                for i in 0..head_dim {
-                    panel[i * width + j] = 0.0;
-                }
+                panel[j..].iter_mut().step_by(width).for_each(|to| *to = 0.0);
             }
         }
     }

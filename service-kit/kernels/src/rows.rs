@@ -4,7 +4,7 @@
 //! fixed pattern that depends on the row's length alone.
 
 /// Lanes of a reduction.
-const LANES: usize = 16;
+pub(crate) const LANES: usize = 16;
 
 /// Compiles a body with and without AVX2 + FMA and chooses at run time.
 macro_rules! dispatched {
@@ -36,6 +36,12 @@ dispatched! {
 dispatched! {
     /// Softmax of each row of `width` values in place, `exp(scale · (x - max)) / Σ`. Rows must not be empty of finite values.
     softmax, softmax_body, (values: &mut [f32], width: usize, scale: f32)
+}
+
+dispatched! {
+    /// [`softmax`] of the first `width` values of each row of `stride`; the rest of a row becomes zero. The same bits, and
+    /// quicker where `stride` is a multiple of 16 and `width` is not.
+    softmax_padded, softmax_padded_body, (values: &mut [f32], stride: usize, width: usize, scale: f32)
 }
 
 dispatched! {
@@ -91,18 +97,27 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// x = n·ln 2 + r with |r| ≤ ln 2 / 2; exp(r) = 1 + r + r²·q(r), q a Chebyshev fit of degree 4 made for this file.
 #[inline(always)]
 fn exp<const FMA: bool>(x: f32) -> f32 {
-    const LOWEST: f32 = -87.3;
     const HIGHEST: f32 = 88.3;
+    let inside = if x < LOWEST { LOWEST } else { x };
+    let inside = if inside > HIGHEST { HIGHEST } else { inside };
+    let result = exp_inside::<FMA>(inside);
+    if x < LOWEST { 0.0 } else { result }
+}
+
+/// Where [`exp`] becomes 0.
+const LOWEST: f32 = -87.3;
+
+/// [`exp`] between its bounds.
+#[inline(always)]
+fn exp_inside<const FMA: bool>(x: f32) -> f32 {
     // Adding 1.5 · 2^23 rounds to an integer and leaves that integer in the low bits.
     const ROUND: f32 = 12_582_912.0;
     // ln 2 in two parts: the first has few bits, so n times it is exact.
     const LN2_HIGH: f32 = 0.693_359_4;
     const LN2_LOW: f32 = -2.121_944_4e-4;
-    let inside = if x < LOWEST { LOWEST } else { x };
-    let inside = if inside > HIGHEST { HIGHEST } else { inside };
-    let rounded = fma::<FMA>(inside, std::f32::consts::LOG2_E, ROUND);
+    let rounded = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = rounded - ROUND;
-    let r = fma::<FMA>(n, -LN2_HIGH, inside);
+    let r = fma::<FMA>(n, -LN2_HIGH, x);
     let r = fma::<FMA>(n, -LN2_LOW, r);
     let mut q = 0.001_392_625_1;
     q = fma::<FMA>(q, r, 0.008_363_233);
@@ -111,8 +126,7 @@ fn exp<const FMA: bool>(x: f32) -> f32 {
     q = fma::<FMA>(q, r, 0.5);
     let value = fma::<FMA>(q, r * r, r) + 1.0;
     let power = f32::from_bits((rounded.to_bits() << 23).wrapping_add(1.0f32.to_bits()));
-    let result = value * power;
-    if x < LOWEST { 0.0 } else { result }
+    value * power
 }
 
 /// `x · Φ(x) = max(x, 0) - |x| · Q(|x|)` with Q the normal tail. `Q(a) = exp(-a²/2) · g(1 / (1 + 0.3 a))`, g a Chebyshev fit of
@@ -137,7 +151,10 @@ fn gelu_one<const FMA: bool>(x: f32) -> f32 {
     for c in G {
         g = fma::<FMA>(g, t, c);
     }
-    let tail = exp::<FMA>(-0.5 * a * a) * g;
+    // Of the bounds of `exp`, this exponent can only pass the lower one.
+    let exponent = -0.5 * a * a;
+    let tail = exp_inside::<FMA>(exponent) * g;
+    let tail = if exponent < LOWEST { 0.0 } else { tail };
     let positive = if x < 0.0 { 0.0 } else { x };
     fma::<FMA>(-a, tail, positive)
 }
@@ -233,15 +250,24 @@ fn reduce(row: &[f32], start: f32, step: impl Fn(f32, f32) -> f32, combine: impl
 
 #[inline(always)]
 fn softmax_body<const FMA: bool>(values: &mut [f32], width: usize, scale: f32) {
-    if width == 0 {
+    softmax_padded_body::<FMA>(values, width, width, scale);
+}
+
+#[inline(always)]
+fn softmax_padded_body<const FMA: bool>(values: &mut [f32], stride: usize, width: usize, scale: f32) {
+    if stride == 0 || width == 0 {
         return;
     }
-    for row in values.chunks_exact_mut(width) {
+    for row in values.chunks_exact_mut(stride) {
+        // A value that is there already changes no maximum, and zeros no sum.
+        let first = row[0];
+        row[width..].fill(first);
         let larger = |a: f32, b: f32| if a > b { a } else { b };
         let max = reduce(row, f32::NEG_INFINITY, larger, larger);
         for value in row.iter_mut() {
             *value = exp::<FMA>((*value - max) * scale);
         }
+        row[width..].fill(0.0);
         let sum = reduce(row, 0.0, |a, b| a + b, |a, b| a + b);
         let inverse = 1.0 / sum;
         for value in row.iter_mut() {
