@@ -1,4 +1,4 @@
-//! AVX2: 6 rows × 8 columns.
+//! AVX2: 6 rows × 16 columns, in two halves of 8.
 //!
 //! `vpmaddubsw` multiplies 32 unsigned with 32 signed codes and adds neighbours into 16 bits, saturating. How many of its
 //! results can be added before they must be widened depends on the codes' bits; [`Widths::fits`] counts them so that nothing
@@ -6,9 +6,9 @@
 //! one that multiplies.
 
 use std::arch::x86_64::{
-    __m256i, _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256, _mm256_madd_epi16,
-    _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256, _mm256_slli_epi16,
-    _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_si256,
+    __m256i, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_loadu_si256,
+    _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setzero_si256,
+    _mm256_slli_epi16, _mm256_srai_epi16, _mm256_srli_epi16, _mm256_storeu_si256,
 };
 
 use super::{
@@ -17,7 +17,11 @@ use super::{
 };
 
 const ROWS: usize = 6;
-const WIDTH: usize = 8;
+const WIDTH: usize = 2 * HALF;
+/// Columns of a register of sums.
+const HALF: usize = 8;
+/// How many groups ahead of the arithmetic the panel is fetched.
+const AHEAD: usize = 8;
 
 pub(super) static KERNEL: Int8Kernel = Int8Kernel {
     name: "avx2",
@@ -55,13 +59,15 @@ unsafe fn run<const FIT: usize>(tile: Tile<'_>) {
 /// As [`run`], with `tile.rows == R` and the tile's shape checked.
 #[target_feature(enable = "avx2")]
 unsafe fn rows<const R: usize, const FIT: usize>(tile: Tile<'_>) {
-    let mut sums = [_mm256_setzero_si256(); R];
+    let mut sums = [[_mm256_setzero_si256(); 2]; R];
     let groups = tile.depth / GROUP;
-    let weights = |group: usize| {
-        let codes = tile.panel.as_ptr().wrapping_add(group * WIDTH * GROUP);
-        // SAFETY: group < depth / 4, and a group of the panel is 8 columns of 4 codes.
+    let panel = tile.panel.as_ptr();
+    let weights = |group: usize, half: usize| {
+        let codes = panel.wrapping_add((group * WIDTH + half * HALF) * GROUP);
+        // SAFETY: group < depth / 4, half < 2, and a group of the panel is 16 columns of 4 codes.
         unsafe { _mm256_loadu_si256(codes.cast::<__m256i>()) }
     };
+    let ahead = |group: usize| _mm_prefetch::<_MM_HINT_T0>(panel.wrapping_add((group + AHEAD) * WIDTH * GROUP));
     let x = |r: usize, group: usize| {
         // SAFETY: r < rows and group < depth / 4.
         _mm256_set1_epi32(unsafe { tile.word(r, group) })
@@ -69,32 +75,43 @@ unsafe fn rows<const R: usize, const FIT: usize>(tile: Tile<'_>) {
     if FIT == 0 {
         let low = _mm256_set1_epi16(0xff);
         for group in 0..groups {
-            let weights = weights(group);
-            let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights));
-            let odd = _mm256_srai_epi16::<8>(weights);
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let x = x(r, group);
-                let x_odd = _mm256_srli_epi16::<8>(x);
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(_mm256_and_si256(x, low), even));
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(x_odd, odd));
+            ahead(group);
+            for half in 0..2 {
+                let weights = weights(group, half);
+                let even = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(weights));
+                let odd = _mm256_srai_epi16::<8>(weights);
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let x = x(r, group);
+                    let x_odd = _mm256_srli_epi16::<8>(x);
+                    let sum = _mm256_add_epi32(sums[half], _mm256_madd_epi16(_mm256_and_si256(x, low), even));
+                    sums[half] = _mm256_add_epi32(sum, _mm256_madd_epi16(x_odd, odd));
+                }
             }
         }
     } else {
         let ones = _mm256_set1_epi16(1);
         // Depth is a multiple of 16, so groups are a multiple of 4 and of FIT.
         for first in (0..groups).step_by(FIT) {
-            for (r, sum) in sums.iter_mut().enumerate() {
-                let mut narrow = _mm256_maddubs_epi16(x(r, first), weights(first));
-                for group in first + 1..first + FIT {
-                    narrow = _mm256_add_epi16(narrow, _mm256_maddubs_epi16(x(r, group), weights(group)));
+            for group in first..first + FIT {
+                ahead(group);
+            }
+            for (r, sums) in sums.iter_mut().enumerate() {
+                for (half, sum) in sums.iter_mut().enumerate() {
+                    let mut narrow = _mm256_maddubs_epi16(x(r, first), weights(first, half));
+                    for group in first + 1..first + FIT {
+                        narrow = _mm256_add_epi16(narrow, _mm256_maddubs_epi16(x(r, group), weights(group, half)));
+                    }
+                    *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(narrow, ones));
                 }
-                *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(narrow, ones));
             }
         }
     }
-    for (r, sum) in sums.iter().enumerate() {
-        let to = tile.sums[r * SPAN..r * SPAN + WIDTH].as_mut_ptr();
-        // SAFETY: eight sums of row r.
-        unsafe { _mm256_storeu_si256(to.cast::<__m256i>(), *sum) };
+    for (r, sums) in sums.iter().enumerate() {
+        for (half, sum) in sums.iter().enumerate() {
+            let first = r * SPAN + half * HALF;
+            let to = tile.sums[first..first + HALF].as_mut_ptr();
+            // SAFETY: eight sums of row r.
+            unsafe { _mm256_storeu_si256(to.cast::<__m256i>(), *sum) };
+        }
     }
 }

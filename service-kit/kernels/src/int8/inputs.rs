@@ -116,12 +116,21 @@ fn round_row_body(row: &[f32], codes: &mut [u8], largest: i32) -> (f32, i32) {
     /// The exponent of what is not finite.
     const NOT_FINITE: u32 = 0x7f80_0000;
     let (mut low, mut high, mut bad) = ([0.0f32; LANES], [0.0f32; LANES], [0u32; LANES]);
-    for values in row.chunks(LANES) {
-        for (i, &value) in values.iter().enumerate() {
-            low[i] = if value < low[i] { value } else { low[i] };
-            high[i] = if value > high[i] { value } else { high[i] };
-            bad[i] |= u32::from(value.to_bits() & NOT_FINITE == NOT_FINITE);
+    let mut look = |i: usize, value: f32| {
+        low[i] = if value < low[i] { value } else { low[i] };
+        high[i] = if value > high[i] { value } else { high[i] };
+        bad[i] |= u32::from(value.to_bits() & NOT_FINITE == NOT_FINITE);
+    };
+    // Whole runs of lanes in a loop of their own: only those become vectors.
+    let whole = row.chunks_exact(LANES);
+    let rest = whole.remainder();
+    for values in whole {
+        for i in 0..LANES {
+            look(i, values[i]);
         }
+    }
+    for (i, &value) in rest.iter().enumerate() {
+        look(i, value);
     }
     let low = low.iter().fold(0.0f32, |a, &b| if b < a { b } else { a });
     let high = high.iter().fold(0.0f32, |a, &b| if b > a { b } else { a });

@@ -29,7 +29,7 @@ mod portable;
 mod vnni;
 mod weights;
 
-use crate::driver::{Epilogue, Output, ROW_BLOCK, SERIAL_BELOW, in_pieces};
+use crate::driver::{Epilogue, Output, SERIAL_BELOW, in_pieces};
 use inputs::Rows;
 use kernel::{MAX_ROWS, SPAN, Tile};
 
@@ -44,6 +44,9 @@ const GROUP: usize = 4;
 
 /// Depths are padded to a multiple of this, with codes of zero.
 const DEPTH_STEP: usize = 16;
+
+/// Rows that pass over a panel before the next one is fetched; their codes stay in a second-level cache.
+const ROW_BLOCK: usize = 96;
 
 /// `out = x · Wᵀ` and what the epilogue says, on the threads of the current pool: `x` is `m × k`, `out` is `m × n`, both
 /// row-major. A row that holds a value that is not finite gives NaN.
