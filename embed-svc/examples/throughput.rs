@@ -1,10 +1,10 @@
 //! Sentences a second of a model folder on a file of texts, tokenisation included, through the service:
-//! `cargo run --release -p isomer-embed --example throughput -- FOLDER FILE [ROUNDS]`.
+//! `cargo run --release -p isomer-embed --example throughput -- FOLDER FILE [ROUNDS [f32|int8]]`.
 #![allow(clippy::print_stdout)]
 
 use std::{error::Error, time::Instant};
 
-use isomer_embed::{EmbedConfig, EmbedService, services};
+use isomer_embed::{EmbedConfig, EmbedService, device::Precision, services};
 use isomer_models::{ModelsConfig, Resolver};
 use isomer_proto::encoder::v1::{EncodeRequest, Input, encoder_service_client::EncoderServiceClient, input};
 use isomer_service_kit::{limits::LimitsConfig, memory};
@@ -15,6 +15,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = arguments.next().ok_or("give a model folder")?;
     let file = arguments.next().ok_or("give a file with a text on each line")?;
     let rounds: usize = arguments.next().map_or(Ok(5), |rounds| rounds.parse())?;
+    let precision = match arguments.next().as_deref() {
+        None | Some("f32") => Precision::F32,
+        Some("int8") => Precision::Int8,
+        Some(other) => return Err(format!("precision `{other}`: give f32 or int8").into()),
+    };
     let texts = std::fs::read_to_string(&file)?;
     let inputs: Vec<Input> = texts
         .lines()
@@ -25,6 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let config = EmbedConfig {
         allow_paths: true,
+        precision,
         ..EmbedConfig::default()
     };
     let service = EmbedService::new(
