@@ -444,15 +444,23 @@ pub(crate) enum OnFailureArg {
     after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\n  isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase\nWith --format json the document is mteb's task result; with --augment one object with both and the difference."
 )]
 pub(crate) struct EvalArgs {
-    /// Encoder: a catalogue id or a sentence-transformers folder.
-    #[arg(long, env = "ISOMER_MODEL", default_value = isomer_models::DEFAULT_ENCODER, value_name = "ID_OR_DIR")]
-    pub(crate) model: String,
-    /// sts, pair-classification or retrieval (more to come).
+    /// Encoders: catalogue ids or sentence-transformers folders; repeat or separate by commas for several.
+    #[arg(
+        long = "model",
+        visible_alias = "models",
+        env = "ISOMER_MODEL",
+        default_value = isomer_models::DEFAULT_ENCODER,
+        value_name = "ID_OR_DIR",
+        value_delimiter = ','
+    )]
+    pub(crate) models: Vec<String>,
+    /// sts (or str), pair-classification, classification, clustering, reranking, retrieval, summarisation, bitext, clsd or
+    /// graded-ranking.
     #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
     pub(crate) task: String,
-    /// A folder or file laid out as the README says, or a built-in set such as `quick/sts`.
-    #[arg(long, env = "ISOMER_DATA", value_name = "PATH")]
-    pub(crate) data: String,
+    /// Folders or files laid out as the README says, or built-in sets such as `quick/sts`; repeat for several.
+    #[arg(long, env = "ISOMER_DATA", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) data: Vec<String>,
     /// Metric definitions: mteb-v2, mteb-v1 or hteb.
     #[arg(long, env = "ISOMER_PROFILE", default_value = "mteb-v2")]
     pub(crate) profile: String,
@@ -462,9 +470,18 @@ pub(crate) struct EvalArgs {
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_LANGUAGE")]
     pub(crate) language: Option<String>,
-    /// At most so many rows (pairs, queries).
+    /// At most so many rows (pairs, queries, texts, groups).
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
+    /// Classification: train rows of each label in each of the ten fits [default: 8].
+    #[arg(long, env = "ISOMER_SAMPLES_PER_LABEL", value_name = "N")]
+    pub(crate) samples_per_label: Option<u32>,
+    /// Clustering: the older form, one k-means a set, under mteb-v2 too.
+    #[arg(long, env = "ISOMER_LEGACY_CLUSTERING")]
+    pub(crate) legacy_clustering: bool,
+    /// Writes the values of single queries, pairs, texts or groups there, one JSON object a line.
+    #[arg(long, env = "ISOMER_PER_ITEM", value_name = "FILE.jsonl")]
+    pub(crate) per_item: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
     /// Retrieval, reranking: augment the queries only, not the documents.

@@ -86,7 +86,7 @@ fn score(error: &ScoreError) -> Fault {
         ScoreError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message),
         ScoreError::NotServed { .. } => Fault::unimplemented(message),
         ScoreError::MissingMain { .. } => Fault::internal(message),
-        ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } => Fault::invalid(*what, message),
+        ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } | ScoreError::Item { what, .. } => Fault::invalid(*what, message),
         ScoreError::UnknownId { .. } | ScoreError::DuplicateId { .. } => Fault::invalid("judgements", message),
     }
 }

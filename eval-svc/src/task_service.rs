@@ -1,17 +1,19 @@
 //! The gRPC face of tasks: protos in, scores out. The maths is in [`crate::task`].
 
 mod encode;
+mod lists;
 mod request;
 mod vectors;
 
 use std::{
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use isomer_proto::eval::v1::{
-    DatasetInput, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo, score_request::Input,
-    task_service_server::TaskService,
+    DatasetInput, ItemScores, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo,
+    item_scores::Column, score_request::Input, task_service_server::TaskService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
@@ -20,9 +22,10 @@ use crate::{
     config::EvalConfig,
     dataset::{self, Dataset},
     error::EvalError,
+    metric::{Similarity, VectorMatrix},
     mteb_result,
     run::EvalClients,
-    task::{Profile, Scores, TaskType},
+    task::{Profile, ScoreError, Scores, TaskType, score_bitext, score_pair_classification, score_sts},
 };
 
 /// Most entries of a page.
@@ -46,6 +49,7 @@ impl TaskFace {
         task: TaskType,
         profile: Profile,
         input: DatasetInput,
+        per_item: bool,
     ) -> Result<ScoreResponse, Fault> {
         let started = Instant::now();
         if input.encoder_id.is_empty() {
@@ -74,7 +78,8 @@ impl TaskFace {
             augmentation,
         } = encoded;
         let scored = Arc::clone(&dataset);
-        let scores = blocking(move || scored.score_with(&vectors, profile, similarity)).await?;
+        let mut scores = blocking(move || scored.score_with(&vectors, profile, similarity)).await?;
+        scores.all.extend(dataset.measures().clone());
         tracing::info!(
             dataset = dataset.name(),
             encoder = input.encoder_id,
@@ -84,8 +89,10 @@ impl TaskFace {
             "scored"
         );
         let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
-        let response = response(scores, profile);
+        let ids = per_item.then(|| dataset.item_ids());
+        let response = response(scores, profile, ids);
         Ok(ScoreResponse {
+            notes: dataset.notes().to_vec(),
             mteb_result: Some(mteb_result),
             vector_space,
             usage: Some(usage),
@@ -108,8 +115,17 @@ where
     }
 }
 
-fn response(scores: Scores, profile: Profile) -> ScoreResponse {
+/// The answer; with the ids of the items, their values too.
+fn response(scores: Scores, profile: Profile, ids: Option<Vec<String>>) -> ScoreResponse {
+    let columns = |columns: BTreeMap<String, Vec<f64>>| {
+        let column = |(key, values)| Column { key, values };
+        columns.into_iter().map(column).collect()
+    };
     ScoreResponse {
+        per_item: ids.map(|ids| ItemScores {
+            ids,
+            columns: columns(scores.per_item),
+        }),
         main_score_key: scores.main_key.to_owned(),
         main_score: scores.main,
         scores: scores.all.into_iter().collect(),
@@ -152,18 +168,24 @@ impl TaskService for TaskFace {
         let started = Instant::now();
         let (task, profile) = request::task_and_profile(&request)?;
         let response = match request.input {
-            Some(Input::Dataset(input)) => self.score_dataset(task, profile, input).await?,
-            Some(Input::Pairs(pairs)) => {
-                let input = vectors::pairs(task, pairs)?;
-                response(blocking(move || input.score(profile)).await?, profile)
+            Some(Input::Dataset(input)) => {
+                if request.similarity != 0 {
+                    return Err(Fault::invalid("similarity", "a dataset is scored by the encoder's own similarity")
+                        .mend("leave it out")
+                        .into());
+                }
+                self.score_dataset(task, profile, input, request.per_item).await?
             }
-            Some(Input::Retrieval(retrieval)) => {
-                let input = vectors::retrieval(task, retrieval)?;
-                response(blocking(move || input.score(profile)).await?, profile)
+            Some(input) => {
+                let similarity = request::similarity(request.similarity)?;
+                let input = VectorInput::read(task, input)?;
+                let scored = move || input.score(profile, similarity).map(|scores| (input.ids(&scores), scores));
+                let (ids, scores) = blocking(scored).await?;
+                response(scores, profile, request.per_item.then_some(ids))
             }
             None => {
                 return Err(Fault::invalid("input", "nothing to score")
-                    .mend("give vectors (pairs, retrieval) or a dataset and an encoder")
+                    .mend("give the vectors of the task, or a dataset and an encoder")
                     .into());
             }
         };
@@ -196,15 +218,44 @@ fn task_info(task: TaskType) -> TaskInfo {
 enum VectorInput {
     Sts(vectors::Pairs<f64>),
     PairClassification(vectors::Pairs<bool>),
+    Bitext(VectorMatrix, VectorMatrix),
     Retrieval(vectors::Retrieval),
+    Lists(lists::Lists),
 }
 
 impl VectorInput {
-    fn score(&self, profile: Profile) -> Result<Scores, crate::task::ScoreError> {
+    /// Reads the vectors of a request.
+    fn read(task: TaskType, input: Input) -> Result<Self, Fault> {
+        match input {
+            Input::Pairs(pairs) => vectors::pairs(task, pairs),
+            Input::Retrieval(retrieval) => vectors::retrieval(task, retrieval),
+            Input::Reranking(reranking) => lists::reranking(task, reranking),
+            Input::Summarisation(summarisation) => lists::summarisation(task, summarisation),
+            Input::Clsd(clsd) => lists::clsd(task, clsd),
+            Input::Graded(graded) => lists::graded(task, graded),
+            Input::PairScores(scores) => lists::pair_scores(task, scores),
+            Input::Classification(_) | Input::Clustering(_) | Input::Dataset(_) => {
+                Err(Fault::unimplemented(format!("{task} is not served yet")).field("input"))
+            }
+        }
+    }
+
+    fn score(&self, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
         match self {
-            Self::Sts(pairs) => pairs.score_sts(profile),
-            Self::PairClassification(pairs) => pairs.score_labels(profile),
-            Self::Retrieval(retrieval) => retrieval.score(profile),
+            Self::Sts(pairs) => score_sts(pairs.first.view(), pairs.second.view(), &pairs.labels, own, profile),
+            Self::PairClassification(pairs) => {
+                score_pair_classification(pairs.first.view(), pairs.second.view(), &pairs.labels, own, profile)
+            }
+            Self::Bitext(first, second) => score_bitext(first.view(), second.view(), own, profile),
+            Self::Retrieval(retrieval) => retrieval.score(profile, own),
+            Self::Lists(lists) => lists.score(profile, own),
+        }
+    }
+
+    fn ids(&self, scores: &Scores) -> Vec<String> {
+        match self {
+            Self::Retrieval(retrieval) => retrieval.ids(),
+            _ => (0..scores.items).map(|row| row.to_string()).collect(),
         }
     }
 }

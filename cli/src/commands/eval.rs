@@ -1,23 +1,27 @@
-//! `isomer eval`: one encoder, one dataset, mteb's task result.
+//! `isomer eval`: encoders on datasets. One of each prints mteb's task result; several, a table or a list of results.
 
-use std::{io::Write, path::Path, process::ExitCode};
+pub(super) mod json;
+mod output;
+
+use std::{path::Path, process::ExitCode, time::Duration};
 
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    DatasetInput, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, TaskType, dataset_ref::Source, score_request,
-    task_service_client::TaskServiceClient,
+    DatasetInput, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, TaskOptions, TaskType, dataset_ref::Source,
+    score_request, task_service_client::TaskServiceClient,
 };
 
-use super::{eval_augmented, stdout_failure};
+use super::eval_augmented;
 use crate::{
-    args::{EvalArgs, Format, Global},
+    args::{EvalArgs, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::Failure,
-    progress::Display,
+    progress::{Display, Step},
 };
 
 const TASKS: &[(&str, TaskType)] = &[
     ("sts", TaskType::Sts),
+    ("str", TaskType::Sts),
     ("pair-classification", TaskType::PairClassification),
     ("classification", TaskType::Classification),
     ("clustering", TaskType::Clustering),
@@ -34,37 +38,86 @@ const PROFILES: &[(&str, MetricProfile)] = &[
     ("hteb", MetricProfile::Hteb),
 ];
 
+/// What came of one encoder on one dataset.
+struct Outcome {
+    model: String,
+    data: String,
+    response: ScoreResponse,
+}
+
 pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Failure> {
     let task_type = named("--task", &args.task, TASKS)?;
     let profile = named("--profile", &args.profile, PROFILES)?;
     args.augmentation.check()?;
+    if args.augmentation.wanted() && (args.models.len() > 1 || args.data.len() > 1 || args.per_item.is_some()) {
+        return Err(Failure::usage(
+            "--augment compares one --model on one --data, without --per-item; run it once for each",
+        ));
+    }
+    let mut items = args.per_item.as_deref().map(output::ItemFile::create).transpose()?;
     let display = Display::new(global.quiet);
     let connection = connect::connect_for(global, &args.engine).await?;
-    connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;
-    let input = DatasetInput {
-        dataset: Some(dataset(&connection, &args)?),
-        encoder_id: args.model.clone(),
-        limit: args.limit,
-        augmentation: None,
-    };
-    let request = |input| ScoreRequest {
-        task_type: task_type.into(),
-        profile: profile.into(),
-        input: Some(score_request::Input::Dataset(input)),
-    };
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
-    let response = client.score(request(input.clone())).await?.into_inner();
-    if args.augmentation.wanted() {
-        let augmentation = eval_augmented::augmentation(&connection, &args, &display).await?;
-        let input = DatasetInput {
-            augmentation: Some(augmentation),
-            ..input
-        };
-        let augmented = client.score(request(input)).await?.into_inner();
-        eval_augmented::print(global.format, &args, &response, &augmented)?;
-    } else {
-        print(global.format, &args, &response)?;
+    let total = args.data.len() as u64;
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    for model in &args.models {
+        connection.prefetch(model, ModelKind::Encoder, &display).await?;
+        for (done, data) in args.data.iter().enumerate() {
+            let input = DatasetInput {
+                dataset: Some(dataset(&connection, &args, data)?),
+                encoder_id: model.clone(),
+                limit: args.limit,
+                augmentation: None,
+            };
+            let request = |input| ScoreRequest {
+                task_type: task_type.into(),
+                profile: profile.into(),
+                input: Some(score_request::Input::Dataset(input)),
+                per_item: items.is_some(),
+                options: Some(TaskOptions {
+                    samples_per_label: args.samples_per_label,
+                    legacy_clustering: args.legacy_clustering,
+                    ..TaskOptions::default()
+                }),
+                ..ScoreRequest::default()
+            };
+            let progress = |done: u64| Step {
+                done,
+                total: Some(total),
+                cached: 0,
+                remaining: (done == total).then_some(Duration::ZERO),
+                detail: data,
+                bytes: false,
+            };
+            display.step(model, &progress(done as u64));
+            let response = client.score(request(input.clone())).await?.into_inner();
+            for note in &response.notes {
+                display.message(&format!("{data}: {note}"));
+            }
+            if args.augmentation.wanted() {
+                let input = DatasetInput {
+                    augmentation: Some(eval_augmented::augmentation(&connection, &args, &display).await?),
+                    ..input
+                };
+                let augmented = client.score(request(input)).await?.into_inner();
+                eval_augmented::print(global.format, &args, [model, data], [&response, &augmented])?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            if let Some(items) = &mut items {
+                items.write(model, data, &response)?;
+            }
+            outcomes.push(Outcome {
+                model: model.clone(),
+                data: data.clone(),
+                response,
+            });
+            display.step(model, &progress(done as u64 + 1));
+        }
     }
+    if let Some(items) = items {
+        items.finish()?;
+    }
+    output::print(global.format, &outcomes)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,24 +132,23 @@ fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T, Failur
 }
 
 /// A path on this machine becomes absolute; anything that is no path here is left to the server as a built-in name.
-fn dataset(connection: &Connection, args: &EvalArgs) -> Result<DatasetRef, Failure> {
-    let path = Path::new(&args.data);
+fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<DatasetRef, Failure> {
+    let path = Path::new(data);
     let source = if path.exists() && !connection.is_remote() {
         let absolute = path
             .canonicalize()
-            .map_err(|e| Failure::dependency(format!("--data: {}: {e}", args.data)))?;
+            .map_err(|e| Failure::dependency(format!("--data: {data}: {e}")))?;
         Source::Path(absolute.display().to_string())
     } else if path.is_absolute() {
-        Source::Path(args.data.clone())
+        Source::Path(data.to_owned())
     } else if path.exists() {
         return Err(Failure::usage(format!(
-            "--data: {} is on this machine; with --server give an absolute path on the server",
-            args.data
+            "--data: {data} is on this machine; with --server give an absolute path on the server"
         )));
-    } else if looks_like_a_path(&args.data) {
-        return Err(Failure::dependency(format!("--data: {} does not exist", args.data)));
+    } else if looks_like_a_path(data) {
+        return Err(Failure::dependency(format!("--data: {data} does not exist")));
     } else {
-        Source::Builtin(args.data.clone())
+        Source::Builtin(data.to_owned())
     };
     Ok(DatasetRef {
         source: Some(source),
@@ -108,67 +160,4 @@ fn dataset(connection: &Connection, args: &EvalArgs) -> Result<DatasetRef, Failu
 
 fn looks_like_a_path(data: &str) -> bool {
     data.starts_with(['.', '/', '~']) || data.ends_with(".jsonl")
-}
-
-fn print(format: Format, args: &EvalArgs, response: &ScoreResponse) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    let told = |e: std::io::Error| stdout_failure(&e);
-    if format == Format::Json {
-        let document = response.mteb_result.as_ref().map(json::from_struct).unwrap_or_default();
-        let text = serde_json::to_string_pretty(&document)
-            .map_err(|e| Failure::dependency(format!("cannot write the result: {e}")))?;
-        return writeln!(out, "{text}").map_err(told);
-    }
-    writeln!(
-        out,
-        "{} on {}, {} items, profile {}",
-        args.model, args.data, response.items, response.profile_stamp
-    )
-    .map_err(told)?;
-    writeln!(
-        out,
-        "  {:<28} {:.4}  (main score)",
-        response.main_score_key, response.main_score
-    )
-    .map_err(told)?;
-    let mut rest: Vec<_> = response
-        .scores
-        .iter()
-        .filter(|(key, _)| **key != response.main_score_key && *key != "main_score")
-        .collect();
-    rest.sort_by(|a, b| a.0.cmp(b.0));
-    for (key, value) in rest {
-        writeln!(out, "  {key:<28} {value:.4}").map_err(told)?;
-    }
-    Ok(())
-}
-
-/// `google.protobuf.Struct` to JSON.
-pub(super) mod json {
-    use prost_types::{Struct, value::Kind};
-    use serde_json::{Map, Number, Value};
-
-    pub(in crate::commands) fn from_struct(message: &Struct) -> Value {
-        Value::Object(
-            message
-                .fields
-                .iter()
-                .map(|(key, value)| (key.clone(), from_value(value)))
-                .collect::<Map<_, _>>(),
-        )
-    }
-
-    fn from_value(message: &prost_types::Value) -> Value {
-        match &message.kind {
-            None | Some(Kind::NullValue(_)) => Value::Null,
-            Some(Kind::BoolValue(b)) => Value::Bool(*b),
-            Some(Kind::NumberValue(n)) if n.fract() == 0.0 && n.abs() < 9.0e15 => {
-                Value::Number(Number::from(*n as i64))
-            }
-            Some(Kind::NumberValue(n)) => Number::from_f64(*n).map_or(Value::Null, Value::Number),
-            Some(Kind::StringValue(s)) => Value::String(s.clone()),
-            Some(Kind::ListValue(list)) => Value::Array(list.values.iter().map(from_value).collect()),
-            Some(Kind::StructValue(object)) => from_struct(object),
-        }
-    }
 }

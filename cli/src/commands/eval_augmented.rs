@@ -34,8 +34,8 @@ pub(super) async fn augmentation(
 pub(super) fn print(
     format: Format,
     args: &EvalArgs,
-    plain: &ScoreResponse,
-    augmented: &ScoreResponse,
+    [model, data]: [&str; 2],
+    [plain, augmented]: [&ScoreResponse; 2],
 ) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let told = |error: std::io::Error| stdout_failure(&error);
@@ -67,8 +67,8 @@ pub(super) fn print(
     }
     writeln!(
         out,
-        "{} on {}, {} items, profile {}\n{}",
-        args.model, args.data, plain.items, plain.profile_stamp, space.augmentation
+        "{model} on {data}, {} items, profile {}\n{}",
+        plain.items, plain.profile_stamp, space.augmentation
     )
     .map_err(told)?;
     writeln!(out, "  {:<28} {:>9} {:>9} {:>9}", "", "plain", "augmented", "delta").map_err(told)?;

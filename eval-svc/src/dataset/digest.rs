@@ -24,6 +24,25 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
     match labels {
         Labels::Sts(gold) => gold.iter().for_each(|g| part(&(g + 0.0).to_le_bytes())),
         Labels::PairClassification(labels) => labels.iter().for_each(|l| part(&[u8::from(*l)])),
+        Labels::Bitext(rows) => part(&(*rows as u64).to_le_bytes()),
+        Labels::Reranking(items) => items.iter().for_each(|item| {
+            for count in [item.queries, item.positives, item.negatives] {
+                part(&(count as u64).to_le_bytes());
+            }
+        }),
+        Labels::Summarisation(texts) => texts.iter().for_each(|text| {
+            part(&(text.human as u64).to_le_bytes());
+            part(&(text.relevance.len() as u64).to_le_bytes());
+            text.relevance.iter().for_each(|r| part(&(r + 0.0).to_le_bytes()));
+        }),
+        Labels::Clsd(labels) => {
+            labels.counts.iter().for_each(|count| part(&(*count as u64).to_le_bytes()));
+            for pair in &labels.one_word {
+                part(&(pair.distractor as u64).to_le_bytes());
+                part(pair.pos.as_deref().unwrap_or_default().as_bytes());
+            }
+        }
+        Labels::GradedRanking(counts) => counts.iter().for_each(|count| part(&(*count as u64).to_le_bytes())),
         Labels::Retrieval(labels) => {
             part(&[u8::from(labels.ignore_identical_ids)]);
             for judgements in &labels.judgements {

@@ -51,8 +51,9 @@ impl Chosen {
 /// Chooses the files of a task.
 pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     match task {
-        TaskType::Sts | TaskType::PairClassification => rows(files, options),
         TaskType::Retrieval => retrieval(files, options),
+        TaskType::Clsd => pairs_of_languages(files, options),
+        task if task.served() => rows(files, options),
         _ => Err(DatasetError::NotServed { task }),
     }
 }
@@ -75,6 +76,45 @@ fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError
     Ok(Chosen {
         language,
         kind: Kind::Rows(name),
+    })
+}
+
+/// As [`rows`], but a folder without any file of the split may hold `<source>-<target>.jsonl`, as CLSD is published.
+fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+    let bare = |name: &str| {
+        let stem = name.strip_suffix(".jsonl")?;
+        let mut parts = stem.split('-');
+        let both = [parts.next()?, parts.next()?];
+        let code = |part: &str| matches!(part.len(), 2 | 3) && part.bytes().all(|b| b.is_ascii_lowercase());
+        (parts.next().is_none() && both.into_iter().all(code)).then(|| stem.to_owned())
+    };
+    if let Some(name) = files.single() {
+        let mut chosen = rows(files, options)?;
+        chosen.language = chosen.language.or_else(|| bare(&name));
+        return Ok(chosen);
+    }
+    let names = files.list("")?;
+    let of_split = names.iter().any(|n| language_of(n, &options.split, "jsonl").is_some());
+    let languages: Vec<String> = names.iter().filter_map(|name| bare(name)).collect();
+    if of_split || languages.is_empty() {
+        return rows(files, options);
+    }
+    let language = match &options.language {
+        Some(wanted) if languages.contains(wanted) => wanted.clone(),
+        Some(wanted) => return Err(no_language(files, options, wanted, languages)),
+        None if languages.len() == 1 => languages[0].clone(),
+        None => {
+            return Err(DatasetError::Language {
+                place: files.place(),
+                split: options.split.clone(),
+                problem: "choose a language".to_owned(),
+                languages,
+            });
+        }
+    };
+    Ok(Chosen {
+        kind: Kind::Rows(format!("{language}.jsonl")),
+        language: Some(language),
     })
 }
 

@@ -3,7 +3,8 @@
 //! * [`Source`]: where a dataset lies: shipped with us, a path, or bytes sent with a request.
 //! * `layout`: which files hold the split and language asked for.
 //! * `rows`: lines of JSON, each fault named by file, line and field.
-//! * `pairs`, `retrieval`: the rows of each kind of task.
+//! * `pairs`, `lists`, `retrieval`: the rows of each kind of task.
+//! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
 
 mod builtin;
@@ -11,10 +12,12 @@ mod digest;
 mod error;
 mod gold;
 mod layout;
+mod lists;
 mod pairs;
 mod retrieval;
 mod roots;
 mod rows;
+mod scoring;
 mod source;
 
 pub use builtin::BUILTIN_NAMES;
@@ -22,12 +25,9 @@ pub use error::DatasetError;
 pub use roots::below_roots;
 pub use source::{InlineFile, Source};
 
-use crate::{
-    metric::{Similarity, VectorMatrix},
-    task::{
-        Profile, RetrievalInput, ScoreError, Scores, TaskType, score_pair_classification, score_retrieval, score_sts,
-    },
-};
+use std::collections::BTreeMap;
+
+use crate::task::{Candidates, SummarisedText, TaskType};
 
 /// Which part of a dataset to load, and what to call it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,14 +60,20 @@ impl Default for LoadOptions {
 /// What part a text plays in its task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// First text of a pair.
+    /// First text of a pair; a source; an anchor.
     First,
-    /// Second text of a pair.
+    /// Second text of a pair; a target.
     Second,
     /// A query.
     Query,
     /// A document of the corpus.
     Document,
+    /// A candidate to rank: of a query, of an anchor, or a distractor.
+    Candidate,
+    /// A summary written by a person.
+    HumanSummary,
+    /// A summary written by a machine.
+    MachineSummary,
 }
 
 /// A text to encode.
@@ -79,7 +85,8 @@ pub struct DatasetText {
     pub text: String,
     /// Its part.
     pub role: Role,
-    /// Whether a robustness check transforms it: every text of a pair, only the queries of retrieval.
+    /// Whether a robustness check transforms it: every text of a pair and every summary; only the queries of retrieval and
+    /// reranking; only the first side of bitext, the sources of clsd, the anchors of graded-ranking.
     pub transformable: bool,
 }
 
@@ -94,6 +101,7 @@ pub struct Dataset {
     texts: Vec<DatasetText>,
     labels: Labels,
     notes: Vec<String>,
+    measures: BTreeMap<String, f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -103,6 +111,13 @@ enum Labels {
     /// A label per pair, true for a positive.
     PairClassification(Vec<bool>),
     Retrieval(retrieval::Labels),
+    /// Pairs that translate each other.
+    Bitext(usize),
+    Reranking(Vec<Candidates>),
+    Summarisation(Vec<SummarisedText>),
+    Clsd(lists::ClsdLabels),
+    /// Candidates of each anchor.
+    GradedRanking(Vec<usize>),
 }
 
 /// Loads a dataset and checks every row.
@@ -117,7 +132,29 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
     }
     let files = source.files()?;
     let chosen = layout::choose(task, &files, options)?;
+    let mut measures = BTreeMap::new();
     let (texts, labels, notes) = match task {
+        TaskType::Bitext => {
+            let (texts, rows) = pairs::read_bitext(&files, chosen.rows()?, options.limit)?;
+            (texts, Labels::Bitext(rows), Vec::new())
+        }
+        TaskType::Reranking => {
+            let (texts, items, notes) = lists::read_reranking(&files, chosen.rows()?, options.limit)?;
+            (texts, Labels::Reranking(items), notes)
+        }
+        TaskType::Summarisation => {
+            let (texts, labels) = lists::read_summarisation(&files, chosen.rows()?, options.limit)?;
+            (texts, Labels::Summarisation(labels), Vec::new())
+        }
+        TaskType::Clsd => {
+            let (texts, labels) = lists::read_clsd(&files, chosen.rows()?, options.limit)?;
+            (texts, Labels::Clsd(labels), Vec::new())
+        }
+        TaskType::GradedRanking => {
+            let (texts, counts, overlap) = lists::read_graded_ranking(&files, chosen.rows()?, options.limit)?;
+            measures.insert("lexical_overlap".to_owned(), overlap);
+            (texts, Labels::GradedRanking(counts), Vec::new())
+        }
         TaskType::Sts => {
             let (texts, gold) = pairs::read_sts(&files, chosen.rows()?, options.limit)?;
             (texts, Labels::Sts(gold), Vec::new())
@@ -130,7 +167,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
             let (texts, labels, notes) = retrieval::read(&files, chosen.retrieval()?, options)?;
             (texts, Labels::Retrieval(labels), notes)
         }
-        _ => return Err(DatasetError::NotServed { task }),
+        TaskType::Classification | TaskType::Clustering => return Err(DatasetError::NotServed { task }),
     };
     Ok(Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
@@ -141,6 +178,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         texts,
         labels,
         notes,
+        measures,
     })
 }
 
@@ -166,9 +204,14 @@ impl Dataset {
         &self.digest
     }
 
-    /// Rows scored: pairs, or queries.
+    /// Rows scored: pairs, queries, texts or groups.
     pub fn items(&self) -> usize {
         match &self.labels {
+            Labels::Bitext(rows) => *rows,
+            Labels::Reranking(items) => items.len(),
+            Labels::Summarisation(texts) => texts.len(),
+            Labels::Clsd(labels) => labels.counts.len(),
+            Labels::GradedRanking(counts) => counts.len(),
             Labels::Sts(gold) => gold.len(),
             Labels::PairClassification(labels) => labels.len(),
             Labels::Retrieval(labels) => labels.query_ids.len(),
@@ -180,8 +223,9 @@ impl Dataset {
         self.language.as_deref()
     }
 
-    /// Every text to encode, in a fixed order: pairs as first, second, first, second …; retrieval as queries, then
-    /// documents. Equal texts are listed as often as they occur.
+    /// Every text to encode, in a fixed order: pairs as first, second, first, second …; retrieval and reranking as queries,
+    /// then documents; summarisation as human summaries, then machine summaries; clsd as sources, targets, distractors;
+    /// graded-ranking as anchors, then candidates. Equal texts are listed as often as they occur.
     pub fn texts(&self) -> &[DatasetText] {
         &self.texts
     }
@@ -191,48 +235,17 @@ impl Dataset {
         &self.notes
     }
 
-    /// Scores vectors, one row per entry of [`Dataset::texts`], comparing them by cosine.
-    ///
-    /// # Errors
-    /// A number of vectors that does not match; a metric that is undefined on them.
-    pub fn score(&self, vectors: &VectorMatrix, profile: Profile) -> Result<Scores, ScoreError> {
-        self.score_with(vectors, profile, Similarity::Cosine)
+    /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their best candidates
+    /// (graded-ranking). Of the texts as loaded, not as a run transforms them.
+    pub fn measures(&self) -> &BTreeMap<String, f64> {
+        &self.measures
     }
 
-    /// As [`Dataset::score`], with the similarity that the encoder's vectors are meant for. It decides retrieval and the
-    /// scores that mteb computes with the model's own similarity.
-    ///
-    /// # Errors
-    /// As [`Dataset::score`].
-    pub fn score_with(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
-        if vectors.rows() != self.texts.len() {
-            return Err(ScoreError::Rows {
-                what: "texts",
-                expected: self.texts.len(),
-                found: vectors.rows(),
-            });
-        }
+    /// What each scored item is called: the query's id in retrieval, the row number from 0 elsewhere.
+    pub fn item_ids(&self) -> Vec<String> {
         match &self.labels {
-            Labels::Sts(gold) => {
-                let (first, second) = pairs::split(vectors);
-                score_sts(first.view(), second.view(), gold, own, profile)
-            }
-            Labels::PairClassification(labels) => {
-                let (first, second) = pairs::split(vectors);
-                score_pair_classification(first.view(), second.view(), labels, own, profile)
-            }
-            Labels::Retrieval(labels) => {
-                let (queries, documents) = vectors.split_at(labels.query_ids.len());
-                let input = RetrievalInput {
-                    queries,
-                    query_ids: &labels.query_ids,
-                    documents,
-                    document_ids: &labels.document_ids,
-                    judgements: &labels.judgements,
-                    ignore_identical_ids: labels.ignore_identical_ids,
-                };
-                score_retrieval(&input, own, profile)
-            }
+            Labels::Retrieval(labels) => labels.query_ids.clone(),
+            _ => (0..self.items()).map(|row| row.to_string()).collect(),
         }
     }
 }

@@ -52,6 +52,19 @@ pub(super) fn read_pair_classification(
     Ok((texts, labels))
 }
 
+/// Reads `sentence1 sentence2`, translations of each other. Only the first side is transformed: it does the asking.
+pub(super) fn read_bitext(
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+) -> Result<(Vec<DatasetText>, usize), DatasetError> {
+    let (mut texts, rows) = read(files, name, limit, |_| Ok(()))?;
+    for text in &mut texts {
+        text.transformable = text.role == Role::First;
+    }
+    Ok((texts, rows.len()))
+}
+
 fn read<L>(
     files: &Files<'_>,
     name: &str,

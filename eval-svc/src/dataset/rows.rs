@@ -172,6 +172,82 @@ impl Row {
         }
     }
 
+    /// A list of strings, possibly empty ones, at least `least` of them.
+    pub(super) fn texts(&mut self, field: &str, least: usize) -> Result<Vec<String>, DatasetError> {
+        let Some(Value::Array(items)) = self.fields.get_mut(field) else {
+            return Err(self.wrong(field, "a list of strings"));
+        };
+        let items = std::mem::take(items);
+        if items.len() < least {
+            let found = items.len();
+            return Err(self.error(field, format!("{found} texts where at least {least} are needed")));
+        }
+        let mut texts = Vec::with_capacity(items.len());
+        for (i, item) in items.into_iter().enumerate() {
+            match item {
+                Value::String(text) => texts.push(text),
+                other => {
+                    let problem = format!("{} where a string is expected", kind(&other));
+                    return Err(self.error(&format!("{field}[{i}]"), problem));
+                }
+            }
+        }
+        Ok(texts)
+    }
+
+    /// A string or a list of strings that is not empty.
+    pub(super) fn one_or_more_texts(&mut self, field: &str) -> Result<Vec<String>, DatasetError> {
+        match self.fields.get(field) {
+            Some(Value::Array(_)) => self.texts(field, 1),
+            Some(Value::String(_)) => Ok(vec![self.text(field)?]),
+            _ => Err(self.wrong(field, "a string or a list of strings")),
+        }
+    }
+
+    /// A list of as many finite numbers as `count` says of another field.
+    pub(super) fn numbers(&self, field: &str, count: usize, other: &str) -> Result<Vec<f64>, DatasetError> {
+        let Some(Value::Array(items)) = self.fields.get(field) else {
+            return Err(self.wrong(field, "a list of numbers"));
+        };
+        if items.len() != count {
+            return Err(self.error(field, format!("{} numbers for {count} of `{other}`", items.len())));
+        }
+        let number = |(i, item): (usize, &Value)| match item.as_f64().filter(|n| n.is_finite()) {
+            Some(number) => Ok(number),
+            None => Err(self.error(
+                &format!("{field}[{i}]"),
+                format!("{} where a number is expected", kind(item)),
+            )),
+        };
+        items.iter().enumerate().map(number).collect()
+    }
+
+    /// A list of as many strings or nulls as `count` says of another field, or nothing where the field is missing.
+    pub(super) fn optional_tags(
+        &self,
+        field: &str,
+        count: usize,
+        other: &str,
+    ) -> Result<Option<Vec<Option<String>>>, DatasetError> {
+        let items = match self.fields.get(field) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(Value::Array(items)) => items,
+            Some(_) => return Err(self.wrong(field, "a list of strings or nulls")),
+        };
+        if items.len() != count {
+            return Err(self.error(field, format!("{} entries for {count} of `{other}`", items.len())));
+        }
+        let tag = |(i, item): (usize, &Value)| match item {
+            Value::Null => Ok(None),
+            Value::String(tag) if !tag.trim().is_empty() => Ok(Some(tag.trim().to_owned())),
+            other => Err(self.error(
+                &format!("{field}[{i}]"),
+                format!("{} where a tag or null is expected", kind(other)),
+            )),
+        };
+        items.iter().enumerate().map(tag).collect::<Result<_, _>>().map(Some)
+    }
+
     /// A string, or nothing where the field is missing or null.
     pub(super) fn optional_text(&mut self, field: &str) -> Result<Option<String>, DatasetError> {
         match self.fields.get(field) {

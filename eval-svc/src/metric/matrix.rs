@@ -147,6 +147,23 @@ impl<'a> VectorView<'a> {
     pub fn data(&self) -> &'a [f32] {
         self.data
     }
+
+    /// One vector. Panics past the last row, as indexing a slice does.
+    pub fn row(&self, row: usize) -> &'a [f32] {
+        &self.data[row * self.cols..(row + 1) * self.cols]
+    }
+
+    /// The vectors in order.
+    pub fn iter(&self) -> std::slice::ChunksExact<'a, f32> {
+        self.data.chunks_exact(self.cols)
+    }
+
+    /// The first `rows` vectors and the rest.
+    pub fn split_at(&self, rows: usize) -> (VectorView<'a>, VectorView<'a>) {
+        let (head, tail) = self.data.split_at(rows.min(self.rows()) * self.cols);
+        let view = |data| VectorView { cols: self.cols, data };
+        (view(head), view(tail))
+    }
 }
 
 #[cfg(test)]

@@ -3,19 +3,25 @@
 //! * [`matrix`]: vectors, one row a text.
 //! * [`similarity`]: similarities of pairs of vectors, in f32 as mteb computes them.
 //! * [`sts`], [`pair_classification`]: the pair tasks.
+//! * [`nearest`]: nearest neighbours scored as predictions (bitext).
+//! * [`summarisation`]: machine summaries against human ones.
+//! * [`discrimination`]: a translation against its distractors (CLSD).
 //! * [`search`]: the best documents of each query, blocked and parallel.
 //! * [`ranking`]: nDCG, MAP, recall, precision, MRR, hit rate, as trec_eval and mteb define them.
 //! * [`abstention`]: normalised area under the abstention curve.
 //! * [`rounding`]: decimal rounding as Python does it.
 
 pub mod abstention;
+pub mod discrimination;
 pub mod matrix;
+pub mod nearest;
 pub mod pair_classification;
 pub mod ranking;
 pub mod rounding;
 pub mod search;
 pub mod similarity;
 pub mod sts;
+pub mod summarisation;
 
 pub use matrix::{MatrixError, VectorMatrix};
 pub use similarity::Similarity;

@@ -1,5 +1,7 @@
 //! Correlations. Undefined ones (a constant series) are errors: a silent 0 or NaN would end up in somebody's report.
 
+use statrs::function::beta::beta_reg;
+
 use super::{
     StatsError, average_ranks,
     describe::{mean, pairwise_sum},
@@ -42,6 +44,23 @@ fn unit_deviations(values: &[f64]) -> Result<Vec<f64>, StatsError> {
 pub fn spearman(x: &[f64], y: &[f64]) -> Result<f64, StatsError> {
     paired(x, y, "a correlation", 2)?;
     pearson(&average_ranks(x), &average_ranks(y))
+}
+
+/// Two-sided p-value of a correlation `r` of `n` pairs under Student's t with n − 2 degrees of freedom: scipy's
+/// `spearmanr(...).pvalue`, and, by the identity of that t with the exact beta law, `pearsonr(...).pvalue`. NaN of fewer
+/// than two pairs, as there; 1 of two.
+pub fn correlation_p_value(r: f64, n: usize) -> f64 {
+    match n {
+        0 | 1 => f64::NAN,
+        2 => 1.0,
+        _ if r.abs() >= 1.0 => 0.0,
+        _ => {
+            let freedom = (n - 2) as f64;
+            let t_squared = freedom * r * r / ((1.0 - r) * (1.0 + r));
+            // P(|T| > t) is the regularised incomplete beta function at freedom / (freedom + t²).
+            beta_reg(freedom / 2.0, 0.5, freedom / (freedom + t_squared))
+        }
+    }
 }
 
 /// Kendall's tau-b (scipy `kendalltau`): concordant less discordant pairs, over the geometric mean of the pairs untied

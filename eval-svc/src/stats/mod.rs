@@ -18,7 +18,7 @@ pub mod rank;
 pub mod wilcoxon;
 
 pub use bootstrap::{Interval, bootstrap_interval, hodges_lehmann_bootstrap, mean_bootstrap};
-pub use correlation::{kendall_tau_b, pearson, spearman};
+pub use correlation::{correlation_p_value, kendall_tau_b, pearson, spearman};
 pub use describe::{mean, median, pairwise_sum, quantile, sample_sd};
 pub use error::StatsError;
 pub use hodges_lehmann::hodges_lehmann;

@@ -1,7 +1,10 @@
 //! Why vectors could not be scored.
 
 use super::{Profile, TaskType};
-use crate::{metric::MatrixError, stats::StatsError};
+use crate::{
+    metric::{MatrixError, matrix::VectorView},
+    stats::StatsError,
+};
 
 /// A task that could not be scored.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -46,6 +49,16 @@ pub enum ScoreError {
         /// The profile.
         profile: Profile,
     },
+    /// An item of a task that cannot be scored.
+    #[error("{what} {index}: {problem}")]
+    Item {
+        /// What kind of item, e.g. `query`.
+        what: &'static str,
+        /// Its position, from 0.
+        index: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A judgement names something that was not given.
     #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
     UnknownId {
@@ -67,6 +80,33 @@ pub enum ScoreError {
 }
 
 impl ScoreError {
+    /// Refuses vectors of different widths.
+    pub(super) fn widths(what: &'static str, left: VectorView<'_>, right: VectorView<'_>) -> Result<(), Self> {
+        if left.cols() == right.cols() {
+            return Ok(());
+        }
+        let source = MatrixError::Width {
+            left: left.cols(),
+            right: right.cols(),
+        };
+        Err(Self::Matrix { what, source })
+    }
+
+    /// Refuses a number of vectors other than expected.
+    pub(super) fn rows(what: &'static str, expected: usize, found: usize) -> Result<(), Self> {
+        if expected == found {
+            return Ok(());
+        }
+        Err(Self::Rows { what, expected, found })
+    }
+
+    pub(super) fn none(metric: &'static str, what: &str) -> Self {
+        Self::Undefined {
+            metric,
+            reason: format!("there are no {what}"),
+        }
+    }
+
     pub(super) fn undefined(metric: &'static str, error: &StatsError) -> Self {
         Self::Undefined {
             metric,

@@ -8,7 +8,7 @@ use super::Profile;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskType {
-    /// Semantic textual similarity and relatedness.
+    /// Semantic textual similarity and relatedness (`str` names it too).
     Sts,
     /// Is a pair positive or negative?
     PairClassification,
@@ -71,7 +71,7 @@ impl TaskType {
 
     /// Whether datasets of this kind can be loaded and scored now.
     pub const fn served(self) -> bool {
-        matches!(self, Self::Sts | Self::PairClassification | Self::Retrieval)
+        !matches!(self, Self::Classification | Self::Clustering)
     }
 
     /// mteb's key of the main score under a profile; `None` where the kind is not served yet.
@@ -81,7 +81,15 @@ impl TaskType {
             (Self::PairClassification, Profile::MtebV2) => Some("max_ap"),
             (Self::PairClassification, Profile::MtebV1 | Profile::Hteb) => Some("cosine_ap"),
             (Self::Retrieval, _) => Some("ndcg_at_10"),
-            _ => None,
+            (Self::Reranking, Profile::MtebV2) => Some("map_at_1000"),
+            (Self::Reranking, Profile::MtebV1 | Profile::Hteb) => Some("map"),
+            (Self::Summarisation, _) => Some("cosine_spearman"),
+            (Self::Bitext, _) => Some("f1"),
+            // mteb finds the translation in the whole corpus; the paper among five candidates.
+            (Self::Clsd, Profile::MtebV2 | Profile::MtebV1) => Some("recall_at_1"),
+            (Self::Clsd, Profile::Hteb) => Some("candidates_precision_at_1"),
+            (Self::GradedRanking, _) => Some("spearman"),
+            (Self::Classification | Self::Clustering, _) => None,
         }
     }
 
@@ -104,7 +112,8 @@ impl TaskType {
             ],
             Self::Summarisation => &["text", "human_summaries", "machine_summaries", "relevance"],
             Self::Bitext => &["sentence1", "sentence2"],
-            Self::Clsd => &["source", "target", "distractors"],
+            // `distractor_pos` is optional: for each distractor null, or the part of speech of the one word that differs.
+            Self::Clsd => &["source", "target", "distractors", "distractor_pos"],
             Self::GradedRanking => &["anchor", "candidates"],
         }
     }
@@ -122,7 +131,7 @@ impl FromStr for TaskType {
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
-            .find(|t| t.name() == name)
+            .find(|t| t.name() == name || (*t == Self::Sts && name == "str"))
             .ok_or_else(|| UnknownTask { name: name.to_owned() })
     }
 }

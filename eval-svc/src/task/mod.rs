@@ -1,16 +1,25 @@
 //! Task types, metric profiles, and the one place where vectors of a task become its scores.
 
+mod clsd;
 mod error;
+mod graded;
 mod kind;
 mod pairs;
 mod profile;
+mod ranked;
+mod reranking;
 mod retrieval;
+mod summarisation;
 
+pub use clsd::{ClsdInput, OneWord, score_clsd};
 pub use error::ScoreError;
+pub use graded::{PairScores, lexical_overlap, score_graded_ranking, score_pair_scores};
 pub use kind::{TaskType, UnknownTask};
-pub use pairs::{score_pair_classification, score_sts};
+pub use pairs::{score_bitext, score_pair_classification, score_sts};
 pub use profile::{Profile, UnknownProfile};
+pub use reranking::{Candidates, RerankingInput, score_reranking};
 pub use retrieval::{RetrievalInput, score_retrieval};
+pub use summarisation::{SummarisationInput, SummarisedText, score_summarisation};
 
 use std::collections::BTreeMap;
 
@@ -23,8 +32,10 @@ pub struct Scores {
     pub main: f64,
     /// Every score by mteb's key. Scores that are undefined on this data are absent.
     pub all: BTreeMap<String, f64>,
-    /// Rows scored: pairs, or queries.
+    /// Rows scored: pairs, queries, texts or groups.
     pub items: u64,
+    /// Values of single items, one column a key, one value an item; NaN where a value is undefined for its item.
+    pub per_item: BTreeMap<String, Vec<f64>>,
 }
 
 impl Scores {
@@ -35,6 +46,12 @@ impl Scores {
             main,
             all,
             items: items as u64,
+            per_item: BTreeMap::new(),
         })
+    }
+
+    fn with_items(mut self, columns: BTreeMap<String, Vec<f64>>) -> Self {
+        self.per_item = columns;
+        self
     }
 }

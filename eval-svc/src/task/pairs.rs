@@ -1,9 +1,11 @@
-//! The pair tasks: vectors of the first and second texts, and one label a pair.
+//! The pair tasks: vectors of the first and second texts, and one label a pair (bitext: none).
+
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::metric::{MatrixError, Similarity, matrix::VectorView, pair_classification, sts};
+use crate::metric::{Similarity, matrix::VectorView, nearest, pair_classification, search::{self, Ties}, similarity, sts};
 
 /// Scores semantic textual similarity. `gold` holds one score a pair.
 ///
@@ -26,7 +28,9 @@ pub fn score_sts(
         });
     }
     let all = sts::score(pairs(first, second), gold, own).map_err(|e| ScoreError::undefined(main_key, &e))?;
-    Scores::new(main_key, all, gold.len())
+    let mut items = similarities(first, second, own);
+    items.insert("gold".to_owned(), gold.to_vec());
+    Ok(Scores::new(main_key, all, gold.len())?.with_items(items))
 }
 
 /// Scores pair classification. `labels` holds one label a pair, true for a positive.
@@ -48,11 +52,50 @@ pub fn score_pair_classification(
             reason,
         });
     }
-    Scores::new(
-        main_key,
-        pair_classification::score(pairs(first, second), labels, own),
-        labels.len(),
-    )
+    let all = pair_classification::score(pairs(first, second), labels, own);
+    let mut items = similarities(first, second, own);
+    items.insert("label".to_owned(), labels.iter().map(|l| f64::from(u8::from(*l))).collect());
+    Ok(Scores::new(main_key, all, labels.len())?.with_items(items))
+}
+
+/// Scores bitext mining: for each first text, the second text nearest to it by the encoder's own similarity, the first
+/// of those that tie. Row i of one side is the translation of row i of the other; one direction only, as mteb does.
+///
+/// # Errors
+/// Sides of different sizes or widths; no pairs.
+pub fn score_bitext(
+    first: VectorView<'_>,
+    second: VectorView<'_>,
+    own: Similarity,
+    profile: Profile,
+) -> Result<Scores, ScoreError> {
+    let main_key = checked(TaskType::Bitext, profile, first, second, first.rows())?;
+    if first.rows() == 0 {
+        return Err(ScoreError::Undefined {
+            metric: main_key,
+            reason: "there are no pairs".to_owned(),
+        });
+    }
+    // Ids break no ties here, so any order of them will do.
+    let hits = search::top_k(first, second, &[], own, 1, Ties::CorpusOrder);
+    let predictions: Vec<usize> = hits.iter().filter_map(|hits| hits.first()).map(|h| h.document).collect();
+    let correct = predictions.iter().enumerate().map(|(row, p)| f64::from(u8::from(row == *p)));
+    let items = BTreeMap::from([
+        ("correct".to_owned(), correct.collect()),
+        ("nearest".to_owned(), predictions.iter().map(|p| *p as f64).collect()),
+    ]);
+    Ok(Scores::new(main_key, nearest::score(&predictions), first.rows())?.with_items(items))
+}
+
+/// Cosine and the encoder's own similarity of each pair.
+fn similarities(first: VectorView<'_>, second: VectorView<'_>, own: Similarity) -> BTreeMap<String, Vec<f64>> {
+    let of = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f64> {
+        pairs(first, second).map(|(x, y)| f64::from(f(x, y))).collect()
+    };
+    BTreeMap::from([
+        ("cosine".to_owned(), of(&similarity::cosine)),
+        ("similarity".to_owned(), of(&|x, y| own.of(x, y))),
+    ])
 }
 
 /// The key of the main score, where vectors and labels match.
@@ -75,16 +118,7 @@ fn checked(
             });
         }
     }
-    if first.cols() != second.cols() {
-        let source = MatrixError::Width {
-            left: first.cols(),
-            right: second.cols(),
-        };
-        return Err(ScoreError::Matrix {
-            what: "second vectors",
-            source,
-        });
-    }
+    ScoreError::widths("second vectors", first, second)?;
     Ok(main_key)
 }
 

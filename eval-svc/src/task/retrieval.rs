@@ -1,15 +1,13 @@
 //! Retrieval: vectors of queries and documents, and judgements.
 
-use std::collections::BTreeMap;
-
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
+use super::ranked;
 use crate::metric::{
-    MatrixError, Similarity, abstention,
+    Similarity,
     matrix::VectorView,
     ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
-    rounding::round_decimals,
     search::{self, Hit, Ties},
 };
 
@@ -55,12 +53,14 @@ pub fn score_retrieval(
         Profile::Hteb => (&HTEB_CUTOFFS, Ties::CorpusOrder),
     };
     let depth = cutoffs.last().copied().unwrap_or(1);
+    // HTEB drops a query's own document before the cut, mteb after it: there such a query keeps one document fewer.
+    let spare = usize::from(input.ignore_identical_ids && profile == Profile::Hteb);
     let id_order = search::id_order(input.document_ids);
-    let mut hits = search::top_k(input.queries, input.documents, &id_order, similarity, depth, ties);
+    let mut hits = search::top_k(input.queries, input.documents, &id_order, similarity, depth + spare, ties);
     if input.ignore_identical_ids {
-        // After the cut, as mteb does: such a query keeps one document fewer.
         for (hits, query) in hits.iter_mut().zip(input.query_ids) {
             hits.retain(|h| input.document_ids[h.document] != *query);
+            hits.truncate(depth);
         }
     }
     let metrics: Vec<QueryMetrics> = hits
@@ -69,11 +69,15 @@ pub fn score_retrieval(
         .map(|(hits, judgements)| query_metrics(input.document_ids, hits, judgements, cutoffs))
         .collect();
     let series = ranking::series(&metrics, cutoffs);
-    let mut all = means(&series);
+    let mut all = ranked::means(&series);
     if profile != Profile::Hteb {
-        all.extend(abstention_areas(&hits, &series));
+        let retrieved: Vec<Vec<f64>> = hits
+            .iter()
+            .map(|hits| hits.iter().map(|h| f64::from(h.score)).collect())
+            .collect();
+        all.extend(ranked::abstention_areas(&retrieved, &series));
     }
-    Scores::new(main_key, all, input.query_ids.len())
+    Ok(Scores::new(main_key, all, input.query_ids.len())?.with_items(series))
 }
 
 fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
@@ -93,17 +97,7 @@ fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), Score
             });
         }
     }
-    if input.queries.cols() != input.documents.cols() {
-        let source = MatrixError::Width {
-            left: input.queries.cols(),
-            right: input.documents.cols(),
-        };
-        return Err(ScoreError::Matrix {
-            what: "documents",
-            source,
-        });
-    }
-    Ok(())
+    ScoreError::widths("documents", input.queries, input.documents)
 }
 
 fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cutoffs: &[usize]) -> QueryMetrics {
@@ -116,50 +110,4 @@ fn query_metrics(ids: &[String], hits: &[Hit], judgements: &[(usize, i32)], cuto
         })
         .collect();
     ranking::query_metrics(&judgements, &retrieved, cutoffs)
-}
-
-fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
-    let mut scores: BTreeMap<String, f64> = series
-        .iter()
-        .filter_map(|(key, values)| {
-            // Summed from the left, as Python's `sum` does; mteb rounds every mean but that of MRR.
-            let value = values.iter().sum::<f64>() / values.len() as f64;
-            let value = if key.starts_with("mrr") {
-                value
-            } else {
-                round_decimals(value, 5)
-            };
-            value.is_finite().then(|| (key.clone(), value))
-        })
-        .collect();
-    if let Some(recall) = scores.get("recall_at_1").copied() {
-        scores.insert("accuracy".to_owned(), recall);
-    }
-    scores
-}
-
-/// `nauc_<metric>_{max,std,diff1}`. mteb computes none for the hit rate; undefined areas are left out.
-fn abstention_areas(hits: &[Vec<Hit>], series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
-    let confidences: Vec<abstention::Confidence> = hits
-        .par_iter()
-        .map(|hits| {
-            let scores: Vec<f64> = hits.iter().map(|h| f64::from(h.score)).collect();
-            abstention::confidence(&scores)
-        })
-        .collect();
-    let by = |f: fn(&abstention::Confidence) -> f64| confidences.iter().map(f).collect::<Vec<_>>();
-    let kinds = [
-        ("max", by(|c| c.max)),
-        ("std", by(|c| c.std)),
-        ("diff1", by(|c| c.diff1)),
-    ];
-    let mut areas = BTreeMap::new();
-    for (key, metric) in series.iter().filter(|(key, _)| !key.starts_with("hit_rate")) {
-        for (kind, confidence) in &kinds {
-            if let Some(area) = abstention::nauc(confidence, metric) {
-                areas.insert(format!("nauc_{key}_{kind}"), area);
-            }
-        }
-    }
-    areas
 }

@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
-use isomer_proto::eval::v1::{self as proto, DatasetRef, MetricProfile, ScoreRequest, dataset_ref};
+use isomer_proto::{
+    common::v1::Similarity as ProtoSimilarity,
+    eval::v1::{self as proto, DatasetRef, MetricProfile, ScoreRequest, dataset_ref},
+};
 use isomer_service_kit::Fault;
 
 use crate::{
     config::EvalConfig,
     dataset::{InlineFile, LoadOptions, Source},
     error::EvalError,
+    metric::Similarity,
     task::{Profile, TaskType},
 };
 
@@ -48,6 +52,17 @@ pub(super) fn task_to_proto(task: TaskType) -> proto::TaskType {
         TaskType::Bitext => proto::TaskType::Bitext,
         TaskType::Clsd => proto::TaskType::Clsd,
         TaskType::GradedRanking => proto::TaskType::GradedRanking,
+    }
+}
+
+/// How a request's vectors are to be compared; cosine where it does not say.
+pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
+    match ProtoSimilarity::try_from(number) {
+        Ok(ProtoSimilarity::Unspecified | ProtoSimilarity::Cosine) => Ok(Similarity::Cosine),
+        Ok(ProtoSimilarity::Dot) => Ok(Similarity::Dot),
+        Ok(ProtoSimilarity::Euclidean) => Ok(Similarity::Euclidean),
+        Ok(ProtoSimilarity::Manhattan) => Ok(Similarity::Manhattan),
+        Err(_) => Err(Fault::invalid("similarity", "no known similarity").mend("cosine, dot, euclidean or manhattan")),
     }
 }
 

@@ -12,9 +12,7 @@ use isomer_service_kit::Fault;
 use super::VectorInput;
 use crate::{
     metric::{Similarity, VectorMatrix},
-    task::{
-        Profile, RetrievalInput, ScoreError, Scores, TaskType, score_pair_classification, score_retrieval, score_sts,
-    },
+    task::{Profile, RetrievalInput, ScoreError, Scores, TaskType, score_retrieval},
 };
 
 /// A packed matrix, unpacked. f16 widens to f32 without loss.
@@ -47,33 +45,9 @@ fn values<const N: usize>(field: &str, data: &[u8], read: fn([u8; N]) -> f32) ->
 /// Vectors of pairs with a label each.
 #[derive(Debug)]
 pub(super) struct Pairs<L> {
-    first: VectorMatrix,
-    second: VectorMatrix,
-    labels: Vec<L>,
-}
-
-impl Pairs<f64> {
-    pub(super) fn score_sts(&self, profile: Profile) -> Result<Scores, ScoreError> {
-        score_sts(
-            self.first.view(),
-            self.second.view(),
-            &self.labels,
-            Similarity::Cosine,
-            profile,
-        )
-    }
-}
-
-impl Pairs<bool> {
-    pub(super) fn score_labels(&self, profile: Profile) -> Result<Scores, ScoreError> {
-        score_pair_classification(
-            self.first.view(),
-            self.second.view(),
-            &self.labels,
-            Similarity::Cosine,
-            profile,
-        )
-    }
+    pub(super) first: VectorMatrix,
+    pub(super) second: VectorMatrix,
+    pub(super) labels: Vec<L>,
 }
 
 /// Reads the vectors of a pair task.
@@ -81,6 +55,15 @@ pub(super) fn pairs(task: TaskType, pairs: PairVectors) -> Result<VectorInput, F
     let first = matrix("pairs.first", pairs.first)?;
     let second = matrix("pairs.second", pairs.second)?;
     let labels = pairs.labels;
+    if task == TaskType::Bitext {
+        if !labels.is_empty() {
+            return Err(Fault::invalid("pairs.labels", "bitext has no labels").mend("leave them out"));
+        }
+        if first.rows() == 0 {
+            return Err(Fault::invalid("pairs.first", "there are no pairs"));
+        }
+        return Ok(VectorInput::Bitext(first, second));
+    }
     if labels.is_empty() {
         return Err(Fault::invalid("pairs.labels", "there are no pairs"));
     }
@@ -125,7 +108,7 @@ pub(super) struct Retrieval {
 }
 
 impl Retrieval {
-    pub(super) fn score(&self, profile: Profile) -> Result<Scores, ScoreError> {
+    pub(super) fn score(&self, profile: Profile, similarity: Similarity) -> Result<Scores, ScoreError> {
         let input = RetrievalInput {
             queries: self.queries.view(),
             query_ids: &self.query_ids,
@@ -134,7 +117,11 @@ impl Retrieval {
             judgements: &self.judgements,
             ignore_identical_ids: false,
         };
-        score_retrieval(&input, Similarity::Cosine, profile)
+        score_retrieval(&input, similarity, profile)
+    }
+
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.query_ids.clone()
     }
 }
 

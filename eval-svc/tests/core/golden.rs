@@ -12,7 +12,10 @@ use isomer_eval::{
     stats::{
         Alternative, Method, hodges_lehmann, holm, kendall_tau_b, wilcoxon_signed_rank, wilcoxon_signed_rank_with,
     },
-    task::{Profile, score_pair_classification, score_sts},
+    task::{
+        Profile, SummarisationInput, SummarisedText, score_bitext, score_pair_classification, score_sts,
+        score_summarisation,
+    },
 };
 use serde_json::Value;
 
@@ -119,6 +122,53 @@ fn golden_retrieval_metrics() {
     }
     for (key, value) in golden["mrr"].as_object().unwrap() {
         close(mean(key), value.as_f64().unwrap(), TOLERANCE, key);
+    }
+}
+
+#[test]
+fn golden_summarisation_in_three_definitions() {
+    let Some(golden) = golden() else { return };
+    let golden = &golden["summarisation"];
+    let rows = golden["rows"].as_array().unwrap();
+    let stacked = |key: &str| {
+        let all: Vec<Value> = rows.iter().flat_map(|row| row[key].as_array().unwrap().clone()).collect();
+        matrix(&Value::Array(all))
+    };
+    let texts: Vec<SummarisedText> = rows
+        .iter()
+        .map(|row| SummarisedText {
+            human: row["human"].as_array().unwrap().len(),
+            relevance: floats(&row["gold"]),
+        })
+        .collect();
+    let (human, machine) = (stacked("human"), stacked("machine"));
+    let input = SummarisationInput {
+        human: human.view(),
+        machine: machine.view(),
+        texts: &texts,
+    };
+    for (profile, key) in [
+        (Profile::MtebV2, "mteb_v2_cosine_spearman"),
+        (Profile::MtebV1, "mteb_v1_bug_mean_of_stat_and_p"),
+        (Profile::Hteb, "hteb_pooled_spearman"),
+    ] {
+        let found = score_summarisation(&input, Similarity::Cosine, profile).unwrap();
+        close(found.main, golden[key].as_f64().unwrap(), TOLERANCE, key);
+        for (row, value) in found.per_item["cosine_spearman"].iter().enumerate() {
+            assert_eq!(value.is_nan(), golden["skipped"][0] == row, "row {row}");
+        }
+    }
+}
+
+#[test]
+fn golden_bitext() {
+    let Some(golden) = golden() else { return };
+    let golden = &golden["bitext"];
+    let (first, second) = (matrix(&golden["src"]), matrix(&golden["tgt"]));
+    let found = score_bitext(first.view(), second.view(), Similarity::Cosine, Profile::MtebV2).unwrap();
+    assert_eq!(found.per_item["nearest"], floats(&golden["pred"]));
+    for key in ["f1", "precision", "accuracy"] {
+        close(found.all[key], golden[key].as_f64().unwrap(), TOLERANCE, key);
     }
 }
 

@@ -39,6 +39,7 @@ fn documents() -> Vec<serde_json::Value> {
         };
         datasets.push(load(TaskType::Sts, &Source::Path(path), &options).unwrap());
     }
+    datasets.extend(super::list_tasks::datasets());
     let scored = datasets.iter().map(|dataset| {
         let scores = dataset.score(&vectors(dataset), Profile::MtebV2).unwrap();
         document(dataset, &scores, Duration::from_millis(1500))
@@ -57,6 +58,10 @@ fn a_document_holds_what_mteb_asks_for() {
         let main = match document["task_name"].as_str().unwrap() {
             "quick/retrieval" => "ndcg_at_10",
             "quick/pair-classification" => "max_ap",
+            "reranking" => "map_at_1000",
+            "bitext" => "f1",
+            "clsd" => "recall_at_1",
+            "graded-ranking" => "spearman",
             _ => "cosine_spearman",
         };
         assert_eq!(entry["main_score"], entry[main]);

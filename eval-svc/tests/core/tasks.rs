@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use isomer_eval::{
-    metric::Similarity,
+    metric::{Similarity, VectorMatrix},
     task::{Profile, RetrievalInput, ScoreError, Scores, score_pair_classification, score_retrieval, score_sts},
 };
 use serde_json::Value;
 
 use crate::support::{close, fixture, floats, matrix, strings};
 
-fn similarity(case: &Value) -> Similarity {
+pub(crate) fn similarity(case: &Value) -> Similarity {
     match case["similarity"].as_str().unwrap() {
         "cosine" => Similarity::Cosine,
         "dot" => Similarity::Dot,
@@ -20,7 +20,7 @@ fn similarity(case: &Value) -> Similarity {
 
 /// Every score that mteb gives, and no other.
 #[track_caller]
-fn same_scores(found: &Scores, expected: &Value, tolerance: f64) {
+pub(crate) fn same_scores(found: &Scores, expected: &Value, tolerance: f64) {
     let expected: BTreeMap<String, Option<f64>> = serde_json::from_value(expected.clone()).unwrap();
     for (key, value) in &expected {
         match value {
@@ -123,6 +123,28 @@ fn hteb_counts_the_ten_best_documents_only() {
         "ndcg_at_10",
     );
     assert!(!scores.all.contains_key("ndcg_at_20") && !scores.all.keys().any(|k| k.starts_with("nauc")));
+}
+
+#[test]
+fn hteb_drops_the_query_itself_before_the_cut_and_mteb_after_it() {
+    // Twelve documents in falling order of similarity to the query; the first is the query itself, the eleventh relevant.
+    let rows: Vec<f32> = (0..12).flat_map(|i| [1.0, i as f32 * 0.1]).collect();
+    let documents = VectorMatrix::new(12, 2, rows).unwrap();
+    let query = VectorMatrix::new(1, 2, vec![1.0, 0.0]).unwrap();
+    let document_ids: Vec<String> = (0..12).map(|i| if i == 0 { "q".into() } else { format!("d{i}") }).collect();
+    let input = RetrievalInput {
+        queries: query.view(),
+        query_ids: &["q".to_owned()],
+        documents: documents.view(),
+        document_ids: &document_ids,
+        judgements: &[vec![(10, 1)]],
+        ignore_identical_ids: true,
+    };
+    let scored = |profile| score_retrieval(&input, Similarity::Cosine, profile).unwrap();
+    let hteb = scored(Profile::Hteb);
+    assert_eq!(hteb.all["recall_at_10"], 1.0);
+    assert_eq!(scored(Profile::MtebV2).all["recall_at_10"], 1.0);
+    assert_eq!(hteb.per_item["mrr_at_10"], [0.1]);
 }
 
 #[test]

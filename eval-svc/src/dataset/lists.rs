@@ -1,0 +1,216 @@
+//! Rows that hold lists of texts: reranking, summarisation, discrimination, graded ranking.
+
+use super::{
+    DatasetError, DatasetText, Role,
+    rows::{Lines, Row},
+    source::Files,
+};
+use crate::task::{Candidates, OneWord, SummarisedText, lexical_overlap};
+
+/// Reads rows until the limit or the end; `take` returns false for a row that does not count.
+fn rows(
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+    mut take: impl FnMut(&mut Row) -> Result<bool, DatasetError>,
+) -> Result<usize, DatasetError> {
+    let mut lines = Lines::open(files, name)?;
+    let (mut taken, mut seen) = (0, false);
+    while taken < limit.unwrap_or(usize::MAX) {
+        let Some(mut row) = lines.next_row()? else { break };
+        seen = true;
+        taken += usize::from(take(&mut row)?);
+    }
+    if !seen {
+        return Err(DatasetError::Empty {
+            file: lines.file().to_owned(),
+        });
+    }
+    Ok(taken)
+}
+
+fn push(texts: &mut Vec<DatasetText>, row: usize, field: &str, added: Vec<String>, role: Role, transformable: bool) {
+    let many = added.len() > 1;
+    for (i, text) in added.into_iter().enumerate() {
+        let id = if many { format!("{row}:{field}[{i}]") } else { format!("{row}:{field}") };
+        texts.push(DatasetText {
+            id,
+            text,
+            role,
+            transformable,
+        });
+    }
+}
+
+/// Reads `query positive[] negative[]`, where the query may be a list of texts that ask for the same. Rows without a
+/// positive or a negative are left out, as every reference does, and a note says how many.
+pub(super) fn read_reranking(
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+) -> Result<(Vec<DatasetText>, Vec<Candidates>, Vec<String>), DatasetError> {
+    let (mut queries, mut documents, mut items, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), 0_usize);
+    rows(files, name, limit, |row| {
+        let query = row.one_or_more_texts("query")?;
+        let (positive, negative) = (row.texts("positive", 0)?, row.texts("negative", 0)?);
+        if positive.is_empty() || negative.is_empty() {
+            dropped += 1;
+            return Ok(false);
+        }
+        let item = items.len();
+        items.push(Candidates {
+            queries: query.len(),
+            positives: positive.len(),
+            negatives: negative.len(),
+        });
+        push(&mut queries, item, "query", query, Role::Query, true);
+        push(&mut documents, item, "positive", positive, Role::Candidate, false);
+        push(&mut documents, item, "negative", negative, Role::Candidate, false);
+        Ok(true)
+    })?;
+    if items.is_empty() {
+        return Err(DatasetError::Undefined {
+            file: files.label(name),
+            problem: format!("none of the {dropped} queries has both a positive and a negative: nothing can be ranked"),
+        });
+    }
+    let notes = (dropped > 0).then(|| {
+        format!("{dropped} queries without a positive or a negative are left out, as mteb does")
+    });
+    queries.append(&mut documents);
+    Ok((queries, items, notes.into_iter().collect()))
+}
+
+/// Reads `human_summaries[] machine_summaries[] relevance[]`; the text itself is not encoded.
+pub(super) fn read_summarisation(
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+) -> Result<(Vec<DatasetText>, Vec<SummarisedText>), DatasetError> {
+    let (mut human, mut machine, mut labels) = (Vec::new(), Vec::new(), Vec::<SummarisedText>::new());
+    rows(files, name, limit, |row| {
+        let humans = row.texts("human_summaries", 1)?;
+        let machines = row.texts("machine_summaries", 1)?;
+        let relevance = row.numbers("relevance", machines.len(), "machine_summaries")?;
+        let item = labels.len();
+        labels.push(SummarisedText {
+            human: humans.len(),
+            relevance,
+        });
+        push(&mut human, item, "human_summaries", humans, Role::HumanSummary, true);
+        push(&mut machine, item, "machine_summaries", machines, Role::MachineSummary, true);
+        Ok(true)
+    })?;
+    let mut all = labels.iter().flat_map(|text| &text.relevance);
+    let first = all.next();
+    if all.all(|relevance| Some(relevance) == first) {
+        return Err(DatasetError::Undefined {
+            file: files.label(name),
+            problem: "all relevances are equal: a correlation with a constant is undefined; take other data".to_owned(),
+        });
+    }
+    human.append(&mut machine);
+    Ok((human, labels))
+}
+
+/// What discrimination is scored against.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ClsdLabels {
+    /// Distractors of each row.
+    pub(super) counts: Vec<usize>,
+    /// Whether each distractor is the text of its target.
+    pub(super) same_as_target: Vec<bool>,
+    /// Distractors that differ from their target in one word.
+    pub(super) one_word: Vec<OneWord>,
+}
+
+/// Reads `source target distractors[]`, and `distractor_pos[]` where it is there.
+pub(super) fn read_clsd(
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+) -> Result<(Vec<DatasetText>, ClsdLabels), DatasetError> {
+    let (mut sources, mut targets, mut distractors) = (Vec::new(), Vec::new(), Vec::new());
+    let mut labels = ClsdLabels {
+        counts: Vec::new(),
+        same_as_target: Vec::new(),
+        one_word: Vec::new(),
+    };
+    rows(files, name, limit, |row| {
+        let (source, target) = (row.text("source")?, row.text("target")?);
+        let others = row.texts("distractors", 1)?;
+        let mut tags = row
+            .optional_tags("distractor_pos", others.len(), "distractors")?
+            .unwrap_or_else(|| vec![None; others.len()]);
+        let item = labels.counts.len();
+        labels.counts.push(others.len());
+        for (other, tag) in others.iter().zip(&mut tags) {
+            if differ_in_one_word(&target, other) {
+                labels.one_word.push(OneWord {
+                    row: item,
+                    distractor: labels.same_as_target.len(),
+                    pos: tag.take(),
+                });
+            }
+            labels.same_as_target.push(*other == target);
+        }
+        push(&mut sources, item, "source", vec![source], Role::First, true);
+        push(&mut targets, item, "target", vec![target], Role::Second, false);
+        push(&mut distractors, item, "distractors", others, Role::Candidate, false);
+        Ok(true)
+    })?;
+    sources.append(&mut targets);
+    sources.append(&mut distractors);
+    Ok((sources, labels))
+}
+
+/// Whether two texts have as many words, split at white space, and exactly one place where they differ.
+fn differ_in_one_word(left: &str, right: &str) -> bool {
+    let (mut left, mut right) = (left.split_whitespace(), right.split_whitespace());
+    let mut differences = 0;
+    loop {
+        match (left.next(), right.next()) {
+            (None, None) => return differences == 1,
+            (Some(a), Some(b)) => differences += usize::from(a != b),
+            _ => return false,
+        }
+        if differences > 1 {
+            return false;
+        }
+    }
+}
+
+/// Reads `anchor candidates[]`, best first. The third value is the mean word overlap of anchors and best candidates.
+pub(super) fn read_graded_ranking(
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+) -> Result<(Vec<DatasetText>, Vec<usize>, f64), DatasetError> {
+    let (mut anchors, mut candidates, mut counts, mut overlap) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
+    rows(files, name, limit, |row| {
+        let anchor = row.text("anchor")?;
+        let graded = row.texts("candidates", 2)?;
+        overlap += graded.first().map_or(0.0, |best| lexical_overlap(&anchor, best));
+        let item = counts.len();
+        counts.push(graded.len());
+        push(&mut anchors, item, "anchor", vec![anchor], Role::First, true);
+        push(&mut candidates, item, "candidates", graded, Role::Candidate, false);
+        Ok(true)
+    })?;
+    overlap /= counts.len() as f64;
+    anchors.append(&mut candidates);
+    Ok((anchors, counts, overlap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_word_differs_only_where_the_rest_stands_in_its_place() {
+        assert!(differ_in_one_word("the cat sat", "the dog sat"));
+        assert!(!differ_in_one_word("the cat sat", "the cat sat"));
+        assert!(!differ_in_one_word("the cat sat", "the cat sat down"));
+        assert!(!differ_in_one_word("the cat sat", "a dog sat"));
+    }
+}

@@ -1,0 +1,92 @@
+//! Classification: labelled vectors to fit on, and others to predict.
+
+use std::collections::BTreeMap;
+
+use isomer_learn::{
+    Vectors,
+    logistic::LogisticRegression,
+    protocol::{self, ClassificationReport, FewShot},
+};
+
+use super::{Profile, ScoreError, Scores, TaskType};
+use crate::metric::matrix::VectorView;
+
+/// Train rows of each label in each fit, where nobody says otherwise.
+pub const SAMPLES_PER_LABEL: usize = 8;
+
+/// What classification is scored from.
+#[derive(Debug, Clone, Copy)]
+pub struct ClassificationInput<'a> {
+    /// One vector a train row.
+    pub train: VectorView<'a>,
+    /// Their labels.
+    pub train_labels: &'a [String],
+    /// One vector a test row.
+    pub test: VectorView<'a>,
+    /// Their labels; each must be a label of the train rows.
+    pub test_labels: &'a [String],
+    /// Train rows of each label in each fit. Without meaning under `hteb`.
+    pub samples_per_label: usize,
+}
+
+/// Scores classification. `mteb-v2` and `mteb-v1`: ten logistic regressions on a few rows of each label, averaged; `hteb`:
+/// one on all train rows.
+///
+/// # Errors
+/// Vectors and labels that do not match; one class only; a test label that no train row has.
+pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -> Result<Scores, ScoreError> {
+    let task = TaskType::Classification;
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
+    for (what, labels) in [("train rows", input.train_labels), ("test rows", input.test_labels)] {
+        if labels.is_empty() {
+            return Err(ScoreError::none(main_key, what));
+        }
+    }
+    let vectors = |what, view: VectorView<'_>| Vectors::new(what, view.data(), view.rows(), view.cols());
+    let (train, test) = (vectors("train vectors", input.train)?, vectors("test vectors", input.test)?);
+    let report = match profile {
+        Profile::MtebV2 | Profile::MtebV1 => {
+            let few = FewShot {
+                samples_per_label: input.samples_per_label,
+                ..FewShot::default()
+            };
+            few.score(train, input.train_labels, test, input.test_labels)?
+        }
+        Profile::Hteb => protocol::whole_train(
+            train,
+            input.train_labels,
+            test,
+            input.test_labels,
+            LogisticRegression::default(),
+        )?,
+    };
+    let all = report
+        .mean
+        .named()
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    let items = right(&report, input);
+    Ok(Scores::new(main_key, all, input.test_labels.len())?.with_items(items))
+}
+
+/// For each test row the share of fits that predict its label.
+fn right(report: &ClassificationReport, input: &ClassificationInput<'_>) -> BTreeMap<String, Vec<f64>> {
+    // Predictions are positions among all labels, sorted.
+    let mut classes: Vec<&String> = input.train_labels.iter().chain(input.test_labels).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let fits = report.experiments.len() as f64;
+    let share = |(row, label): (usize, &String)| {
+        let own = classes.binary_search(&label).ok();
+        let hits = report
+            .experiments
+            .iter()
+            .filter(|fit| fit.predictions.get(row).copied() == own);
+        hits.count() as f64 / fits
+    };
+    let shares = input.test_labels.iter().enumerate().map(share).collect();
+    BTreeMap::from([("correct".to_owned(), shares)])
+}

@@ -1,0 +1,178 @@
+//! Cross-lingual semantic discrimination: a source, its translation, and distractors in the translation's language.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::{Profile, RetrievalInput, ScoreError, Scores, TaskType, score_retrieval};
+use crate::metric::{
+    Similarity,
+    discrimination::{self, Change},
+    matrix::VectorView,
+};
+
+/// A distractor that differs from its target in one word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OneWord {
+    /// Row of the target.
+    pub row: usize,
+    /// Position among all distractors.
+    pub distractor: usize,
+    /// Part of speech of the word, where somebody said it.
+    pub pos: Option<String>,
+}
+
+/// What discrimination is scored from.
+#[derive(Debug, Clone, Copy)]
+pub struct ClsdInput<'a> {
+    /// One vector a source.
+    pub sources: VectorView<'a>,
+    /// One vector a target, in the same order.
+    pub targets: VectorView<'a>,
+    /// Distractors of all rows, one row after the other.
+    pub distractors: VectorView<'a>,
+    /// Distractors of each row.
+    pub counts: &'a [usize],
+    /// Whether each distractor is the very text of its target: mteb counts it as found then.
+    pub same_as_target: &'a [bool],
+    /// Distractors that differ in one word, for the fine-grained analysis; may be empty.
+    pub one_word: &'a [OneWord],
+}
+
+/// Scores discrimination.
+///
+/// * `candidates_precision_at_1`: the paper's P@1, the share of rows whose target is strictly nearer (cosine) than each
+///   of its distractors. Main score under `hteb`.
+/// * `recall_at_1` and every other retrieval score: mteb's form, where each source must find its target among all targets
+///   and distractors of the data set, by the encoder's own similarity. Main score under the mteb profiles.
+/// * `one_word_pairs`, `one_word_change` and its `_sd`, `one_word_mono_change`, `one_word_pearson`, `one_word_spearman`:
+///   the fine-grained analysis, over distractors that differ in one word; `one_word_change_<pos>` and the rest by part of
+///   speech, where the data says it. Changes are in units of the gap between parallel and unrelated pairs
+///   (`parallel_gap`).
+///
+/// # Errors
+/// Vectors that do not match; no rows; a row without distractors.
+pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> Result<Scores, ScoreError> {
+    let task = TaskType::Clsd;
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
+    check(input, main_key)?;
+    let starts: Vec<usize> = input
+        .counts
+        .iter()
+        .scan(0, |next, count| {
+            let here = *next;
+            *next += count;
+            Some(here)
+        })
+        .collect();
+    let nearest: Vec<f64> = starts
+        .par_iter()
+        .zip(input.counts)
+        .enumerate()
+        .map(|(row, (start, count))| {
+            let distractors = (*start..start + count).map(|d| input.distractors.row(d));
+            let won = discrimination::target_is_nearest(input.sources.row(row), input.targets.row(row), distractors);
+            f64::from(u8::from(won))
+        })
+        .collect();
+    let corpus = whole_corpus(input, &starts, own)?;
+    let mut all = corpus.all;
+    let share = nearest.iter().sum::<f64>() / nearest.len() as f64;
+    all.insert("candidates_precision_at_1".to_owned(), share);
+    all.extend(one_word(input));
+    let mut items = corpus.per_item;
+    items.insert("candidates_precision_at_1".to_owned(), nearest);
+    Ok(Scores::new(main_key, all, input.counts.len())?.with_items(items))
+}
+
+fn check(input: &ClsdInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
+    let rows = input.counts.len();
+    if rows == 0 {
+        return Err(ScoreError::none(main_key, "rows"));
+    }
+    if let Some(index) = input.counts.iter().position(|count| *count == 0) {
+        let problem = "it has no distractor".to_owned();
+        return Err(ScoreError::Item { what: "rows", index, problem });
+    }
+    let distractors = input.counts.iter().sum();
+    ScoreError::rows("sources", rows, input.sources.rows())?;
+    ScoreError::rows("targets", rows, input.targets.rows())?;
+    ScoreError::rows("distractors", distractors, input.distractors.rows())?;
+    ScoreError::rows("same_as_target", distractors, input.same_as_target.len())?;
+    ScoreError::widths("targets", input.sources, input.targets)?;
+    ScoreError::widths("distractors", input.sources, input.distractors)
+}
+
+/// mteb's form: queries Q1, Q2 … against documents D1, D2 …, each target followed by its distractors.
+fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Result<Scores, ScoreError> {
+    let cols = input.targets.cols();
+    let mut data = Vec::with_capacity((input.targets.rows() + input.distractors.rows()) * cols);
+    let mut judgements = Vec::with_capacity(input.counts.len());
+    for (row, (start, count)) in starts.iter().zip(input.counts).enumerate() {
+        let first = data.len() / cols;
+        data.extend_from_slice(input.targets.row(row));
+        let mut relevant = vec![(first, 1)];
+        for (offset, distractor) in (*start..start + count).enumerate() {
+            data.extend_from_slice(input.distractors.row(distractor));
+            if input.same_as_target[distractor] {
+                relevant.push((first + 1 + offset, 1));
+            }
+        }
+        judgements.push(relevant);
+    }
+    let documents = crate::metric::VectorMatrix::of_checked(data.len() / cols, cols, data);
+    let ids = |letter: char, count: usize| (1..=count).map(|i| format!("{letter}{i}")).collect::<Vec<_>>();
+    let (query_ids, document_ids) = (ids('Q', input.counts.len()), ids('D', documents.rows()));
+    let retrieval = RetrievalInput {
+        queries: input.sources,
+        query_ids: &query_ids,
+        documents: documents.view(),
+        document_ids: &document_ids,
+        judgements: &judgements,
+        ignore_identical_ids: false,
+    };
+    score_retrieval(&retrieval, own, Profile::MtebV2)
+}
+
+/// The fine-grained analysis; empty where no distractor differs in one word or the gap is not positive.
+fn one_word(input: &ClsdInput<'_>) -> BTreeMap<String, f64> {
+    let mut scores = BTreeMap::new();
+    let gap = discrimination::parallel_gap(input.sources.iter(), input.targets.iter());
+    scores.insert("parallel_gap".to_owned(), gap);
+    if input.one_word.is_empty() || gap <= 0.0 {
+        return scores;
+    }
+    let changes: Vec<Change> = input
+        .one_word
+        .iter()
+        .map(|pair| {
+            let (source, target) = (input.sources.row(pair.row), input.targets.row(pair.row));
+            discrimination::change(source, target, input.distractors.row(pair.distractor), gap)
+        })
+        .collect();
+    let mut groups: BTreeMap<String, Vec<Change>> = BTreeMap::from([(String::new(), changes.clone())]);
+    for (pair, change) in input.one_word.iter().zip(&changes) {
+        if let Some(pos) = &pair.pos {
+            groups.entry(format!("_{}", pos.to_lowercase())).or_default().push(*change);
+        }
+    }
+    for (suffix, changes) in &groups {
+        let Some(group) = discrimination::group(changes) else { continue };
+        let values = [
+            ("one_word_pairs", Some(group.pairs as f64)),
+            ("one_word_change", Some(group.cross_mean)),
+            ("one_word_change_sd", group.cross_sd),
+            ("one_word_mono_change", Some(group.mono_mean)),
+            ("one_word_pearson", group.pearson),
+            ("one_word_spearman", group.spearman),
+        ];
+        for (key, value) in values {
+            if let Some(value) = value.filter(|v| v.is_finite()) {
+                scores.insert(format!("{key}{suffix}"), value);
+            }
+        }
+    }
+    scores
+}

@@ -1,0 +1,134 @@
+//! Clustering: do clusters of vectors follow labels?
+
+use std::collections::BTreeMap;
+
+use isomer_learn::{
+    Vectors,
+    protocol::{self, FastClustering},
+    random::PythonRandom,
+};
+
+use super::{Profile, ScoreError, Scores, TaskType};
+use crate::{
+    metric::{VectorMatrix, matrix::VectorView},
+    stats::{describe::population_sd, mean},
+};
+
+/// Seed of mteb.
+const SEED: u32 = 42;
+/// Seeds of HTEB's three runs.
+const HTEB_SEEDS: [u32; 3] = [1337, 1338, 1339];
+
+/// What clustering is scored from.
+#[derive(Debug, Clone, Copy)]
+pub struct ClusteringInput<'a> {
+    /// One vector a document.
+    pub vectors: VectorView<'a>,
+    /// Their labels.
+    pub labels: &'a [String],
+    /// Documents of each set, for data whose rows are sets. Empty: the documents are one set.
+    pub sets: &'a [usize],
+    /// The older form under `mteb-v2` too, for data of single documents.
+    pub legacy: bool,
+    /// Current form: share of the documents that is clustered; `None`: mteb's 0.04.
+    pub max_fraction: Option<f64>,
+}
+
+/// Scores clustering by V-measure.
+///
+/// * `mteb-v2`, documents: ten mini-batch k-means on documents drawn with replacement from a share of them; `v_measure` and
+///   `ami` with population standard deviations.
+/// * `mteb-v2`, sets, and `mteb-v1`: one mini-batch k-means a set.
+/// * `hteb`: the same with each of the seeds 1337, 1338 and 1339, averaged; `v_measure_std` is over the seeds.
+///
+/// # Errors
+/// Vectors, labels and sets that do not match; no documents; one label only.
+pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result<Scores, ScoreError> {
+    let task = TaskType::Clustering;
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
+    if input.labels.is_empty() {
+        return Err(ScoreError::none(main_key, "documents"));
+    }
+    ScoreError::rows("labels", input.vectors.rows(), input.labels.len())?;
+    if input.labels.windows(2).all(|w| w[0] == w[1]) {
+        let reason = format!("all {} labels are `{}`", input.labels.len(), input.labels[0]);
+        return Err(ScoreError::Undefined { metric: main_key, reason });
+    }
+    let whole = [input.labels.len()];
+    let sets = if input.sets.is_empty() { &whole[..] } else { input.sets };
+    ScoreError::rows("documents of all sets", input.labels.len(), sets.iter().sum())?;
+    if let Some(index) = sets.iter().position(|size| *size == 0) {
+        let problem = "it has no documents".to_owned();
+        return Err(ScoreError::Item { what: "sets", index, problem });
+    }
+    match profile {
+        Profile::MtebV2 if input.sets.is_empty() && !input.legacy => fast(input, main_key),
+        Profile::MtebV2 | Profile::MtebV1 => {
+            let values = per_set(input, sets, SEED)?;
+            let report = protocol::legacy_report(values.clone())?;
+            let all = report.named().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            let items = BTreeMap::from([("v_measure".to_owned(), values)]);
+            Ok(Scores::new(main_key, all, sets.len())?.with_items(items))
+        }
+        Profile::Hteb => {
+            let runs: Vec<Vec<f64>> = HTEB_SEEDS
+                .iter()
+                .map(|seed| per_set(input, sets, *seed))
+                .collect::<Result<_, _>>()?;
+            let means: Vec<f64> = runs.iter().filter_map(|run| mean(run)).collect();
+            let all = BTreeMap::from([
+                ("v_measure".to_owned(), mean(&means).unwrap_or(f64::NAN)),
+                ("v_measure_std".to_owned(), population_sd(&means).unwrap_or(0.0)),
+            ]);
+            let of_set = |set: usize| runs.iter().map(|run| run[set]).sum::<f64>() / runs.len() as f64;
+            let items = BTreeMap::from([("v_measure".to_owned(), (0..sets.len()).map(of_set).collect())]);
+            Ok(Scores::new(main_key, all, sets.len())?.with_items(items))
+        }
+    }
+}
+
+/// V-measure of each set. A set of one label scores 1, as mteb has it.
+fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<Vec<f64>, ScoreError> {
+    let (mut rest, mut labels) = (input.vectors, input.labels);
+    let mut values = Vec::with_capacity(sets.len());
+    for size in sets {
+        let (own, others) = rest.split_at(*size);
+        let (own_labels, other_labels) = labels.split_at(*size);
+        (rest, labels) = (others, other_labels);
+        values.push(if protocol::legacy_set_needs_vectors(own_labels) {
+            let vectors = Vectors::new("vectors", own.data(), own.rows(), own.cols())?;
+            protocol::legacy_set_score(vectors, own_labels, seed)?
+        } else {
+            1.0
+        });
+    }
+    Ok(values)
+}
+
+/// mteb's current form.
+fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, ScoreError> {
+    let default = FastClustering::default();
+    let clustering = FastClustering {
+        max_fraction: input.max_fraction.or(default.max_fraction),
+        ..default
+    };
+    let mut random = PythonRandom::new(u64::from(SEED));
+    let chosen = clustering.documents(&mut random, input.labels.len())?;
+    let cols = input.vectors.cols();
+    let mut data = Vec::with_capacity(chosen.len() * cols);
+    for row in &chosen {
+        data.extend_from_slice(input.vectors.row(*row));
+    }
+    let matrix = VectorMatrix::of_checked(chosen.len(), cols, data);
+    let vectors = Vectors::new("vectors", matrix.data(), matrix.rows(), cols)?;
+    let labels: Vec<Vec<String>> = chosen.iter().map(|row| vec![input.labels[*row].clone()]).collect();
+    let report = clustering.score(&mut random, vectors, &labels)?;
+    let all = report.named().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+    let runs = report.levels.iter().flat_map(|level| level.v_measures.iter().copied()).collect();
+    let items = BTreeMap::from([("v_measure".to_owned(), runs)]);
+    // Items are the clusterings here: a document has no V-measure of its own.
+    let clusterings = clustering.clusterings;
+    Ok(Scores::new(main_key, all, clusterings)?.with_items(items))
+}

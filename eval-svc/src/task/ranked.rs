@@ -1,0 +1,50 @@
+//! What retrieval and reranking have in common: ranked lists and their judgements to mteb's scores.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use crate::metric::{abstention, rounding::round_decimals};
+
+/// Means over queries under mteb's keys, with `accuracy`.
+pub(super) fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
+    let mut scores: BTreeMap<String, f64> = series
+        .iter()
+        .filter_map(|(key, values)| {
+            // Summed from the left, as Python's `sum` does; mteb rounds every mean but that of MRR.
+            let value = values.iter().sum::<f64>() / values.len() as f64;
+            let value = if key.starts_with("mrr") {
+                value
+            } else {
+                round_decimals(value, 5)
+            };
+            value.is_finite().then(|| (key.clone(), value))
+        })
+        .collect();
+    if let Some(recall) = scores.get("recall_at_1").copied() {
+        scores.insert("accuracy".to_owned(), recall);
+    }
+    scores
+}
+
+/// `nauc_<metric>_{max,std,diff1}` from each query's retrieved scores. mteb computes none for the hit rate; undefined
+/// areas are left out.
+pub(super) fn abstention_areas(retrieved: &[Vec<f64>], series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
+    let confidences: Vec<abstention::Confidence> =
+        retrieved.par_iter().map(|scores| abstention::confidence(scores)).collect();
+    let by = |f: fn(&abstention::Confidence) -> f64| confidences.iter().map(f).collect::<Vec<_>>();
+    let kinds = [
+        ("max", by(|c| c.max)),
+        ("std", by(|c| c.std)),
+        ("diff1", by(|c| c.diff1)),
+    ];
+    let mut areas = BTreeMap::new();
+    for (key, metric) in series.iter().filter(|(key, _)| !key.starts_with("hit_rate")) {
+        for (kind, confidence) in &kinds {
+            if let Some(area) = abstention::nauc(confidence, metric) {
+                areas.insert(format!("nauc_{key}_{kind}"), area);
+            }
+        }
+    }
+    areas
+}

@@ -1,0 +1,183 @@
+//! Reranking: a query, or several that ask for the same, and candidates of which some are relevant.
+
+use std::collections::BTreeMap;
+
+use rayon::prelude::*;
+
+use super::{Profile, ScoreError, Scores, TaskType, ranked};
+use crate::{
+    metric::{
+        Similarity,
+        matrix::VectorView,
+        pair_classification::average_precision,
+        ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
+    },
+    stats::mean,
+};
+
+/// mteb 1 looks for the first relevant candidate among the ten best.
+const V1_MRR_DEPTH: usize = 10;
+
+/// How many consecutive vectors belong to one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidates {
+    /// Queries that ask for the same; a candidate counts by the one that is nearest.
+    pub queries: usize,
+    /// Relevant candidates.
+    pub positives: usize,
+    /// Other candidates, which follow the relevant ones.
+    pub negatives: usize,
+}
+
+/// What reranking is scored from.
+#[derive(Debug, Clone, Copy)]
+pub struct RerankingInput<'a> {
+    /// Queries of all items, one after the other.
+    pub queries: VectorView<'a>,
+    /// Candidates of all items: positives, then negatives, item after item.
+    pub documents: VectorView<'a>,
+    /// The items. Each has at least one query, one positive and one negative.
+    pub items: &'a [Candidates],
+}
+
+/// Scores reranking.
+///
+/// * `mteb-v2`: candidates ordered by the encoder's own similarity, then trec_eval's measures and MRR over at most 1000,
+///   `map_at_1000` first among them; ties go to the later candidate, negatives before positives, as mteb's ids decide.
+/// * `mteb-v1`: `map`, the mean of scikit-learn's average precision (ties grouped) by cosine, and `mrr` at 10.
+/// * `hteb`: the same `map` by the encoder's own similarity.
+///
+/// Of several queries the best counts, candidate by candidate.
+///
+/// # Errors
+/// Vectors that do not match the items; no items; an item without a query, a positive or a negative.
+pub fn score_reranking(
+    input: &RerankingInput<'_>,
+    own: Similarity,
+    profile: Profile,
+) -> Result<Scores, ScoreError> {
+    let task = TaskType::Reranking;
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
+    check(input, main_key)?;
+    let similarity = match profile {
+        Profile::MtebV1 => Similarity::Cosine,
+        Profile::MtebV2 | Profile::Hteb => own,
+    };
+    let scores = candidate_scores(input, similarity);
+    match profile {
+        Profile::MtebV2 => trec(input.items, &scores, main_key),
+        Profile::MtebV1 | Profile::Hteb => grouped(input.items, &scores, main_key, profile),
+    }
+}
+
+fn check(input: &RerankingInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
+    if input.items.is_empty() {
+        return Err(ScoreError::none(main_key, "queries with candidates"));
+    }
+    for (index, item) in input.items.iter().enumerate() {
+        for (what, count) in [("query", item.queries), ("positive", item.positives), ("negative", item.negatives)] {
+            if count == 0 {
+                let problem = format!("it has no {what}; such items are to be left out");
+                return Err(ScoreError::Item { what: "items", index, problem });
+            }
+        }
+    }
+    let total = |of: fn(&Candidates) -> usize| input.items.iter().map(of).sum::<usize>();
+    ScoreError::rows("queries", total(|i| i.queries), input.queries.rows())?;
+    ScoreError::rows("documents", total(|i| i.positives + i.negatives), input.documents.rows())?;
+    ScoreError::widths("documents", input.queries, input.documents)
+}
+
+/// Scores of each item's candidates: over its queries, the highest.
+fn candidate_scores(input: &RerankingInput<'_>, similarity: Similarity) -> Vec<Vec<f64>> {
+    let starts: Vec<(usize, usize)> = input
+        .items
+        .iter()
+        .scan((0, 0), |(query, document), item| {
+            let here = (*query, *document);
+            *query += item.queries;
+            *document += item.positives + item.negatives;
+            Some(here)
+        })
+        .collect();
+    let score = |((query, document), item): (&(usize, usize), &Candidates)| {
+        let candidates = *document..document + item.positives + item.negatives;
+        let queries = || (*query..query + item.queries).map(|q| input.queries.row(q));
+        candidates
+            .map(|d| {
+                let values = queries().map(|q| f64::from(similarity.of(q, input.documents.row(d))));
+                values.fold(f64::NEG_INFINITY, f64::max)
+            })
+            .collect()
+    };
+    starts.par_iter().zip(input.items).map(score).collect()
+}
+
+/// mteb 2: trec_eval's measures, with the ids that mteb gives to candidates.
+fn trec(items: &[Candidates], scores: &[Vec<f64>], main_key: &'static str) -> Result<Scores, ScoreError> {
+    let depth = CUTOFFS.last().copied().unwrap_or(1);
+    let (metrics, retrieved): (Vec<QueryMetrics>, Vec<Vec<f64>>) = items
+        .par_iter()
+        .zip(scores)
+        .map(|(item, scores)| {
+            // mteb's ids: a positive sorts before a negative, and ties go to the id that sorts last.
+            let ids: Vec<String> = (0..item.positives)
+                .map(|i| format!("apositive_{i:05}"))
+                .chain((0..item.negatives).map(|i| format!("negative_{i:05}")))
+                .collect();
+            let judgements: Judgements<'_> =
+                ids.iter().enumerate().map(|(i, id)| (id.as_str(), i32::from(i < item.positives))).collect();
+            let mut list: Vec<Retrieved<'_>> =
+                ids.iter().zip(scores).map(|(id, score)| Retrieved { id, score: *score }).collect();
+            if list.len() > depth {
+                list.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.id.cmp(a.id)));
+                list.truncate(depth);
+            }
+            let kept = list.iter().map(|r| r.score).collect();
+            (ranking::query_metrics(&judgements, &list, &CUTOFFS), kept)
+        })
+        .unzip();
+    let series = ranking::series(&metrics, &CUTOFFS);
+    let mut all = ranked::means(&series);
+    all.extend(ranked::abstention_areas(&retrieved, &series));
+    Ok(Scores::new(main_key, all, items.len())?.with_items(series))
+}
+
+/// mteb 1 and HTEB: average precision with ties grouped.
+fn grouped(
+    items: &[Candidates],
+    scores: &[Vec<f64>],
+    main_key: &'static str,
+    profile: Profile,
+) -> Result<Scores, ScoreError> {
+    let labels = |item: &Candidates| {
+        let mut labels = vec![true; item.positives];
+        labels.resize(item.positives + item.negatives, false);
+        labels
+    };
+    let of_items = |f: &dyn Fn(&[f64], &[bool]) -> f64| -> Vec<f64> {
+        items.iter().zip(scores).map(|(item, scores)| f(scores, &labels(item))).collect()
+    };
+    let mut series = BTreeMap::from([("map".to_owned(), of_items(&average_precision))]);
+    if profile == Profile::MtebV1 {
+        series.insert("mrr".to_owned(), of_items(&reciprocal_rank));
+    }
+    let all = series
+        .iter()
+        .filter_map(|(key, values)| Some((key.clone(), mean(values)?)))
+        .collect();
+    Ok(Scores::new(main_key, all, items.len())?.with_items(series))
+}
+
+/// Reciprocal rank of the first relevant candidate among the ten best; ties keep their order.
+fn reciprocal_rank(scores: &[f64], labels: &[bool]) -> f64 {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    order.sort_by(|&a, &b| (scores[b] + 0.0).total_cmp(&(scores[a] + 0.0)));
+    order
+        .iter()
+        .take(V1_MRR_DEPTH)
+        .position(|&i| labels[i])
+        .map_or(0.0, |rank| 1.0 / (rank + 1) as f64)
+}

@@ -1,0 +1,109 @@
+//! Summarisation: human and machine summaries of texts, and what people thought of the machine's.
+
+use rayon::prelude::*;
+
+use super::{Profile, ScoreError, Scores, TaskType};
+use crate::metric::{
+    Similarity,
+    matrix::VectorView,
+    summarisation::{self, Average, Judged},
+};
+
+/// One text: how many human summaries it has, and the relevance of each machine summary.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummarisedText {
+    /// Human summaries, at least one.
+    pub human: usize,
+    /// Relevance of each machine summary, finite.
+    pub relevance: Vec<f64>,
+}
+
+/// What summarisation is scored from.
+#[derive(Debug, Clone, Copy)]
+pub struct SummarisationInput<'a> {
+    /// Human summaries of all texts, one text after the other.
+    pub human: VectorView<'a>,
+    /// Machine summaries of all texts.
+    pub machine: VectorView<'a>,
+    /// The texts.
+    pub texts: &'a [SummarisedText],
+}
+
+/// Scores summarisation: `mteb-v2` averages a correlation per text, `mteb-v1` the correlations and their p-values alike
+/// (what the first leaderboard did), `hteb` takes one correlation over everything. See [`crate::metric::summarisation`].
+///
+/// # Errors
+/// Vectors that do not match the texts; no texts; a text without human summaries; every text left out because its
+/// relevance is constant.
+pub fn score_summarisation(
+    input: &SummarisationInput<'_>,
+    own: Similarity,
+    profile: Profile,
+) -> Result<Scores, ScoreError> {
+    let task = TaskType::Summarisation;
+    let main_key = task
+        .main_score(profile)
+        .ok_or(ScoreError::NotServed { task, profile })?;
+    check(input, main_key)?;
+    let mut starts = Vec::with_capacity(input.texts.len());
+    let (mut human, mut machine) = (0, 0);
+    for text in input.texts {
+        starts.push((human, machine));
+        human += text.human;
+        machine += text.relevance.len();
+    }
+    let judged: Vec<Judged> = starts
+        .par_iter()
+        .zip(input.texts)
+        .map(|((human, machine), text)| {
+            let humans: Vec<&[f32]> = (*human..human + text.human).map(|row| input.human.row(row)).collect();
+            let machines = (*machine..machine + text.relevance.len()).map(|row| input.machine.row(row));
+            Judged::new(&humans, machines, &text.relevance, own)
+        })
+        .collect();
+    let undefined = |reason: String| ScoreError::Undefined {
+        metric: main_key,
+        reason,
+    };
+    let per_text = summarisation::per_text(
+        &judged,
+        match profile {
+            Profile::MtebV1 => Average::StatisticAndP,
+            Profile::MtebV2 | Profile::Hteb => Average::Statistic,
+        },
+    );
+    let all = match (profile, &per_text) {
+        (Profile::Hteb, _) => summarisation::pooled(&judged).map_err(|e| ScoreError::undefined(main_key, &e))?,
+        (_, Some((all, _))) => all.clone(),
+        (_, None) => {
+            let reason = format!(
+                "in each of the {} texts all relevances, or all similarities, are equal",
+                judged.len()
+            );
+            return Err(undefined(reason));
+        }
+    };
+    let items = per_text.map(|(_, values)| values).unwrap_or_default();
+    Ok(Scores::new(main_key, all, input.texts.len())?.with_items(items))
+}
+
+fn check(input: &SummarisationInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
+    if input.texts.is_empty() {
+        return Err(ScoreError::none(main_key, "texts"));
+    }
+    for (index, text) in input.texts.iter().enumerate() {
+        let problem = match text {
+            _ if text.human == 0 => "it has no human summary".to_owned(),
+            _ if text.relevance.is_empty() => "it has no machine summary".to_owned(),
+            _ => match text.relevance.iter().find(|r| !r.is_finite()) {
+                Some(relevance) => format!("a relevance is {relevance}"),
+                None => continue,
+            },
+        };
+        return Err(ScoreError::Item { what: "texts", index, problem });
+    }
+    ScoreError::rows("human summaries", input.texts.iter().map(|t| t.human).sum(), input.human.rows())?;
+    let machine = input.texts.iter().map(|t| t.relevance.len()).sum();
+    ScoreError::rows("machine summaries", machine, input.machine.rows())?;
+    ScoreError::widths("machine summaries", input.human, input.machine)
+}
