@@ -1,5 +1,6 @@
 //! Everything that can go wrong here, and the one place where it becomes a [`Fault`].
 
+use isomer_learn::LearnError;
 use isomer_service_kit::Fault;
 use tonic::Code;
 
@@ -86,7 +87,11 @@ fn score(error: &ScoreError) -> Fault {
         ScoreError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message),
         ScoreError::NotServed { .. } => Fault::unimplemented(message),
         ScoreError::MissingMain { .. } => Fault::internal(message),
-        ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } | ScoreError::Item { what, .. } => Fault::invalid(*what, message),
+        ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } | ScoreError::Item { what, .. } => {
+            Fault::invalid(*what, message)
+        }
+        ScoreError::Learn(LearnError::OneClass { .. }) => Fault::precondition("UNDEFINED_SCORE", message),
+        ScoreError::Learn(_) => Fault::invalid("vectors", message),
         ScoreError::UnknownId { .. } | ScoreError::DuplicateId { .. } => Fault::invalid("judgements", message),
     }
 }

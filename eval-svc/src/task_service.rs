@@ -1,6 +1,7 @@
 //! The gRPC face of tasks: protos in, scores out. The maths is in [`crate::task`].
 
 mod encode;
+mod labelled;
 mod lists;
 mod request;
 mod vectors;
@@ -12,7 +13,7 @@ use std::{
 };
 
 use isomer_proto::eval::v1::{
-    DatasetInput, ItemScores, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo,
+    DatasetInput, ItemScores, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo, TaskOptions,
     item_scores::Column, score_request::Input, task_service_server::TaskService,
 };
 use isomer_service_kit::Fault;
@@ -49,6 +50,7 @@ impl TaskFace {
         task: TaskType,
         profile: Profile,
         input: DatasetInput,
+        options: &TaskOptions,
         per_item: bool,
     ) -> Result<ScoreResponse, Fault> {
         let started = Instant::now();
@@ -56,7 +58,7 @@ impl TaskFace {
             return Err(Fault::invalid("dataset.encoder_id", "no encoder is named")
                 .mend("give the id of one, e.g. all-MiniLM-L6-v2"));
         }
-        let (source, options) = request::dataset(&self.config, input.dataset, input.limit)?;
+        let (source, options) = request::dataset(&self.config, input.dataset, input.limit, options)?;
         let dataset = blocking(move || dataset::load(task, &source, &options)).await?;
         for note in dataset.notes() {
             tracing::info!(dataset = dataset.name(), "{note}");
@@ -89,7 +91,7 @@ impl TaskFace {
             "scored"
         );
         let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
-        let ids = per_item.then(|| dataset.item_ids());
+        let ids = per_item.then(|| dataset.item_ids(&scores));
         let response = response(scores, profile, ids);
         Ok(ScoreResponse {
             notes: dataset.notes().to_vec(),
@@ -167,19 +169,27 @@ impl TaskService for TaskFace {
         let request = request.into_inner();
         let started = Instant::now();
         let (task, profile) = request::task_and_profile(&request)?;
+        let options = request::options(request.options)?;
         let response = match request.input {
             Some(Input::Dataset(input)) => {
                 if request.similarity != 0 {
-                    return Err(Fault::invalid("similarity", "a dataset is scored by the encoder's own similarity")
-                        .mend("leave it out")
-                        .into());
+                    return Err(
+                        Fault::invalid("similarity", "a dataset is scored by the encoder's own similarity")
+                            .mend("leave it out")
+                            .into(),
+                    );
                 }
-                self.score_dataset(task, profile, input, request.per_item).await?
+                self.score_dataset(task, profile, input, &options, request.per_item)
+                    .await?
             }
             Some(input) => {
                 let similarity = request::similarity(request.similarity)?;
-                let input = VectorInput::read(task, input)?;
-                let scored = move || input.score(profile, similarity).map(|scores| (input.ids(&scores), scores));
+                let input = VectorInput::read(task, input, &options)?;
+                let scored = move || {
+                    input
+                        .score(profile, similarity)
+                        .map(|scores| (input.ids(&scores), scores))
+                };
                 let (ids, scores) = blocking(scored).await?;
                 response(scores, profile, request.per_item.then_some(ids))
             }
@@ -221,11 +231,12 @@ enum VectorInput {
     Bitext(VectorMatrix, VectorMatrix),
     Retrieval(vectors::Retrieval),
     Lists(lists::Lists),
+    Labelled(labelled::Labelled),
 }
 
 impl VectorInput {
     /// Reads the vectors of a request.
-    fn read(task: TaskType, input: Input) -> Result<Self, Fault> {
+    fn read(task: TaskType, input: Input, options: &TaskOptions) -> Result<Self, Fault> {
         match input {
             Input::Pairs(pairs) => vectors::pairs(task, pairs),
             Input::Retrieval(retrieval) => vectors::retrieval(task, retrieval),
@@ -234,9 +245,9 @@ impl VectorInput {
             Input::Clsd(clsd) => lists::clsd(task, clsd),
             Input::Graded(graded) => lists::graded(task, graded),
             Input::PairScores(scores) => lists::pair_scores(task, scores),
-            Input::Classification(_) | Input::Clustering(_) | Input::Dataset(_) => {
-                Err(Fault::unimplemented(format!("{task} is not served yet")).field("input"))
-            }
+            Input::Classification(classification) => labelled::classification(task, classification, options),
+            Input::Clustering(clustering) => labelled::clustering(task, clustering, options),
+            Input::Dataset(_) => Err(Fault::internal("a dataset is not vectors".to_owned())),
         }
     }
 
@@ -249,6 +260,7 @@ impl VectorInput {
             Self::Bitext(first, second) => score_bitext(first.view(), second.view(), own, profile),
             Self::Retrieval(retrieval) => retrieval.score(profile, own),
             Self::Lists(lists) => lists.score(profile, own),
+            Self::Labelled(labelled) => labelled.score(profile),
         }
     }
 

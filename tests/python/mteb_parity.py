@@ -98,11 +98,11 @@ class Lookup:
     """A model for mteb that knows the vectors of all texts."""
 
     def __init__(self, vectors):
-        import mteb
+        from mteb.models.model_meta import ModelMeta
         from mteb.similarity_functions import cos_sim, pairwise_cos_sim
 
         self.vectors, self.similarity, self.similarity_pairwise = vectors, cos_sim, pairwise_cos_sim
-        self.mteb_model_meta = mteb.ModelMeta.create_empty({"name": "isomer/lookup", "revision": "1"})
+        self.mteb_model_meta = ModelMeta.create_empty({"name": "isomer/lookup", "revision": "1"})
 
     def encode(self, inputs, **_):
         return self.vectors.of([text for batch in inputs for text in batch["text"]])

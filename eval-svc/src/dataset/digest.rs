@@ -24,6 +24,26 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
     match labels {
         Labels::Sts(gold) => gold.iter().for_each(|g| part(&(g + 0.0).to_le_bytes())),
         Labels::PairClassification(labels) => labels.iter().for_each(|l| part(&[u8::from(*l)])),
+        Labels::Classification {
+            labels,
+            samples_per_label,
+        } => {
+            part(&(*samples_per_label as u64).to_le_bytes());
+            for side in labels {
+                part(&(side.len() as u64).to_le_bytes());
+                side.iter().for_each(|label| part(label.as_bytes()));
+            }
+        }
+        Labels::Clustering {
+            labels,
+            legacy,
+            max_fraction,
+        } => {
+            part(&[u8::from(*legacy)]);
+            part(&max_fraction.unwrap_or_default().to_le_bytes());
+            labels.labels.iter().for_each(|label| part(label.as_bytes()));
+            labels.sets.iter().for_each(|size| part(&(*size as u64).to_le_bytes()));
+        }
         Labels::Bitext(rows) => part(&(*rows as u64).to_le_bytes()),
         Labels::Reranking(items) => items.iter().for_each(|item| {
             for count in [item.queries, item.positives, item.negatives] {
@@ -36,7 +56,10 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
             text.relevance.iter().for_each(|r| part(&(r + 0.0).to_le_bytes()));
         }),
         Labels::Clsd(labels) => {
-            labels.counts.iter().for_each(|count| part(&(*count as u64).to_le_bytes()));
+            labels
+                .counts
+                .iter()
+                .for_each(|count| part(&(*count as u64).to_le_bytes()));
             for pair in &labels.one_word {
                 part(&(pair.distractor as u64).to_le_bytes());
                 part(pair.pos.as_deref().unwrap_or_default().as_bytes());

@@ -119,7 +119,11 @@ pub(super) fn read_clustering(
         });
     }
     if labels.labels.windows(2).all(|w| w[0] == w[1]) {
-        let problem = format!("all {} labels are `{}`: nothing can be told apart", labels.labels.len(), labels.labels[0]);
+        let problem = format!(
+            "all {} labels are `{}`: nothing can be told apart",
+            labels.labels.len(),
+            labels.labels[0]
+        );
         return Err(DatasetError::Undefined {
             file: files.label(name),
             problem,
@@ -129,5 +133,8 @@ pub(super) fn read_clustering(
 }
 
 fn mixed(row: &Row) -> DatasetError {
-    row.error("sentences", "some rows are sets (`sentences`, `labels`), others documents (`text`, `label`)")
+    row.error(
+        "sentences",
+        "some rows are sets (`sentences`, `labels`), others documents (`text`, `label`)",
+    )
 }

@@ -18,6 +18,8 @@ pub(super) struct Chosen {
 enum Kind {
     Rows(String),
     Retrieval(RetrievalFiles),
+    /// Classification: the train file and the split's.
+    TrainAndTest(String, String),
 }
 
 /// Files of a retrieval dataset, by relative path.
@@ -33,7 +35,7 @@ impl Chosen {
     pub(super) fn rows(&self) -> Result<&str, DatasetError> {
         match &self.kind {
             Kind::Rows(name) => Ok(name),
-            Kind::Retrieval(_) => Err(DatasetError::NotServed {
+            Kind::Retrieval(_) | Kind::TrainAndTest(..) => Err(DatasetError::NotServed {
                 task: TaskType::Retrieval,
             }),
         }
@@ -43,7 +45,17 @@ impl Chosen {
     pub(super) fn retrieval(&self) -> Result<&RetrievalFiles, DatasetError> {
         match &self.kind {
             Kind::Retrieval(files) => Ok(files),
-            Kind::Rows(_) => Err(DatasetError::NotServed { task: TaskType::Sts }),
+            Kind::Rows(_) | Kind::TrainAndTest(..) => Err(DatasetError::NotServed { task: TaskType::Sts }),
+        }
+    }
+
+    /// The train file and the split's file of classification.
+    pub(super) fn train_and_test(&self) -> Result<(&str, &str), DatasetError> {
+        match &self.kind {
+            Kind::TrainAndTest(train, test) => Ok((train, test)),
+            _ => Err(DatasetError::NotServed {
+                task: TaskType::Classification,
+            }),
         }
     }
 }
@@ -53,6 +65,7 @@ pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -
     match task {
         TaskType::Retrieval => retrieval(files, options),
         TaskType::Clsd => pairs_of_languages(files, options),
+        TaskType::Classification => classification(files, options),
         task if task.served() => rows(files, options),
         _ => Err(DatasetError::NotServed { task }),
     }
@@ -76,6 +89,32 @@ fn rows(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError
     Ok(Chosen {
         language,
         kind: Kind::Rows(name),
+    })
+}
+
+/// The split's file and the train file of the same language.
+fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+    if let Some(name) = files.single() {
+        return Err(DatasetError::MissingFile {
+            place: files.label(&name),
+            missing: "a folder".to_owned(),
+            mend: "classification needs a folder with train.jsonl beside the split's file".to_owned(),
+        });
+    }
+    let (test, language) = in_folder(files, "", &options.split, "jsonl", options)?;
+    let names = files.list("")?;
+    let localised = language.as_ref().map(|l| format!("train.{l}.jsonl"));
+    let candidates: Vec<String> = localised.into_iter().chain(["train.jsonl".to_owned()]).collect();
+    let Some(train) = candidates.iter().find(|name| names.contains(name)) else {
+        return Err(DatasetError::MissingFile {
+            place: files.place(),
+            missing: candidates.join(" or "),
+            mend: "classification fits on a train file".to_owned(),
+        });
+    };
+    Ok(Chosen {
+        language,
+        kind: Kind::TrainAndTest(train.clone(), test),
     })
 }
 

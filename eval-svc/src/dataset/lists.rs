@@ -32,7 +32,11 @@ fn rows(
 fn push(texts: &mut Vec<DatasetText>, row: usize, field: &str, added: Vec<String>, role: Role, transformable: bool) {
     let many = added.len() > 1;
     for (i, text) in added.into_iter().enumerate() {
-        let id = if many { format!("{row}:{field}[{i}]") } else { format!("{row}:{field}") };
+        let id = if many {
+            format!("{row}:{field}[{i}]")
+        } else {
+            format!("{row}:{field}")
+        };
         texts.push(DatasetText {
             id,
             text,
@@ -74,9 +78,8 @@ pub(super) fn read_reranking(
             problem: format!("none of the {dropped} queries has both a positive and a negative: nothing can be ranked"),
         });
     }
-    let notes = (dropped > 0).then(|| {
-        format!("{dropped} queries without a positive or a negative are left out, as mteb does")
-    });
+    let notes =
+        (dropped > 0).then(|| format!("{dropped} queries without a positive or a negative are left out, as mteb does"));
     queries.append(&mut documents);
     Ok((queries, items, notes.into_iter().collect()))
 }
@@ -98,7 +101,14 @@ pub(super) fn read_summarisation(
             relevance,
         });
         push(&mut human, item, "human_summaries", humans, Role::HumanSummary, true);
-        push(&mut machine, item, "machine_summaries", machines, Role::MachineSummary, true);
+        push(
+            &mut machine,
+            item,
+            "machine_summaries",
+            machines,
+            Role::MachineSummary,
+            true,
+        );
         Ok(true)
     })?;
     let mut all = labels.iter().flat_map(|text| &text.relevance);

@@ -3,7 +3,7 @@
 //! * [`Source`]: where a dataset lies: shipped with us, a path, or bytes sent with a request.
 //! * `layout`: which files hold the split and language asked for.
 //! * `rows`: lines of JSON, each fault named by file, line and field.
-//! * `pairs`, `lists`, `retrieval`: the rows of each kind of task.
+//! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
 
@@ -11,6 +11,7 @@ mod builtin;
 mod digest;
 mod error;
 mod gold;
+mod labelled;
 mod layout;
 mod lists;
 mod pairs;
@@ -27,10 +28,10 @@ pub use source::{InlineFile, Source};
 
 use std::collections::BTreeMap;
 
-use crate::task::{Candidates, SummarisedText, TaskType};
+use crate::task::{Candidates, SAMPLES_PER_LABEL, Scores, SummarisedText, TaskType};
 
 /// Which part of a dataset to load, and what to call it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct LoadOptions {
     /// Split, e.g. `test`.
     pub split: String,
@@ -43,6 +44,12 @@ pub struct LoadOptions {
     /// Retrieval: a document with the query's own id does not count as found (mteb sets it for ArguAna, FEVER, FiQA,
     /// Quora, MSMARCO and others).
     pub ignore_identical_ids: bool,
+    /// Classification: train rows of each label in each of mteb's ten fits. `None`: 8.
+    pub samples_per_label: Option<usize>,
+    /// Clustering: the older form under mteb-v2 too, for data of single documents.
+    pub legacy_clustering: bool,
+    /// Clustering, current form: share of the documents that is clustered. `None`: mteb's 0.04.
+    pub max_fraction: Option<f64>,
 }
 
 impl Default for LoadOptions {
@@ -53,6 +60,9 @@ impl Default for LoadOptions {
             limit: None,
             name: None,
             ignore_identical_ids: false,
+            samples_per_label: None,
+            legacy_clustering: false,
+            max_fraction: None,
         }
     }
 }
@@ -70,6 +80,8 @@ pub enum Role {
     Document,
     /// A candidate to rank: of a query, of an anchor, or a distractor.
     Candidate,
+    /// A text with a label.
+    Labelled,
     /// A summary written by a person.
     HumanSummary,
     /// A summary written by a machine.
@@ -113,6 +125,16 @@ enum Labels {
     Retrieval(retrieval::Labels),
     /// Pairs that translate each other.
     Bitext(usize),
+    Classification {
+        /// Of the train rows, then of the test rows.
+        labels: [Vec<String>; 2],
+        samples_per_label: usize,
+    },
+    Clustering {
+        labels: labelled::ClusteringLabels,
+        legacy: bool,
+        max_fraction: Option<f64>,
+    },
     Reranking(Vec<Candidates>),
     Summarisation(Vec<SummarisedText>),
     Clsd(lists::ClsdLabels),
@@ -167,7 +189,25 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
             let (texts, labels, notes) = retrieval::read(&files, chosen.retrieval()?, options)?;
             (texts, Labels::Retrieval(labels), notes)
         }
-        TaskType::Classification | TaskType::Clustering => return Err(DatasetError::NotServed { task }),
+        TaskType::Classification => {
+            let (train, test) = chosen.train_and_test()?;
+            let (texts, labels) = labelled::read_classification(&files, train, test, options.limit)?;
+            let samples_per_label = options.samples_per_label.unwrap_or(SAMPLES_PER_LABEL);
+            let labels = Labels::Classification {
+                labels,
+                samples_per_label,
+            };
+            (texts, labels, Vec::new())
+        }
+        TaskType::Clustering => {
+            let (texts, labels) = labelled::read_clustering(&files, chosen.rows()?, options.limit)?;
+            let labels = Labels::Clustering {
+                labels,
+                legacy: options.legacy_clustering,
+                max_fraction: options.max_fraction,
+            };
+            (texts, labels, Vec::new())
+        }
     };
     Ok(Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
@@ -207,6 +247,8 @@ impl Dataset {
     /// Rows scored: pairs, queries, texts or groups.
     pub fn items(&self) -> usize {
         match &self.labels {
+            Labels::Classification { labels: [_, test], .. } => test.len(),
+            Labels::Clustering { labels, .. } => labels.labels.len(),
             Labels::Bitext(rows) => *rows,
             Labels::Reranking(items) => items.len(),
             Labels::Summarisation(texts) => texts.len(),
@@ -241,11 +283,12 @@ impl Dataset {
         &self.measures
     }
 
-    /// What each scored item is called: the query's id in retrieval, the row number from 0 elsewhere.
-    pub fn item_ids(&self) -> Vec<String> {
+    /// What each scored item is called: the query's id in retrieval; elsewhere its number from 0, of the row or, in
+    /// clustering, of the set or the clustering.
+    pub fn item_ids(&self, scores: &Scores) -> Vec<String> {
         match &self.labels {
             Labels::Retrieval(labels) => labels.query_ids.clone(),
-            _ => (0..self.items()).map(|row| row.to_string()).collect(),
+            _ => (0..scores.items).map(|row| row.to_string()).collect(),
         }
     }
 }

@@ -122,6 +122,15 @@ fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
     None
 }
 
+fn class(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) if !text.is_empty() => Some(text.clone()),
+        Value::Number(n) if n.is_i64() || n.is_u64() => Some(n.to_string()),
+        Value::Bool(b) => Some(b.to_string()),
+        _ => None,
+    }
+}
+
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -272,6 +281,34 @@ impl Row {
             Some(number) if number.is_finite() => Ok(number),
             _ => Err(self.wrong(field, "a number")),
         }
+    }
+
+    /// Whether the field is there and not null.
+    pub(super) fn has(&self, field: &str) -> bool {
+        !matches!(self.fields.get(field), None | Some(Value::Null))
+    }
+
+    /// A class: a string that is not empty, an integer or a boolean, written out.
+    pub(super) fn label(&self, field: &str) -> Result<String, DatasetError> {
+        let value = self.fields.get(field);
+        value
+            .and_then(class)
+            .ok_or_else(|| self.wrong(field, "a string, an integer or a boolean"))
+    }
+
+    /// A list of classes, as many as `count` says of another field.
+    pub(super) fn labels(&self, field: &str, count: usize, other: &str) -> Result<Vec<String>, DatasetError> {
+        let Some(Value::Array(items)) = self.fields.get(field) else {
+            return Err(self.wrong(field, "a list of labels"));
+        };
+        if items.len() != count {
+            return Err(self.error(field, format!("{} labels for {count} of `{other}`", items.len())));
+        }
+        let label = |(i, item): (usize, &Value)| {
+            let problem = || format!("{} where a string, an integer or a boolean is expected", kind(item));
+            class(item).ok_or_else(|| self.error(&format!("{field}[{i}]"), problem()))
+        };
+        items.iter().enumerate().map(label).collect()
     }
 
     /// A label: 0 or 1.

@@ -4,9 +4,9 @@ use super::{Dataset, Labels, pairs};
 use crate::{
     metric::{Similarity, VectorMatrix},
     task::{
-        ClsdInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores, SummarisationInput, score_bitext,
-        score_clsd, score_graded_ranking, score_pair_classification, score_reranking, score_retrieval, score_sts,
-        score_summarisation,
+        ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores,
+        SummarisationInput, score_bitext, score_classification, score_clsd, score_clustering, score_graded_ranking,
+        score_pair_classification, score_reranking, score_retrieval, score_sts, score_summarisation,
     },
 };
 
@@ -40,6 +40,34 @@ impl Dataset {
             Labels::PairClassification(labels) => {
                 let (first, second) = pairs::split(vectors);
                 score_pair_classification(first.view(), second.view(), labels, own, profile)
+            }
+            Labels::Classification {
+                labels: [train_labels, test_labels],
+                samples_per_label,
+            } => {
+                let (train, test) = vectors.split_at(train_labels.len());
+                let input = ClassificationInput {
+                    train,
+                    train_labels,
+                    test,
+                    test_labels,
+                    samples_per_label: *samples_per_label,
+                };
+                score_classification(&input, profile)
+            }
+            Labels::Clustering {
+                labels,
+                legacy,
+                max_fraction,
+            } => {
+                let input = ClusteringInput {
+                    vectors: vectors.view(),
+                    labels: &labels.labels,
+                    sets: &labels.sets,
+                    legacy: *legacy,
+                    max_fraction: *max_fraction,
+                };
+                score_clustering(&input, profile)
             }
             Labels::Bitext(_) => {
                 let (first, second) = pairs::split(vectors);

@@ -112,7 +112,11 @@ mod tests {
         for (i, s) in sources.iter().enumerate() {
             for (j, t) in targets.iter().enumerate() {
                 let cosine = f64::from(similarity::cosine_of_units(s, t));
-                if i == j { parallel += cosine / 3.0 } else { unrelated += cosine / 6.0 }
+                if i == j {
+                    parallel += cosine / 3.0
+                } else {
+                    unrelated += cosine / 6.0
+                }
             }
         }
         let gap = parallel_gap(sources.iter().map(|s| &s[..]), targets.iter().map(|t| &t[..]));

@@ -18,9 +18,17 @@ pub fn score(predictions: &[usize]) -> BTreeMap<String, f64> {
     for (label, &prediction) in predictions.iter().enumerate() {
         let correct = prediction == label;
         found += usize::from(correct);
-        let precision = if correct { 1.0 / f64::from(predicted[label]) } else { 0.0 };
+        let precision = if correct {
+            1.0 / f64::from(predicted[label])
+        } else {
+            0.0
+        };
         precisions.push(precision);
-        f1s.push(if correct { 2.0 * precision / (precision + 1.0) } else { 0.0 });
+        f1s.push(if correct {
+            2.0 * precision / (precision + 1.0)
+        } else {
+            0.0
+        });
     }
     let of_rows = |values: &[f64]| crate::stats::mean(values).unwrap_or(0.0);
     let accuracy = found as f64 / n.max(1) as f64;

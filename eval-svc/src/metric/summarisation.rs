@@ -87,7 +87,10 @@ pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, 
                 .iter()
                 .map(|text| correlation(&text.gold, of(text)).ok().filter(|_| !text.skipped()))
                 .collect();
-            let defined = texts.iter().zip(&per_text).all(|(text, value)| text.skipped() || value.is_some());
+            let defined = texts
+                .iter()
+                .zip(&per_text)
+                .all(|(text, value)| text.skipped() || value.is_some());
             let averaged = texts.iter().zip(&per_text).filter_map(|(text, value)| {
                 let r = (*value)?;
                 Some(match average {

@@ -260,6 +260,7 @@ async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Datase
             limit: spec.limit,
             name: spec.name.clone(),
             ignore_identical_ids: spec.ignore_identical_ids,
+            ..LoadOptions::default()
         };
         let task = spec.task;
         let dataset = tokio::task::spawn_blocking(move || dataset::load(task, &source, &options))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use isomer_learn::{
-    Vectors,
+    LearnError, Vectors,
     logistic::LogisticRegression,
     protocol::{self, ClassificationReport, FewShot},
 };
@@ -44,8 +44,10 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
             return Err(ScoreError::none(main_key, what));
         }
     }
-    let vectors = |what, view: VectorView<'_>| Vectors::new(what, view.data(), view.rows(), view.cols());
-    let (train, test) = (vectors("train vectors", input.train)?, vectors("test vectors", input.test)?);
+    let (train, test) = (
+        vectors("train vectors", input.train)?,
+        vectors("test vectors", input.test)?,
+    );
     let report = match profile {
         Profile::MtebV2 | Profile::MtebV1 => {
             let few = FewShot {
@@ -70,6 +72,10 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
         .collect();
     let items = right(&report, input);
     Ok(Scores::new(main_key, all, input.test_labels.len())?.with_items(items))
+}
+
+fn vectors<'a>(what: &'static str, view: VectorView<'a>) -> Result<Vectors<'a>, LearnError> {
+    Vectors::new(what, view.data(), view.rows(), view.cols())
 }
 
 /// For each test row the share of fits that predict its label.

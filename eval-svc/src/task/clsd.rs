@@ -94,7 +94,11 @@ fn check(input: &ClsdInput<'_>, main_key: &'static str) -> Result<(), ScoreError
     }
     if let Some(index) = input.counts.iter().position(|count| *count == 0) {
         let problem = "it has no distractor".to_owned();
-        return Err(ScoreError::Item { what: "rows", index, problem });
+        return Err(ScoreError::Item {
+            what: "rows",
+            index,
+            problem,
+        });
     }
     let distractors = input.counts.iter().sum();
     ScoreError::rows("sources", rows, input.sources.rows())?;
@@ -155,11 +159,16 @@ fn one_word(input: &ClsdInput<'_>) -> BTreeMap<String, f64> {
     let mut groups: BTreeMap<String, Vec<Change>> = BTreeMap::from([(String::new(), changes.clone())]);
     for (pair, change) in input.one_word.iter().zip(&changes) {
         if let Some(pos) = &pair.pos {
-            groups.entry(format!("_{}", pos.to_lowercase())).or_default().push(*change);
+            groups
+                .entry(format!("_{}", pos.to_lowercase()))
+                .or_default()
+                .push(*change);
         }
     }
     for (suffix, changes) in &groups {
-        let Some(group) = discrimination::group(changes) else { continue };
+        let Some(group) = discrimination::group(changes) else {
+            continue;
+        };
         let values = [
             ("one_word_pairs", Some(group.pairs as f64)),
             ("one_word_change", Some(group.cross_mean)),

@@ -54,21 +54,32 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
     ScoreError::rows("labels", input.vectors.rows(), input.labels.len())?;
     if input.labels.windows(2).all(|w| w[0] == w[1]) {
         let reason = format!("all {} labels are `{}`", input.labels.len(), input.labels[0]);
-        return Err(ScoreError::Undefined { metric: main_key, reason });
+        return Err(ScoreError::Undefined {
+            metric: main_key,
+            reason,
+        });
     }
     let whole = [input.labels.len()];
     let sets = if input.sets.is_empty() { &whole[..] } else { input.sets };
     ScoreError::rows("documents of all sets", input.labels.len(), sets.iter().sum())?;
     if let Some(index) = sets.iter().position(|size| *size == 0) {
         let problem = "it has no documents".to_owned();
-        return Err(ScoreError::Item { what: "sets", index, problem });
+        return Err(ScoreError::Item {
+            what: "sets",
+            index,
+            problem,
+        });
     }
     match profile {
         Profile::MtebV2 if input.sets.is_empty() && !input.legacy => fast(input, main_key),
         Profile::MtebV2 | Profile::MtebV1 => {
             let values = per_set(input, sets, SEED)?;
             let report = protocol::legacy_report(values.clone())?;
-            let all = report.named().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+            let all = report
+                .named()
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect();
             let items = BTreeMap::from([("v_measure".to_owned(), values)]);
             Ok(Scores::new(main_key, all, sets.len())?.with_items(items))
         }
@@ -125,8 +136,16 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
     let vectors = Vectors::new("vectors", matrix.data(), matrix.rows(), cols)?;
     let labels: Vec<Vec<String>> = chosen.iter().map(|row| vec![input.labels[*row].clone()]).collect();
     let report = clustering.score(&mut random, vectors, &labels)?;
-    let all = report.named().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-    let runs = report.levels.iter().flat_map(|level| level.v_measures.iter().copied()).collect();
+    let all = report
+        .named()
+        .into_iter()
+        .map(|(key, value)| (key.to_owned(), value))
+        .collect();
+    let runs = report
+        .levels
+        .iter()
+        .flat_map(|level| level.v_measures.iter().copied())
+        .collect();
     let items = BTreeMap::from([("v_measure".to_owned(), runs)]);
     // Items are the clusterings here: a document has no V-measure of its own.
     let clusterings = clustering.clusterings;

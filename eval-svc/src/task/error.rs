@@ -59,6 +59,9 @@ pub enum ScoreError {
         /// What is wrong with it.
         problem: String,
     },
+    /// What classification or clustering cannot be learned from.
+    #[error(transparent)]
+    Learn(#[from] isomer_learn::LearnError),
     /// A judgement names something that was not given.
     #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
     UnknownId {

@@ -41,7 +41,8 @@ pub fn score_graded_ranking(
         .map(|(group, count)| {
             let rows = next..next + count;
             next += count;
-            rows.map(|row| f64::from(own.of(anchors.row(group), candidates.row(row)))).collect()
+            rows.map(|row| f64::from(own.of(anchors.row(group), candidates.row(row))))
+                .collect()
         })
         .collect();
     score_pair_scores(&groups, None, profile)
@@ -66,7 +67,9 @@ pub fn score_pair_scores(
     let mut found = Vec::with_capacity(groups.len());
     let mut rhos = Vec::with_capacity(groups.len());
     for group in groups {
-        let (best, rest) = group.split_first().map_or((f64::NAN, &[][..]), |(best, rest)| (*best, rest));
+        let (best, rest) = group
+            .split_first()
+            .map_or((f64::NAN, &[][..]), |(best, rest)| (*best, rest));
         found.push(f64::from(u8::from(rest.iter().all(|score| best > *score))));
         let degrees: Vec<f64> = (0..group.len()).rev().map(|degree| degree as f64).collect();
         rhos.push(spearman(&degrees, group).unwrap_or(f64::NAN));
@@ -74,7 +77,10 @@ pub fn score_pair_scores(
     let defined: Vec<f64> = rhos.iter().copied().filter(|rho| rho.is_finite()).collect();
     let Some(rho) = mean(&defined) else {
         let reason = format!("in each of the {} groups all scores are equal", groups.len());
-        return Err(ScoreError::Undefined { metric: main_key, reason });
+        return Err(ScoreError::Undefined {
+            metric: main_key,
+            reason,
+        });
     };
     let mut all = BTreeMap::from([
         ("spearman".to_owned(), rho),
@@ -98,7 +104,11 @@ fn check(groups: &[PairScores], threshold: Option<f64>, main_key: &'static str) 
             None if group.len() < 2 => format!("it has {} candidates where at least two are needed", group.len()),
             None => continue,
         };
-        return Err(ScoreError::Item { what: "groups", index, problem });
+        return Err(ScoreError::Item {
+            what: "groups",
+            index,
+            problem,
+        });
     }
     match threshold {
         Some(threshold) if !threshold.is_finite() => Err(ScoreError::Undefined {

@@ -71,7 +71,7 @@ impl TaskType {
 
     /// Whether datasets of this kind can be loaded and scored now.
     pub const fn served(self) -> bool {
-        !matches!(self, Self::Classification | Self::Clustering)
+        true
     }
 
     /// mteb's key of the main score under a profile; `None` where the kind is not served yet.
@@ -89,7 +89,8 @@ impl TaskType {
             (Self::Clsd, Profile::MtebV2 | Profile::MtebV1) => Some("recall_at_1"),
             (Self::Clsd, Profile::Hteb) => Some("candidates_precision_at_1"),
             (Self::GradedRanking, _) => Some("spearman"),
-            (Self::Classification | Self::Clustering, _) => None,
+            (Self::Classification, _) => Some("accuracy"),
+            (Self::Clustering, _) => Some("v_measure"),
         }
     }
 

@@ -1,6 +1,8 @@
 //! Task types, metric profiles, and the one place where vectors of a task become its scores.
 
+mod classification;
 mod clsd;
+mod clustering;
 mod error;
 mod graded;
 mod kind;
@@ -11,7 +13,9 @@ mod reranking;
 mod retrieval;
 mod summarisation;
 
+pub use classification::{ClassificationInput, SAMPLES_PER_LABEL, score_classification};
 pub use clsd::{ClsdInput, OneWord, score_clsd};
+pub use clustering::{ClusteringInput, score_clustering};
 pub use error::ScoreError;
 pub use graded::{PairScores, lexical_overlap, score_graded_ranking, score_pair_scores};
 pub use kind::{TaskType, UnknownTask};

@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::metric::{Similarity, matrix::VectorView, nearest, pair_classification, search::{self, Ties}, similarity, sts};
+use crate::metric::{
+    Similarity,
+    matrix::VectorView,
+    nearest, pair_classification,
+    search::{self, Ties},
+    similarity, sts,
+};
 
 /// Scores semantic textual similarity. `gold` holds one score a pair.
 ///
@@ -54,7 +60,10 @@ pub fn score_pair_classification(
     }
     let all = pair_classification::score(pairs(first, second), labels, own);
     let mut items = similarities(first, second, own);
-    items.insert("label".to_owned(), labels.iter().map(|l| f64::from(u8::from(*l))).collect());
+    items.insert(
+        "label".to_owned(),
+        labels.iter().map(|l| f64::from(u8::from(*l))).collect(),
+    );
     Ok(Scores::new(main_key, all, labels.len())?.with_items(items))
 }
 
@@ -78,8 +87,15 @@ pub fn score_bitext(
     }
     // Ids break no ties here, so any order of them will do.
     let hits = search::top_k(first, second, &[], own, 1, Ties::CorpusOrder);
-    let predictions: Vec<usize> = hits.iter().filter_map(|hits| hits.first()).map(|h| h.document).collect();
-    let correct = predictions.iter().enumerate().map(|(row, p)| f64::from(u8::from(row == *p)));
+    let predictions: Vec<usize> = hits
+        .iter()
+        .filter_map(|hits| hits.first())
+        .map(|h| h.document)
+        .collect();
+    let correct = predictions
+        .iter()
+        .enumerate()
+        .map(|(row, p)| f64::from(u8::from(row == *p)));
     let items = BTreeMap::from([
         ("correct".to_owned(), correct.collect()),
         ("nearest".to_owned(), predictions.iter().map(|p| *p as f64).collect()),

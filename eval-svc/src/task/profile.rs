@@ -42,7 +42,9 @@ impl Profile {
     pub const fn stamp(self) -> &'static str {
         match self {
             Self::MtebV2 => "mteb-v2 (mteb 2.20, scikit-learn 1.8, scipy 1.17, trec_eval 9)",
-            Self::MtebV1 => "mteb-v1 (main scores of the original leaderboard; values as mteb 2.20)",
+            Self::MtebV1 => {
+                "mteb-v1 (definitions of the original leaderboard, mteb 1; scikit-learn 1.8, scipy 1.17, trec_eval 9)"
+            }
             Self::Hteb => "hteb (HTEB 1.1, scikit-learn 1.8, trec_eval 9)",
         }
     }

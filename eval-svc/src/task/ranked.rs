@@ -30,8 +30,10 @@ pub(super) fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64
 /// `nauc_<metric>_{max,std,diff1}` from each query's retrieved scores. mteb computes none for the hit rate; undefined
 /// areas are left out.
 pub(super) fn abstention_areas(retrieved: &[Vec<f64>], series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
-    let confidences: Vec<abstention::Confidence> =
-        retrieved.par_iter().map(|scores| abstention::confidence(scores)).collect();
+    let confidences: Vec<abstention::Confidence> = retrieved
+        .par_iter()
+        .map(|scores| abstention::confidence(scores))
+        .collect();
     let by = |f: fn(&abstention::Confidence) -> f64| confidences.iter().map(f).collect::<Vec<_>>();
     let kinds = [
         ("max", by(|c| c.max)),

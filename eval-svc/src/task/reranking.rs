@@ -51,11 +51,7 @@ pub struct RerankingInput<'a> {
 ///
 /// # Errors
 /// Vectors that do not match the items; no items; an item without a query, a positive or a negative.
-pub fn score_reranking(
-    input: &RerankingInput<'_>,
-    own: Similarity,
-    profile: Profile,
-) -> Result<Scores, ScoreError> {
+pub fn score_reranking(input: &RerankingInput<'_>, own: Similarity, profile: Profile) -> Result<Scores, ScoreError> {
     let task = TaskType::Reranking;
     let main_key = task
         .main_score(profile)
@@ -77,16 +73,28 @@ fn check(input: &RerankingInput<'_>, main_key: &'static str) -> Result<(), Score
         return Err(ScoreError::none(main_key, "queries with candidates"));
     }
     for (index, item) in input.items.iter().enumerate() {
-        for (what, count) in [("query", item.queries), ("positive", item.positives), ("negative", item.negatives)] {
+        for (what, count) in [
+            ("query", item.queries),
+            ("positive", item.positives),
+            ("negative", item.negatives),
+        ] {
             if count == 0 {
                 let problem = format!("it has no {what}; such items are to be left out");
-                return Err(ScoreError::Item { what: "items", index, problem });
+                return Err(ScoreError::Item {
+                    what: "items",
+                    index,
+                    problem,
+                });
             }
         }
     }
     let total = |of: fn(&Candidates) -> usize| input.items.iter().map(of).sum::<usize>();
     ScoreError::rows("queries", total(|i| i.queries), input.queries.rows())?;
-    ScoreError::rows("documents", total(|i| i.positives + i.negatives), input.documents.rows())?;
+    ScoreError::rows(
+        "documents",
+        total(|i| i.positives + i.negatives),
+        input.documents.rows(),
+    )?;
     ScoreError::widths("documents", input.queries, input.documents)
 }
 
@@ -127,10 +135,16 @@ fn trec(items: &[Candidates], scores: &[Vec<f64>], main_key: &'static str) -> Re
                 .map(|i| format!("apositive_{i:05}"))
                 .chain((0..item.negatives).map(|i| format!("negative_{i:05}")))
                 .collect();
-            let judgements: Judgements<'_> =
-                ids.iter().enumerate().map(|(i, id)| (id.as_str(), i32::from(i < item.positives))).collect();
-            let mut list: Vec<Retrieved<'_>> =
-                ids.iter().zip(scores).map(|(id, score)| Retrieved { id, score: *score }).collect();
+            let judgements: Judgements<'_> = ids
+                .iter()
+                .enumerate()
+                .map(|(i, id)| (id.as_str(), i32::from(i < item.positives)))
+                .collect();
+            let mut list: Vec<Retrieved<'_>> = ids
+                .iter()
+                .zip(scores)
+                .map(|(id, score)| Retrieved { id, score: *score })
+                .collect();
             if list.len() > depth {
                 list.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| b.id.cmp(a.id)));
                 list.truncate(depth);
@@ -158,7 +172,11 @@ fn grouped(
         labels
     };
     let of_items = |f: &dyn Fn(&[f64], &[bool]) -> f64| -> Vec<f64> {
-        items.iter().zip(scores).map(|(item, scores)| f(scores, &labels(item))).collect()
+        items
+            .iter()
+            .zip(scores)
+            .map(|(item, scores)| f(scores, &labels(item)))
+            .collect()
     };
     let mut series = BTreeMap::from([("map".to_owned(), of_items(&average_precision))]);
     if profile == Profile::MtebV1 {

@@ -2,8 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::{Profile, ScoreError, Scores, TaskType};
 use super::ranked;
+use super::{Profile, ScoreError, Scores, TaskType};
 use crate::metric::{
     Similarity,
     matrix::VectorView,
@@ -56,7 +56,14 @@ pub fn score_retrieval(
     // HTEB drops a query's own document before the cut, mteb after it: there such a query keeps one document fewer.
     let spare = usize::from(input.ignore_identical_ids && profile == Profile::Hteb);
     let id_order = search::id_order(input.document_ids);
-    let mut hits = search::top_k(input.queries, input.documents, &id_order, similarity, depth + spare, ties);
+    let mut hits = search::top_k(
+        input.queries,
+        input.documents,
+        &id_order,
+        similarity,
+        depth + spare,
+        ties,
+    );
     if input.ignore_identical_ids {
         for (hits, query) in hits.iter_mut().zip(input.query_ids) {
             hits.retain(|h| input.document_ids[h.document] != *query);

@@ -100,9 +100,17 @@ fn check(input: &SummarisationInput<'_>, main_key: &'static str) -> Result<(), S
                 None => continue,
             },
         };
-        return Err(ScoreError::Item { what: "texts", index, problem });
+        return Err(ScoreError::Item {
+            what: "texts",
+            index,
+            problem,
+        });
     }
-    ScoreError::rows("human summaries", input.texts.iter().map(|t| t.human).sum(), input.human.rows())?;
+    ScoreError::rows(
+        "human summaries",
+        input.texts.iter().map(|t| t.human).sum(),
+        input.human.rows(),
+    )?;
     let machine = input.texts.iter().map(|t| t.relevance.len()).sum();
     ScoreError::rows("machine summaries", machine, input.machine.rows())?;
     ScoreError::widths("machine summaries", input.human, input.machine)

@@ -98,7 +98,7 @@ impl Lists {
     }
 }
 
-fn of_task(task: TaskType, expected: TaskType, field: &str) -> Result<(), Fault> {
+pub(super) fn of_task(task: TaskType, expected: TaskType, field: &str) -> Result<(), Fault> {
     if task == expected {
         return Ok(());
     }

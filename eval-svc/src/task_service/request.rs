@@ -4,7 +4,7 @@ use std::path::Path;
 
 use isomer_proto::{
     common::v1::Similarity as ProtoSimilarity,
-    eval::v1::{self as proto, DatasetRef, MetricProfile, ScoreRequest, dataset_ref},
+    eval::v1::{self as proto, DatasetRef, MetricProfile, ScoreRequest, TaskOptions, dataset_ref},
 };
 use isomer_service_kit::Fault;
 
@@ -66,11 +66,26 @@ pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
     }
 }
 
+/// The options of a request, checked.
+pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault> {
+    let options = options.unwrap_or_default();
+    if options.samples_per_label == Some(0) {
+        return Err(Fault::invalid("options.samples_per_label", "is 0").mend("leave it out for 8"));
+    }
+    match options.max_fraction {
+        Some(share) if !(share > 0.0 && share <= 1.0) => {
+            Err(Fault::invalid("options.max_fraction", format!("{share} is no share")).mend("give a number in (0, 1]"))
+        }
+        _ => Ok(options),
+    }
+}
+
 /// Where a request's dataset lies and which part of it is wanted.
 pub(super) fn dataset(
     config: &EvalConfig,
     dataset: Option<DatasetRef>,
     limit: Option<u32>,
+    task: &TaskOptions,
 ) -> Result<(Source, LoadOptions), Fault> {
     let missing = || Fault::invalid("dataset.dataset", "no dataset is named").mend("give builtin, path or inline");
     let DatasetRef {
@@ -99,6 +114,9 @@ pub(super) fn dataset(
         language: some(language),
         limit: limit.map(|limit| limit as usize),
         name: some(name),
+        samples_per_label: task.samples_per_label.map(|count| count as usize),
+        legacy_clustering: task.legacy_clustering,
+        max_fraction: task.max_fraction,
         ..LoadOptions::default()
     };
     Ok((source, options))

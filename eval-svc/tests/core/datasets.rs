@@ -282,14 +282,6 @@ fn a_limit_takes_the_first_rows() {
     assert!(matches!(limited(Some(0)), Err(DatasetError::ZeroLimit)));
 }
 
-#[test]
-fn tasks_that_are_not_served_yet_say_so() {
-    for task in TaskType::ALL.into_iter().filter(|t| !t.served()) {
-        let error = load(task, &inline(&[("test.jsonl", GOOD)]), &LoadOptions::default()).unwrap_err();
-        assert!(matches!(error, DatasetError::NotServed { .. }), "{error}");
-    }
-}
-
 const CORPUS: &str = "{\"_id\":\"d1\",\"title\":\"T\",\"text\":\" one \"}\n{\"_id\":\"d2\",\"title\":\"\",\"text\":\"two\"}\n{\"_id\":3,\"text\":\"three\"}\n";
 const QUERIES: &str =
     "{\"_id\":\"q1\",\"text\":\"first\"}\n{\"_id\":\"q2\",\"text\":\"second\"}\n{\"_id\":\"q3\",\"text\":\"third\"}\n";

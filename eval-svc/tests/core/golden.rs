@@ -131,7 +131,10 @@ fn golden_summarisation_in_three_definitions() {
     let golden = &golden["summarisation"];
     let rows = golden["rows"].as_array().unwrap();
     let stacked = |key: &str| {
-        let all: Vec<Value> = rows.iter().flat_map(|row| row[key].as_array().unwrap().clone()).collect();
+        let all: Vec<Value> = rows
+            .iter()
+            .flat_map(|row| row[key].as_array().unwrap().clone())
+            .collect();
         matrix(&Value::Array(all))
     };
     let texts: Vec<SummarisedText> = rows

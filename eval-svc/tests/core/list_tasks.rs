@@ -68,7 +68,12 @@ fn summarisation_scores_equal_mteb_before_and_after_its_mend_and_hteb() {
         let scored = |profile| score_summarisation(&input, similarity(case), profile).unwrap();
         same_scores(&scored(Profile::MtebV2), &case["mteb_v2"], 1e-6);
         same_scores(&scored(Profile::MtebV1), &case["mteb_v1"], 1e-6);
-        close(scored(Profile::Hteb).main, case["hteb"].as_f64().unwrap(), 1e-6, "pooled");
+        close(
+            scored(Profile::Hteb).main,
+            case["hteb"].as_f64().unwrap(),
+            1e-6,
+            "pooled",
+        );
     }
 }
 
@@ -119,9 +124,15 @@ fn clsd_scores_equal_the_paper_and_mteb_each_under_its_own_name() {
         }
     }
     let paper = case["candidates_precision_at_1"].as_f64().unwrap();
-    assert_eq!((scores.main_key, scores.main), ("recall_at_1", scores.all["recall_at_1"]));
+    assert_eq!(
+        (scores.main_key, scores.main),
+        ("recall_at_1", scores.all["recall_at_1"])
+    );
     assert_eq!(scores.all["candidates_precision_at_1"], paper);
-    assert_eq!(score_clsd(&input, Similarity::Cosine, Profile::Hteb).unwrap().main, paper);
+    assert_eq!(
+        score_clsd(&input, Similarity::Cosine, Profile::Hteb).unwrap().main,
+        paper
+    );
     for (key, value) in case["fine_grained"].as_object().unwrap() {
         close(scores.all[key], value.as_f64().unwrap(), 2e-5, key);
     }
@@ -188,7 +199,10 @@ fn lists_are_read_in_the_order_that_scoring_expects() {
     assert!(all[0].notes()[0].starts_with("1 queries without a positive"));
     assert!(described(1).iter().all(|(_, _, transformable)| *transformable));
     assert_eq!(described(2)[1], ("0:sentence2", Role::Second, false));
-    assert_eq!((all[3].language(), described(3)[2]), (Some("de-en"), ("0:target", Role::Second, false)));
+    assert_eq!(
+        (all[3].language(), described(3)[2]),
+        (Some("de-en"), ("0:target", Role::Second, false))
+    );
     // "a quick fox" and "a quick fox ran" share 3 of 4 words, "the sea" and itself all.
     assert_eq!(all[4].measures()["lexical_overlap"], 0.875);
     assert_eq!(described(4).len(), 2 + 6);
@@ -198,7 +212,16 @@ fn lists_are_read_in_the_order_that_scoring_expects() {
 fn the_text_of_the_target_among_the_distractors_is_found_but_not_nearest() {
     let clsd = &datasets()[3];
     // Sources, targets, distractors: the first target and its second distractor are one text.
-    let rows = [[1.0, 0.1], [0.1, 1.0], [1.0, 0.0], [0.0, 1.0], [0.9, 0.5], [1.0, 0.0], [0.5, 0.5], [0.6, 0.5]];
+    let rows = [
+        [1.0, 0.1],
+        [0.1, 1.0],
+        [1.0, 0.0],
+        [0.0, 1.0],
+        [0.9, 0.5],
+        [1.0, 0.0],
+        [0.5, 0.5],
+        [0.6, 0.5],
+    ];
     let vectors = VectorMatrix::new(8, 2, rows.concat()).unwrap();
     let scores = clsd.score(&vectors, Profile::MtebV2).unwrap();
     assert_eq!(scores.all["candidates_precision_at_1"], 0.5);
@@ -215,10 +238,19 @@ fn broken_lists_are_named_by_file_line_and_field() {
         fault(TaskType::Reranking, good),
         "test.jsonl, line 1, field `negative[0]`: a number where a string is expected"
     );
-    assert!(fault(TaskType::Reranking, json!({"query": [], "positive": ["a"], "negative": ["b"]})).contains("`query`"));
     assert!(
-        fault(TaskType::Reranking, json!({"query": "q", "positive": [], "negative": ["b"]}))
-            .contains("none of the 1 queries")
+        fault(
+            TaskType::Reranking,
+            json!({"query": [], "positive": ["a"], "negative": ["b"]})
+        )
+        .contains("`query`")
+    );
+    assert!(
+        fault(
+            TaskType::Reranking,
+            json!({"query": "q", "positive": [], "negative": ["b"]})
+        )
+        .contains("none of the 1 queries")
     );
     let uneven = json!({"human_summaries": ["h"], "machine_summaries": ["m", "n"], "relevance": [1]});
     assert_eq!(
@@ -250,8 +282,14 @@ fn wrong_shapes_and_empty_sets_are_errors_that_say_what() {
         negatives,
     };
     assert!(matches!(reranked(&[], &m), ScoreError::Undefined { .. }));
-    assert!(matches!(reranked(&[item(1, 1, 0)], &m), ScoreError::Item { index: 0, .. }));
-    assert!(matches!(reranked(&[item(1, 1, 1)], &m), ScoreError::Rows { what: "queries", .. }));
+    assert!(matches!(
+        reranked(&[item(1, 1, 0)], &m),
+        ScoreError::Item { index: 0, .. }
+    ));
+    assert!(matches!(
+        reranked(&[item(1, 1, 1)], &m),
+        ScoreError::Rows { what: "queries", .. }
+    ));
     assert!(matches!(reranked(&[item(2, 1, 1)], &wide), ScoreError::Matrix { .. }));
     let bitext = score_bitext(m.view(), wide.view(), Similarity::Cosine, Profile::MtebV2).unwrap_err();
     assert!(matches!(bitext, ScoreError::Matrix { .. }));

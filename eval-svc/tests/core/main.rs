@@ -12,6 +12,7 @@ mod comparisons;
 mod datasets;
 mod golden;
 mod house;
+mod labelled;
 mod list_tasks;
 mod mteb;
 mod services;

@@ -131,7 +131,9 @@ fn hteb_drops_the_query_itself_before_the_cut_and_mteb_after_it() {
     let rows: Vec<f32> = (0..12).flat_map(|i| [1.0, i as f32 * 0.1]).collect();
     let documents = VectorMatrix::new(12, 2, rows).unwrap();
     let query = VectorMatrix::new(1, 2, vec![1.0, 0.0]).unwrap();
-    let document_ids: Vec<String> = (0..12).map(|i| if i == 0 { "q".into() } else { format!("d{i}") }).collect();
+    let document_ids: Vec<String> = (0..12)
+        .map(|i| if i == 0 { "q".into() } else { format!("d{i}") })
+        .collect();
     let input = RetrievalInput {
         queries: query.view(),
         query_ids: &["q".to_owned()],

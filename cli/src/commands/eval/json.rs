@@ -17,9 +17,7 @@ fn from_value(message: &prost_types::Value) -> Value {
     match &message.kind {
         None | Some(Kind::NullValue(_)) => Value::Null,
         Some(Kind::BoolValue(b)) => Value::Bool(*b),
-        Some(Kind::NumberValue(n)) if n.fract() == 0.0 && n.abs() < 9.0e15 => {
-            Value::Number(Number::from(*n as i64))
-        }
+        Some(Kind::NumberValue(n)) if n.fract() == 0.0 && n.abs() < 9.0e15 => Value::Number(Number::from(*n as i64)),
         Some(Kind::NumberValue(n)) => Number::from_f64(*n).map_or(Value::Null, Value::Number),
         Some(Kind::StringValue(s)) => Value::String(s.clone()),
         Some(Kind::ListValue(list)) => Value::Array(list.values.iter().map(from_value).collect()),

@@ -87,12 +87,20 @@ fn table(outcomes: &[Outcome]) -> String {
     let cell = |model: &str, text: String| format!("  {text:>width$}", width = model.len().max(7));
     let mut text = String::new();
     if let Some(one) = outcomes.first() {
-        text.push_str(&format!("{}, profile {}\n", one.response.main_score_key, one.response.profile_stamp));
+        text.push_str(&format!(
+            "{}, profile {}\n",
+            one.response.main_score_key, one.response.profile_stamp
+        ));
     }
     let row = |name: &str, value: &dyn Fn(&str) -> Option<f64>| {
         let cells: String = models
             .iter()
-            .map(|model| cell(model, value(model).map_or_else(|| "-".to_owned(), |v| format!("{v:.4}"))))
+            .map(|model| {
+                cell(
+                    model,
+                    value(model).map_or_else(|| "-".to_owned(), |v| format!("{v:.4}")),
+                )
+            })
             .collect();
         format!("{name:<first$}{cells}\n")
     };
@@ -128,7 +136,9 @@ impl ItemFile {
 
     pub(super) fn write(&mut self, model: &str, data: &str, response: &ScoreResponse) -> Result<(), Failure> {
         let Some(items) = &response.per_item else {
-            return Err(Failure::dependency("the server answered without values of single items".to_owned()));
+            return Err(Failure::dependency(
+                "the server answered without values of single items".to_owned(),
+            ));
         };
         for (i, id) in items.ids.iter().enumerate() {
             let mut line = Map::new();

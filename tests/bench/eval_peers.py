@@ -1,0 +1,145 @@
+"""Scoring beside its peers, interleaved in one run: exact search beside torch.topk, STS and reranking beside mteb's evaluators.
+
+    cargo build --release -p isomer-eval --example search && cargo build --release -p isomer
+    python tests/bench/eval_peers.py --search target/release/examples/search --isomer target/release/isomer
+
+Search: 200,000 x 384 random documents, 1,000 queries, the best 1,000 by cosine, all cores, vectors in memory, normalisation
+included on both sides. STS and reranking: the whole gRPC call (packed vectors sent, every metric answered) beside mteb's
+task on the same vectors.
+"""
+
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
+
+
+def timed(work):
+    started = time.perf_counter()
+    result = work()
+    return time.perf_counter() - started, result
+
+
+def line(name, ours, theirs):
+    a, b = statistics.median(ours), statistics.median(theirs)
+    spread = lambda t: f"{min(t):.2f} to {max(t):.2f}"
+    print(f"| {name} | {a:.2f} s ({spread(ours)}) | {b:.2f} s ({spread(theirs)}) | {b / a:.2f} |", flush=True)
+
+
+def search(args):
+    import torch
+
+    rng = np.random.default_rng(1)
+    queries = rng.standard_normal((args.queries, args.width), dtype=np.float32)
+    documents = rng.standard_normal((args.documents, args.width), dtype=np.float32)
+
+    def theirs():
+        # What mteb's search wrapper does: chunks of 50,000 documents, the best k + 1 of each, then the best of those.
+        q = torch.nn.functional.normalize(torch.from_numpy(queries))
+        values, rows = [], []
+        for start in range(0, len(documents), 50_000):
+            d = torch.nn.functional.normalize(torch.from_numpy(documents[start : start + 50_000]))
+            v, i = torch.topk(q @ d.T, min(args.k + 1, len(d)), dim=1)
+            values.append(v)
+            rows.append(i + start)
+        values, rows = torch.cat(values, 1), torch.cat(rows, 1)
+        best = torch.topk(values, args.k, dim=1).indices
+        return torch.gather(rows, 1, best).numpy()
+
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [f"{folder}/{name}" for name in ("queries", "documents", "hits")]
+        queries.tofile(paths[0])
+        documents.tofile(paths[1])
+        ours, peer = [], []
+        for _ in range(args.repeats):
+            command = [args.search, paths[0], paths[1], str(args.width), str(args.k), "1", paths[2]]
+            ours.append(float(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+            seconds, expected = timed(theirs)
+            peer.append(seconds)
+        found = np.fromfile(paths[2], dtype="<u4").reshape(args.queries, args.k)
+    same = np.mean([len(set(a) & set(b)) / args.k for a, b in zip(found, expected)])
+    line(f"search {args.documents} x {args.width}, {args.queries} queries, top {args.k} (same hits {same:.5f})", ours, peer)
+
+
+def tasks(args):
+    from isomer_client import generated_stubs
+    from mteb_parity import Ours, evaluated, served, split_data
+    from datasets import Dataset, DatasetDict
+
+    rng = np.random.default_rng(2)
+
+    class Known:
+        def __init__(self, count):
+            self.matrix = rng.standard_normal((count, args.width), dtype=np.float32)
+
+        def of(self, texts):
+            return self.matrix[[int(t) for t in texts]]
+
+    with generated_stubs() as stubs, served(args.isomer) as address:
+        ours = Ours(stubs, address)
+        pairs = 20_000
+        known, first, second = Known(2 * pairs), [str(i) for i in range(pairs)], [str(i + pairs) for i in range(pairs)]
+        gold = rng.uniform(0, 5, pairs).round(1).tolist()
+        table = DatasetDict({"test": Dataset.from_dict({"sentence1": first, "sentence2": second, "score": gold})})
+
+        def sts():
+            vectors = ours.task.PairVectors(first=ours.matrix(known.of(first)), second=ours.matrix(known.of(second)), labels=gold)
+            return ours.score("STS", "MTEB_V2", pairs=vectors)
+
+        queries, each = 2_000, 30
+        many = Known(queries * (each + 1))
+        asked = [(f"test_query{i}", str(i)) for i in range(queries)]
+        documents, judged, ranked = [], {}, {}
+        for i in range(queries):
+            judged[f"test_query{i}"], ranked[f"test_query{i}"] = {}, []
+            for n in range(each):
+                id_ = f"{'apositive' if n < 5 else 'negative'}_test_query{i}_{n:05}"
+                documents.append((id_, str(queries + i * each + n)))
+                judged[f"test_query{i}"][id_] = int(n < 5)
+                ranked[f"test_query{i}"].append(id_)
+        data = {"default": {"test": split_data(documents, asked, judged, ranked)}}
+
+        def reranking():
+            message = ours.task.RerankingVectors
+            vectors = message(
+                queries=ours.matrix(many.matrix[:queries]),
+                documents=ours.matrix(many.matrix[queries:]),
+                items=[message.Item(queries=1, positives=5, negatives=each - 5)] * queries,
+            )
+            return ours.score("RERANKING", "MTEB_V2", reranking=vectors)
+
+        work = [
+            (f"STS, {pairs} pairs", sts, lambda: evaluated("STSBenchmark", table, "test", "default", known)),
+            (f"reranking, {queries} x {each}", reranking, lambda: evaluated("AskUbuntuDupQuestions", data, "test", "default", many)),
+        ]
+        for name, mine, theirs in work:
+            times = [(timed(mine)[0], timed(theirs)[0]) for _ in range(args.repeats)]
+            line(name, [a for a, _ in times], [b for _, b in times])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--search", help="the built example `search`; without it search is not timed")
+    parser.add_argument("--isomer", help="the isomer binary; without it STS and reranking are not timed")
+    parser.add_argument("--documents", type=int, default=200_000)
+    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--width", type=int, default=384)
+    parser.add_argument("--k", type=int, default=1_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    args = parser.parse_args()
+    print("| what | Isomer | peer | times as fast |\n|---|---|---|---|")
+    if args.search:
+        search(args)
+    if args.isomer:
+        tasks(args)
+
+
+if __name__ == "__main__":
+    main()
