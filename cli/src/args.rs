@@ -74,6 +74,8 @@ pub(crate) enum Command {
     Models(ModelsCommand),
     /// Encode texts into vectors.
     Embed(EmbedArgs),
+    /// Sort documents by their relevance to a query, with a cross-encoder.
+    Rerank(RerankArgs),
     /// Transform texts: paraphrase, summarise, translate and so on.
     Transform(TransformArgs),
     /// Score an encoder on one dataset.
@@ -150,6 +152,10 @@ pub(crate) struct EmbedArgs {
     /// Matrix file (.npy); nothing: JSONL on stdout.
     #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// One vector a token instead of one a text, special tokens and prompt included (late interaction). With --output the
+    /// matrix holds the rows of all texts, and stdout says which are whose.
+    #[arg(long, env = "ISOMER_TOKEN_VECTORS", conflicts_with = "augment", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) token_vectors: bool,
     /// Named prompt of the encoder.
     #[arg(long, env = "ISOMER_PROMPT_NAME", conflicts_with = "prompt")]
     pub(crate) prompt_name: Option<String>,
@@ -174,6 +180,34 @@ pub(crate) struct EmbedArgs {
     pub(crate) batch: u32,
     #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// `isomer rerank`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Input: JSONL with a `text` field, or plain lines. Output: JSONL, best first: index (from 0), id where the document has one,\nscore, tokens, truncated, text. Examples:\n  isomer rerank --model ./ms-marco-MiniLM-L6-v2 --query 'how to bake bread' --input passages.txt --top 10\n  isomer rerank --model ./nli-classifier --label entailment --query 'A man eats.' --input hypotheses.jsonl"
+)]
+pub(crate) struct RerankArgs {
+    /// Cross-encoder: a sequence-classification folder, or an id on the hub.
+    #[arg(long, env = "ISOMER_MODEL", value_name = "ID_OR_DIR")]
+    pub(crate) model: String,
+    /// The query.
+    #[arg(long, env = "ISOMER_QUERY")]
+    pub(crate) query: String,
+    /// Documents; `-` or nothing: stdin.
+    #[arg(long, env = "ISOMER_INPUT", value_name = "FILE")]
+    pub(crate) input: Option<PathBuf>,
+    /// Only the best so many.
+    #[arg(long, env = "ISOMER_TOP", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) top: Option<u32>,
+    /// The label to rank by, where the model has several.
+    #[arg(long, env = "ISOMER_LABEL")]
+    pub(crate) label: Option<String>,
+    /// Documents per request.
+    #[arg(long, env = "ISOMER_BATCH", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pub(crate) batch: u32,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }

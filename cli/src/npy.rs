@@ -68,6 +68,11 @@ impl Writer {
         })
     }
 
+    /// Rows so far.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// Appends whole rows, given as little-endian bytes.
     pub(crate) fn append(&mut self, rows: usize, bytes: &[u8]) -> io::Result<()> {
         if bytes.len() != rows * self.cols * self.element.bytes() {

@@ -13,8 +13,8 @@ use isomer_models::ModelKind;
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     encoder::v1::{
-        EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Priority, Truncation, encode_request::Prompt,
-        encoder_service_client::EncoderServiceClient, input,
+        EncodeRequest, EncodeResponse, EncodeStreamRequest, Input, Output as OutputKind, Priority, Truncation,
+        encode_request::Prompt, encoder_service_client::EncoderServiceClient, input,
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
@@ -202,7 +202,12 @@ fn request(args: &EmbedArgs, chunk: &[Record]) -> EncodeRequest {
         }
         .into(),
         priority: Priority::Batch.into(),
-        ..EncodeRequest::default()
+        output: if args.token_vectors {
+            OutputKind::TokenVectors
+        } else {
+            OutputKind::TextVector
+        }
+        .into(),
     }
 }
 
@@ -243,10 +248,10 @@ impl<'a> Sink<'a> {
                     let (cols, element) = form(matrix)?;
                     *writer = Some(npy::Writer::create(path, cols, element).map_err(told)?);
                 }
-                match writer {
-                    Some(writer) => writer.append(matrix.rows as usize, &matrix.data).map_err(told),
-                    None => Ok(()),
-                }
+                let Some(writer) = writer else { return Ok(()) };
+                let before = writer.rows();
+                writer.append(matrix.rows as usize, &matrix.data).map_err(told)?;
+                rows_of_texts(first, before, response)
             }
         }
     }
@@ -276,32 +281,57 @@ fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
     }
 }
 
+/// Which rows of the matrix file belong to which text, where a text has many.
+fn rows_of_texts(first: usize, before: usize, response: &EncodeResponse) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let mut row = before;
+    for (offset, rows) in response.row_counts.iter().enumerate() {
+        let line = json!({
+            "index": first + offset,
+            "tokens": response.token_counts.get(offset),
+            "truncated": response.truncated.get(offset),
+            "first_row": row,
+            "rows": rows,
+        });
+        row += *rows as usize;
+        writeln!(out, "{line}").map_err(|e| stdout_failure(&e))?;
+    }
+    out.flush().map_err(|e| stdout_failure(&e))
+}
+
 fn lines(first: usize, response: &EncodeResponse, matrix: &Matrix) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let (cols, element) = form(matrix)?;
-    let data = &matrix.data[..];
-    for (offset, row) in data.chunks_exact((cols * element.bytes()).max(1)).enumerate() {
-        let values = match element {
-            Element::F32 => json!(
-                row.as_chunks()
-                    .0
-                    .iter()
-                    .map(|b| f32::from_le_bytes(*b))
-                    .collect::<Vec<_>>()
-            ),
-            Element::F16 => json!(row.as_chunks().0.iter().map(|b| half(*b)).collect::<Vec<_>>()),
-            Element::I8 => json!(row.iter().map(|b| i8::from_le_bytes([*b])).collect::<Vec<_>>()),
-            Element::U8 => json!(row),
+    let mut rows = matrix.data.chunks_exact((cols * element.bytes()).max(1));
+    for offset in 0..response.token_counts.len() {
+        let (name, embedding) = match response.row_counts.get(offset) {
+            Some(count) => {
+                let vectors = rows.by_ref().take(*count as usize);
+                ("embeddings", vectors.map(|row| values(row, element)).collect())
+            }
+            None => match rows.next() {
+                Some(row) => ("embedding", values(row, element)),
+                None => return Err(Failure::dependency("the encoder answered fewer vectors than texts")),
+            },
         };
         let line = json!({
             "index": first + offset,
             "tokens": response.token_counts.get(offset),
             "truncated": response.truncated.get(offset),
-            "embedding": values,
+            (name): embedding,
         });
         writeln!(out, "{line}").map_err(|e| stdout_failure(&e))?;
     }
     out.flush().map_err(|e| stdout_failure(&e))
+}
+
+fn values(row: &[u8], element: Element) -> serde_json::Value {
+    match element {
+        Element::F32 => row.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        Element::F16 => row.as_chunks().0.iter().map(|b| half(*b)).collect(),
+        Element::I8 => row.iter().map(|b| i8::from_le_bytes([*b])).collect(),
+        Element::U8 => row.iter().copied().collect(),
+    }
 }
 
 /// A 16-bit float, which every 32-bit one can hold. Encoders never answer with infinities or NaN.

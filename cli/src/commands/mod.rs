@@ -10,6 +10,7 @@ mod eval_augmented;
 mod judge;
 mod judge_select;
 mod models;
+mod rerank;
 mod serve;
 mod transform;
 
@@ -42,6 +43,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     match cli.command {
         Command::Models(command) => models::run(&global, command).await,
         Command::Embed(args) => embed::run(&global, args).await,
+        Command::Rerank(args) => rerank::run(&global, args).await,
         Command::Transform(args) => transform::run(&global, args).await,
         Command::Eval(args) => eval::run(&global, args).await,
         Command::Check(args) => check::run(&global, args).await,
