@@ -50,7 +50,10 @@ fn neighbours_vote_as_in_scikit_learn() {
     t.iter_mut().zip(&x).for_each(|(t, x)| *t = *t * 0.2 + x);
     let labels = LabelMatrix {
         width: 3,
-        has: y.iter().flat_map(|y| [y % 2 == 0, y % 3 == 0, *y > 3]).collect(),
+        has: y
+            .iter()
+            .flat_map(|y| [y.is_multiple_of(2), y.is_multiple_of(3), *y > 3])
+            .collect(),
     };
     let positions: Vec<usize> = (0..150).collect();
     let found = predict_labels(

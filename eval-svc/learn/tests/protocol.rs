@@ -141,7 +141,13 @@ fn neighbours_of_several_labels_choose_and_score_as_mteb_does() {
     let (mut t, ty) = clusters(52, 60, 18, 6, 3.0, false);
     t.iter_mut().zip(&x).for_each(|(t, x)| *t = *t * 0.2 + x);
     let lists = |y: &[usize]| -> Vec<Vec<&str>> {
-        let names = |y: &usize| [("even", y % 2 == 0), ("third", y % 3 == 0), ("high", *y > 3)];
+        let names = |y: &usize| {
+            [
+                ("even", y.is_multiple_of(2)),
+                ("third", y.is_multiple_of(3)),
+                ("high", *y > 3),
+            ]
+        };
         y.iter()
             .map(|y| names(y).into_iter().filter(|n| n.1).map(|n| n.0).collect())
             .collect()

@@ -2,6 +2,8 @@
 
 use isomer_kernels::{PackedMatrix, gemm};
 
+use crate::linalg::dispatched;
+
 /// Centres laid out for finding the nearest.
 pub(super) struct Assigner {
     packed: PackedMatrix,
@@ -59,21 +61,23 @@ fn squared_norm(v: &[f32]) -> f32 {
     (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
 }
 
-/// ‖a − b‖² in sixteen lanes.
-pub(super) fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
-    let mut lanes = [0.0_f32; 16];
-    let ((a16, a_rest), (b16, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
-    for (x, y) in a16.iter().zip(b16) {
-        for i in 0..16 {
-            let d = x[i] - y[i];
+dispatched! {
+    /// ‖a − b‖² in sixteen lanes.
+    pub(super) fn squared_distance(a: &[f32], b: &[f32]) -> f32 {
+        let mut lanes = [0.0_f32; 16];
+        let ((a16, a_rest), (b16, b_rest)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+        for (x, y) in a16.iter().zip(b16) {
+            for i in 0..16 {
+                let d = x[i] - y[i];
+                lanes[i] += d * d;
+            }
+        }
+        for (i, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
+            let d = x - y;
             lanes[i] += d * d;
         }
+        lanes.iter().sum()
     }
-    for (i, (x, y)) in a_rest.iter().zip(b_rest).enumerate() {
-        let d = x - y;
-        lanes[i] += d * d;
-    }
-    lanes.iter().sum()
 }
 
 /// Moves every centre to the mean of all vectors it ever got, weights counting those before this batch.

@@ -88,7 +88,7 @@ impl<'a> Distances<'a> {
             let start = out.len();
             out.resize(start + some.len(), vec![0.0; self.positions.len()]);
             for block in 0..self.rows.blocks() {
-                forward(self.rows.block(block), self.rows.groups(), &panel, &mut products, PANEL);
+                forward(self.rows.block(block), self.rows.groups(), &panel, &mut products);
                 for row in 0..self.rows.rows_in(block) {
                     let i = block * BLOCK + row;
                     for (column, &at) in some.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, four by twelve at a time.
 //!
-//! Weights stand in panels of [`PANEL`] columns: `[panel][dimension][column]`. Per output element the products are added
-//! in the order of the dimension (or of the row), one after the other.
+//! Weights stand in panels of [`PANEL`] columns: `[panel][dimension][column]`, scores and slopes as `[row][column of all
+//! panels]`. Per output element the products are added in the order of the dimension (or of the row), one after the other;
+//! the loops around only choose what stays in the first-level cache.
 
 use super::BLOCK;
 
@@ -9,33 +10,81 @@ use super::BLOCK;
 pub(crate) const PANEL: usize = 12;
 /// Dimensions, and rows, of a tile.
 pub(crate) const GROUP: usize = 4;
+/// Groups of dimensions that scores are summed over at a time: 9 kB of a panel.
+const GROUPS_AT_ONCE: usize = 24;
+/// Rows that meet every panel before the next rows do: 12 kB of that many groups.
+const ROWS_AT_ONCE: usize = 16;
+/// Groups of dimensions whose sums are made for every panel before the next: 8 kB of a block.
+const SUMS_AT_ONCE: usize = 4;
 
-/// `scores[row][panel] = intercept + block · weights` for every row of a block. `panel` holds `groups · GROUP` rows of weights
-/// and then the intercepts; `scores` has `stride` columns and the panel's begin at its start.
-pub(crate) fn forward(block: &[f64], groups: usize, panel: &[f64], scores: &mut [f64], stride: usize) {
-    assert!(block.len() >= groups * GROUP * BLOCK && panel.len() >= (groups * GROUP + 1) * PANEL);
-    assert!(stride >= PANEL && scores.len() >= (BLOCK - 1) * stride + PANEL);
-    #[cfg(target_arch = "x86_64")]
-    if super::dispatch_has_avx2() {
-        // SAFETY: the processor has AVX2 and FMA, and the sizes were checked.
-        unsafe { avx2::forward(block.as_ptr(), groups, panel.as_ptr(), scores.as_mut_ptr(), stride) };
-        return;
+/// `scores = intercepts + block · weights` for every row of a block. A panel holds `groups · GROUP` rows of weights and then
+/// the intercepts.
+pub(crate) fn forward(block: &[f64], groups: usize, panels: &[f64], scores: &mut [f64]) {
+    let panel_len = (groups * GROUP + 1) * PANEL;
+    let width = panels.len() / panel_len * PANEL;
+    assert!(block.len() >= groups * GROUP * BLOCK && scores.len() >= BLOCK * width);
+    for row in scores.chunks_exact_mut(width.max(1)).take(BLOCK) {
+        for (to, panel) in row.chunks_exact_mut(PANEL).zip(panels.chunks_exact(panel_len)) {
+            to.copy_from_slice(&panel[groups * GROUP * PANEL..]);
+        }
     }
-    portable::forward(block, groups, panel, scores, stride);
+    for first in (0..groups).step_by(GROUPS_AT_ONCE) {
+        let count = GROUPS_AT_ONCE.min(groups - first);
+        for rows in (0..BLOCK).step_by(ROWS_AT_ONCE) {
+            for (p, panel) in panels.chunks_exact(panel_len).enumerate() {
+                let weights = &panel[first * GROUP * PANEL..][..count * GROUP * PANEL];
+                for row in (rows..rows + ROWS_AT_ONCE).step_by(GROUP) {
+                    let x = &block[(first * BLOCK + row) * GROUP..];
+                    let out = &mut scores[row * width + p * PANEL..];
+                    add_scores(x, count, weights, out, width);
+                }
+            }
+        }
+    }
 }
 
-/// `sums[dimension] += blockᵀ · slopes` for every dimension of a block. `slopes` is laid out as the scores are; `panel` holds
-/// `groups · GROUP` rows.
-pub(crate) fn backward(block: &[f64], groups: usize, slopes: &[f64], stride: usize, panel: &mut [f64]) {
-    assert!(block.len() >= groups * GROUP * BLOCK && panel.len() >= groups * GROUP * PANEL);
-    assert!(stride >= PANEL && slopes.len() >= (BLOCK - 1) * stride + PANEL);
+/// `sums += blockᵀ · slopes` for every dimension of a block. Panels are laid out as weights are; intercepts are left alone.
+pub(crate) fn backward(block: &[f64], groups: usize, slopes: &[f64], panels: &mut [f64]) {
+    let panel_len = (groups * GROUP + 1) * PANEL;
+    let width = panels.len() / panel_len * PANEL;
+    assert!(block.len() >= groups * GROUP * BLOCK && slopes.len() >= BLOCK * width);
+    for first in (0..groups).step_by(SUMS_AT_ONCE) {
+        for (p, panel) in panels.chunks_exact_mut(panel_len).enumerate() {
+            for group in first..groups.min(first + SUMS_AT_ONCE) {
+                let x = &block[group * BLOCK * GROUP..][..BLOCK * GROUP];
+                let out = &mut panel[group * GROUP * PANEL..][..GROUP * PANEL];
+                add_sums(x, &slopes[p * PANEL..], width, out);
+            }
+        }
+    }
+}
+
+/// A tile of scores: four rows at the start of `x`, `groups` groups of dimensions, added to four rows of `out`.
+#[inline]
+fn add_scores(x: &[f64], groups: usize, weights: &[f64], out: &mut [f64], width: usize) {
+    assert!(groups > 0 && x.len() >= ((groups - 1) * BLOCK + GROUP) * GROUP && weights.len() >= groups * GROUP * PANEL);
+    assert!(width >= PANEL && out.len() >= (GROUP - 1) * width + PANEL);
     #[cfg(target_arch = "x86_64")]
     if super::dispatch_has_avx2() {
         // SAFETY: the processor has AVX2 and FMA, and the sizes were checked.
-        unsafe { avx2::backward(block.as_ptr(), groups, slopes.as_ptr(), stride, panel.as_mut_ptr()) };
+        unsafe { avx2::add_scores(x.as_ptr(), groups, weights.as_ptr(), out.as_mut_ptr(), width) };
         return;
     }
-    portable::backward(block, groups, slopes, stride, panel);
+    portable::add_scores(x, groups, weights, out, width);
+}
+
+/// A tile of sums: one group of dimensions over all rows.
+#[inline]
+fn add_sums(x: &[f64], slopes: &[f64], width: usize, out: &mut [f64]) {
+    assert!(x.len() >= BLOCK * GROUP && out.len() >= GROUP * PANEL);
+    assert!(width >= PANEL && slopes.len() >= (BLOCK - 1) * width + PANEL);
+    #[cfg(target_arch = "x86_64")]
+    if super::dispatch_has_avx2() {
+        // SAFETY: the processor has AVX2 and FMA, and the sizes were checked.
+        unsafe { avx2::add_sums(x.as_ptr(), slopes.as_ptr(), width, out.as_mut_ptr()) };
+        return;
+    }
+    portable::add_sums(x, slopes, width, out);
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -47,47 +96,41 @@ mod portable {
     use super::{BLOCK, FUSED, GROUP, PANEL};
     use crate::linalg::fma;
 
-    pub(super) fn forward(block: &[f64], groups: usize, panel: &[f64], scores: &mut [f64], stride: usize) {
-        let (weights, intercepts) = panel.split_at(groups * GROUP * PANEL);
-        for row in (0..BLOCK).step_by(GROUP) {
-            let mut sums = [[0.0_f64; PANEL]; GROUP];
-            for sum in &mut sums {
-                sum.copy_from_slice(&intercepts[..PANEL]);
-            }
-            for group in 0..groups {
-                let rows = &block[(group * BLOCK + row) * GROUP..][..GROUP * GROUP];
-                for d in 0..GROUP {
-                    let w = &weights[(group * GROUP + d) * PANEL..][..PANEL];
-                    for (r, sum) in sums.iter_mut().enumerate() {
-                        let x = rows[r * GROUP + d];
-                        for c in 0..PANEL {
-                            sum[c] = fma::<FUSED>(x, w[c], sum[c]);
-                        }
+    pub(super) fn add_scores(x: &[f64], groups: usize, weights: &[f64], out: &mut [f64], width: usize) {
+        let mut sums = [[0.0_f64; PANEL]; GROUP];
+        for (r, sum) in sums.iter_mut().enumerate() {
+            sum.copy_from_slice(&out[r * width..][..PANEL]);
+        }
+        for group in 0..groups {
+            let rows = &x[group * BLOCK * GROUP..][..GROUP * GROUP];
+            for d in 0..GROUP {
+                let w = &weights[(group * GROUP + d) * PANEL..][..PANEL];
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    let x = rows[r * GROUP + d];
+                    for c in 0..PANEL {
+                        sum[c] = fma::<FUSED>(x, w[c], sum[c]);
                     }
                 }
             }
-            for (r, sum) in sums.iter().enumerate() {
-                scores[(row + r) * stride..][..PANEL].copy_from_slice(sum);
-            }
+        }
+        for (r, sum) in sums.iter().enumerate() {
+            out[r * width..][..PANEL].copy_from_slice(sum);
         }
     }
 
-    pub(super) fn backward(block: &[f64], groups: usize, slopes: &[f64], stride: usize, panel: &mut [f64]) {
-        for group in 0..groups {
-            let out = &mut panel[group * GROUP * PANEL..][..GROUP * PANEL];
-            let mut sums = [[0.0_f64; PANEL]; GROUP];
-            for row in 0..BLOCK {
-                let x = &block[(group * BLOCK + row) * GROUP..][..GROUP];
-                let slope = &slopes[row * stride..][..PANEL];
-                for d in 0..GROUP {
-                    for c in 0..PANEL {
-                        sums[d][c] = fma::<FUSED>(x[d], slope[c], sums[d][c]);
-                    }
+    pub(super) fn add_sums(x: &[f64], slopes: &[f64], width: usize, out: &mut [f64]) {
+        let mut sums = [[0.0_f64; PANEL]; GROUP];
+        for row in 0..BLOCK {
+            let x = &x[row * GROUP..][..GROUP];
+            let slope = &slopes[row * width..][..PANEL];
+            for d in 0..GROUP {
+                for c in 0..PANEL {
+                    sums[d][c] = fma::<FUSED>(x[d], slope[c], sums[d][c]);
                 }
             }
-            for (to, from) in out.iter_mut().zip(sums.as_flattened()) {
-                *to += from;
-            }
+        }
+        for (to, from) in out.iter_mut().zip(sums.as_flattened()) {
+            *to += from;
         }
     }
 }
@@ -122,61 +165,45 @@ mod avx2 {
     }
 
     /// # Safety
-    /// The sizes [`super::forward`] checks; AVX2 and FMA.
+    /// The sizes [`super::add_scores`] checks; AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn forward(block: *const f64, groups: usize, panel: *const f64, scores: *mut f64, stride: usize) {
+    pub(super) unsafe fn add_scores(x: *const f64, groups: usize, weights: *const f64, out: *mut f64, width: usize) {
         // SAFETY: every offset is below the sizes checked.
         unsafe {
-            let intercepts = panel.add(groups * GROUP * PANEL);
-            for row in (0..BLOCK).step_by(GROUP) {
-                let mut sums = [[_mm256_setzero_pd(); VECTORS]; GROUP];
-                for sum in &mut sums {
-                    for (v, lane) in sum.iter_mut().enumerate() {
-                        *lane = _mm256_loadu_pd(intercepts.add(v * 4));
-                    }
+            let mut sums = [[_mm256_setzero_pd(); VECTORS]; GROUP];
+            for (r, sum) in sums.iter_mut().enumerate() {
+                for (v, lane) in sum.iter_mut().enumerate() {
+                    *lane = _mm256_loadu_pd(out.add(r * width + v * 4));
                 }
-                let mut x = block.add(row * GROUP);
-                let mut w = panel;
-                for _ in 0..groups {
-                    for d in 0..GROUP {
-                        step(&mut sums, x.add(d), GROUP, w.add(d * PANEL));
-                    }
-                    x = x.wrapping_add(BLOCK * GROUP);
-                    w = w.add(GROUP * PANEL);
+            }
+            for group in 0..groups {
+                let (x, w) = (x.add(group * BLOCK * GROUP), weights.add(group * GROUP * PANEL));
+                for d in 0..GROUP {
+                    step(&mut sums, x.add(d), GROUP, w.add(d * PANEL));
                 }
-                for (r, sum) in sums.iter().enumerate() {
-                    for (v, lane) in sum.iter().enumerate() {
-                        _mm256_storeu_pd(scores.add((row + r) * stride + v * 4), *lane);
-                    }
+            }
+            for (r, sum) in sums.iter().enumerate() {
+                for (v, lane) in sum.iter().enumerate() {
+                    _mm256_storeu_pd(out.add(r * width + v * 4), *lane);
                 }
             }
         }
     }
 
     /// # Safety
-    /// The sizes [`super::backward`] checks; AVX2 and FMA.
+    /// The sizes [`super::add_sums`] checks; AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn backward(
-        block: *const f64,
-        groups: usize,
-        slopes: *const f64,
-        stride: usize,
-        panel: *mut f64,
-    ) {
+    pub(super) unsafe fn add_sums(x: *const f64, slopes: *const f64, width: usize, out: *mut f64) {
         // SAFETY: every offset is below the sizes checked.
         unsafe {
-            for group in 0..groups {
-                let mut sums = [[_mm256_setzero_pd(); VECTORS]; GROUP];
-                let x = block.add(group * BLOCK * GROUP);
-                for row in 0..BLOCK {
-                    step(&mut sums, x.add(row * GROUP), 1, slopes.add(row * stride));
-                }
-                let out = panel.add(group * GROUP * PANEL);
-                for (d, sum) in sums.iter().enumerate() {
-                    for (v, lane) in sum.iter().enumerate() {
-                        let at = out.add(d * PANEL + v * 4);
-                        _mm256_storeu_pd(at, _mm256_add_pd(_mm256_loadu_pd(at), *lane));
-                    }
+            let mut sums = [[_mm256_setzero_pd(); VECTORS]; GROUP];
+            for row in 0..BLOCK {
+                step(&mut sums, x.add(row * GROUP), 1, slopes.add(row * width));
+            }
+            for (d, sum) in sums.iter().enumerate() {
+                for (v, lane) in sum.iter().enumerate() {
+                    let at = out.add(d * PANEL + v * 4);
+                    _mm256_storeu_pd(at, _mm256_add_pd(_mm256_loadu_pd(at), *lane));
                 }
             }
         }
@@ -194,36 +221,46 @@ mod tests {
 
     #[test]
     fn both_products_are_those_of_the_definition() {
-        let (groups, stride) = (5, 17);
+        let (groups, count) = (GROUPS_AT_ONCE + 5, 3);
+        let (width, panel_len) = (count * PANEL, (groups * GROUP + 1) * PANEL);
         let block = numbers(groups * GROUP * BLOCK, 1);
-        let panel = numbers((groups * GROUP + 1) * PANEL, 2);
+        let panels = numbers(count * panel_len, 2);
         let at = |row: usize, d: usize| block[(d / GROUP * BLOCK + row) * GROUP + d % GROUP];
-        let mut scores = vec![0.0; BLOCK * stride];
-        forward(&block, groups, &panel, &mut scores, stride);
-        let mut plain = vec![0.0; BLOCK * stride];
-        portable::forward(&block, groups, &panel, &mut plain, stride);
-        for row in 0..BLOCK {
-            for c in 0..PANEL {
-                let expected: f64 = panel[groups * GROUP * PANEL + c]
-                    + (0..groups * GROUP)
-                        .map(|d| at(row, d) * panel[d * PANEL + c])
-                        .sum::<f64>();
-                assert!((scores[row * stride + c] - expected).abs() < 1e-14);
-                assert!((plain[row * stride + c] - expected).abs() < 1e-14);
+        let weight = |d: usize, column: usize| panels[column / PANEL * panel_len + d * PANEL + column % PANEL];
+        let mut scores = vec![f64::NAN; BLOCK * width];
+        forward(&block, groups, &panels, &mut scores);
+        let slopes = numbers(BLOCK * width, 3);
+        let start = numbers(count * panel_len, 4);
+        let mut sums = start.clone();
+        backward(&block, groups, &slopes, &mut sums);
+        for column in 0..width {
+            for row in 0..BLOCK {
+                let products = (0..groups * GROUP).map(|d| at(row, d) * weight(d, column));
+                let expected = weight(groups * GROUP, column) + products.sum::<f64>();
+                assert!((scores[row * width + column] - expected).abs() < 1e-13);
             }
-        }
-        let slopes = numbers(BLOCK * stride, 3);
-        let start = numbers(groups * GROUP * PANEL, 4);
-        let (mut sums, mut plain) = (start.clone(), start.clone());
-        backward(&block, groups, &slopes, stride, &mut sums);
-        portable::backward(&block, groups, &slopes, stride, &mut plain);
-        for d in 0..groups * GROUP {
-            for c in 0..PANEL {
-                let expected: f64 =
-                    start[d * PANEL + c] + (0..BLOCK).map(|row| at(row, d) * slopes[row * stride + c]).sum::<f64>();
-                assert!((sums[d * PANEL + c] - expected).abs() < 1e-13);
-                assert!((plain[d * PANEL + c] - expected).abs() < 1e-13);
+            for d in 0..groups * GROUP {
+                let place = column / PANEL * panel_len + d * PANEL + column % PANEL;
+                let products = (0..BLOCK).map(|row| at(row, d) * slopes[row * width + column]);
+                assert!((sums[place] - start[place] - products.sum::<f64>()).abs() < 1e-13);
             }
+            let intercept = column / PANEL * panel_len + groups * GROUP * PANEL + column % PANEL;
+            assert_eq!(sums[intercept], start[intercept]);
         }
+    }
+
+    #[test]
+    fn tiles_are_the_same_without_vector_code() {
+        let (groups, width) = (5, 17);
+        let (x, weights) = (numbers(groups * BLOCK * GROUP, 1), numbers(groups * GROUP * PANEL, 2));
+        let (slopes, start) = (numbers(BLOCK * width, 3), numbers(GROUP * width, 4));
+        let (mut fast, mut plain) = (start.clone(), start.clone());
+        add_scores(&x, groups, &weights, &mut fast, width);
+        portable::add_scores(&x, groups, &weights, &mut plain, width);
+        assert!(fast.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-14));
+        let (mut fast, mut plain) = (start.clone(), start);
+        add_sums(&x, &slopes, width, &mut fast[..GROUP * PANEL]);
+        portable::add_sums(&x, &slopes, width, &mut plain[..GROUP * PANEL]);
+        assert!(fast.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-13));
     }
 }

@@ -5,8 +5,10 @@ use rayon::prelude::*;
 use super::lbfgs::Objective;
 use crate::linalg::{BLOCK, CHUNK, GROUP, PANEL, RowBlocks, backward, dispatched, dot, exp, forward};
 
-/// Tasks an evaluation is divided into: fixed, so that sums add in one order on any machine.
+/// Tasks an evaluation is divided into, at most: fixed, so that sums add in one order on any machine.
 const TASKS: usize = 16;
+/// Blocks a task takes at least: its sums must be added to the others'.
+const BLOCKS_A_TASK: usize = 4;
 
 /// Mean softmax cross-entropy plus half `penalty` times the squared weights (intercepts are free), as scikit-learn's
 /// `LinearModelLoss` has it. Parameters stand in panels of [`PANEL`] classes: `[panel][dimension, then intercept][class]`;
@@ -65,7 +67,7 @@ impl<'a> Multinomial<'a> {
             classes,
             groups: rows.groups(),
         };
-        let tasks = (0..TASKS.min(rows.blocks()))
+        let tasks = (0..TASKS.min(rows.blocks().div_ceil(BLOCKS_A_TASK)))
             .map(|_| Task {
                 gradient: vec![0.0; shape.len()],
                 scores: vec![0.0; BLOCK * shape.width()],
@@ -88,15 +90,7 @@ impl<'a> Multinomial<'a> {
 
 /// Scores of a block's rows, `[row][class]`.
 pub(super) fn scores_of(rows: &RowBlocks, block: usize, shape: Shape, parameters: &[f64], scores: &mut [f64]) {
-    for (panel, weights) in parameters.chunks(shape.panel_len()).enumerate() {
-        forward(
-            rows.block(block),
-            shape.groups,
-            weights,
-            &mut scores[panel * PANEL..],
-            shape.width(),
-        );
-    }
+    forward(rows.block(block), shape.groups, parameters, scores);
 }
 
 impl Task {
@@ -115,14 +109,8 @@ impl Task {
                 }
             }
             let slopes = &self.scores;
+            backward(of.rows.block(block), shape.groups, slopes, &mut self.gradient);
             for (panel, sums) in self.gradient.chunks_mut(shape.panel_len()).enumerate() {
-                backward(
-                    of.rows.block(block),
-                    shape.groups,
-                    &slopes[panel * PANEL..],
-                    width,
-                    sums,
-                );
                 let intercepts = &mut sums[shape.groups * GROUP * PANEL..];
                 for slope in slopes.chunks(width) {
                     for (sum, s) in intercepts.iter_mut().zip(&slope[panel * PANEL..]) {

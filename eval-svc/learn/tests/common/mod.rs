@@ -1,5 +1,5 @@
 //! The vectors of `fixtures/data.py`, and the numbers of the reference.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
 use serde_json::Value;
 
