@@ -76,7 +76,7 @@ pub const ENTRIES: [Entry; 14] = {
             "backtranslation",
             Lexical,
             2,
-            false,
+            true,
             "Into a pivot language and back (HTEB).",
         ),
         entry(
@@ -84,7 +84,7 @@ pub const ENTRIES: [Entry; 14] = {
             "style_change",
             Lexical,
             1,
-            false,
+            true,
             "Informal to formal, formal or scientific to informal (HTEB).",
         ),
         entry(
@@ -108,7 +108,7 @@ pub const ENTRIES: [Entry; 14] = {
             "summarised_expansion",
             Length,
             2,
-            false,
+            true,
             "Expansion, then summarisation of it (HTEB).",
         ),
         entry(
@@ -124,7 +124,7 @@ pub const ENTRIES: [Entry; 14] = {
             "cross_translation",
             Language,
             1,
-            false,
+            true,
             "Into a target language drawn per text (HTEB).",
         ),
         entry(
@@ -132,7 +132,7 @@ pub const ENTRIES: [Entry; 14] = {
             "keywords",
             Augmentation,
             1,
-            false,
+            true,
             "The most relevant words (GASE).",
         ),
         entry(
@@ -156,7 +156,7 @@ pub const ENTRIES: [Entry; 14] = {
             "distractors",
             Adversarial,
             1,
-            false,
+            true,
             "Texts that look alike and mean something else (CLSD).",
         ),
         entry(
@@ -216,6 +216,16 @@ impl Kind {
         matches!(self, Self::Translation | Self::CrossTranslation)
     }
 
+    /// Whether it gives several texts for one, none of which the original can stand in for.
+    pub fn gives_several(self) -> bool {
+        matches!(self, Self::Distractors | Self::MultiSwap | Self::Continuation)
+    }
+
+    /// Whether the result is meant to be much shorter than its text.
+    pub fn shortens(self) -> bool {
+        matches!(self, Self::Summarisation | Self::Keywords)
+    }
+
     /// Whether it is meant to make a text longer.
     pub fn expands(self) -> bool {
         matches!(self, Self::Expansion | Self::SummarisedExpansion)
@@ -245,11 +255,16 @@ mod tests {
     }
 
     #[test]
-    fn the_six_of_this_release_are_served() {
-        assert_eq!(
-            served_names(),
-            "paraphrase, expansion, summarisation, translation, random_keywords, stopword_removal"
-        );
+    fn every_call_of_a_served_transformation_has_its_prompt() {
+        for entry in ENTRIES.iter().filter(|entry| entry.served) {
+            assert_eq!(entry.kind.purposes().len(), entry.calls as usize, "{}", entry.name);
+        }
+        let unserved: Vec<_> = ENTRIES
+            .iter()
+            .filter(|entry| !entry.served)
+            .map(|entry| entry.name)
+            .collect();
+        assert_eq!(unserved, ["multi_swap", "continuation"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 //! * [`generator`]: an OpenAI-compatible server or a GGUF model in this process.
 //! * [`augment`]: variants, encoded with their text and pooled (GASE). [`judge`]: ratings of pairs by a language model.
 //! * [`catalogue`], [`prompt`], [`plain`]: what the transformations are.
-//! * [`checks`], [`clean`], [`measures`], [`language`], [`words`], [`seed`]: pure functions.
+//! * [`checks`], [`clean`], [`list`], [`distractors`], [`measures`], [`language`], [`words`], [`seed`]: pure functions.
 //!
 //! A result depends on (text, transformation, prompt, generator, sampling, seed) and on nothing else: not on the order of a
 //! request, nor on what else is in it.
@@ -19,11 +19,13 @@ pub mod catalogue;
 pub mod checks;
 pub mod clean;
 pub mod config;
+pub mod distractors;
 pub mod engine;
 pub mod error;
 pub mod generator;
 pub mod judge;
 pub mod language;
+pub mod list;
 pub mod measures;
 pub mod nearest;
 pub mod plain;

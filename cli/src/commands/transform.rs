@@ -139,6 +139,7 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
         }),
         bypass_cache: args.no_cache,
         run: String::new(),
+        ..TransformSpec::default()
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) fn check_name(check: i32) -> &'static str {
         Ok(proto::Check::Truncated) => "truncated",
         Ok(proto::Check::SummaryLonger) => "summary_longer",
         Ok(proto::Check::GeneratorError) => "generator_error",
+        Ok(proto::Check::TooFew) => "too_few",
+        Ok(proto::Check::Duplicate) => "duplicate",
         Ok(proto::Check::Unspecified) | Err(_) => "unknown",
     }
 }

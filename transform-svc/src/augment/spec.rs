@@ -38,7 +38,7 @@ impl Source {
     /// Everything that a variant depends on besides its text.
     fn identity(&self) -> String {
         let plan = &self.plan;
-        let prompt = plan.prompt.as_ref().map_or("", |prompt| prompt.digest());
+        let prompt = plan.prompt_digest();
         let generator = plan
             .generator
             .as_ref()

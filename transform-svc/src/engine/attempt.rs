@@ -1,42 +1,67 @@
-//! The attempts on one text.
+//! The attempts on one text: each is one call, or two of which the second works on what the first gave.
 
 use std::sync::Arc;
 
 use super::{
-    Finished, Job, Outcome, Plan,
+    Call, Finished, Job, Outcome, Plan,
     inflight::{Inflight, ProduceError, Produced, alone},
+    plan::Step,
 };
 use crate::{
     cache::{Cache, Entry, KeyParts},
     checks::{self, Check},
     clean::clean,
+    distractors,
     error::TransformError,
     generator::{Bounded, GeneratorError, Request},
-    language::Language,
-    prompt::Prompt,
+    language::{self, Language},
+    prompt::Purpose,
     seed,
 };
 
 /// Retries sample at least this hot: a greedy model would say the same again.
 const RETRY_TEMPERATURE: f64 = 0.7;
+/// After an answer that was cut off in its reasoning, the next attempt may be so many times longer, up to a limit.
+const PATIENCE: u32 = 4;
+const MAX_REASONING_TOKENS: u32 = 16_384;
+
+/// What all attempts of a request share.
+#[derive(Clone, Copy)]
+pub(super) struct Means<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) generator: &'a Arc<Bounded>,
+    pub(super) cache: &'a Arc<Cache>,
+    pub(super) inflight: &'a Inflight,
+}
+
+/// How an attempt samples.
+#[derive(Clone, Copy)]
+struct Sampling {
+    temperature: f64,
+    seed: u64,
+    /// Factor on the tokens of an answer.
+    patience: u32,
+}
+
+/// What an attempt came to.
+#[derive(Default)]
+struct Attempt {
+    text: String,
+    /// Cut off in its reasoning.
+    unfinished: bool,
+    fresh: bool,
+}
 
 /// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the text at once, since
 /// the generator has retried already.
-pub(super) async fn until_checks_pass(
-    plan: &Plan,
-    job: &Job,
-    generator: &Arc<Bounded>,
-    prompt: &Arc<Prompt>,
-    cache: &Arc<Cache>,
-    inflight: &Inflight,
-) -> Result<Finished, TransformError> {
-    let language = plan.language_of(job);
-    let mut finished = Finished::new(plan.seed, language);
-    if plan.kind == crate::catalogue::Kind::Translation {
-        finished.languages.extend(language.map(Language::code));
-    }
+pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Finished, TransformError> {
+    let plan = means.plan;
+    let mut finished = Finished::new(plan.seed, plan.language_of(job));
+    finished.languages.extend(job.drawn.map(Language::code));
+    let mut patience = 1;
     for attempt in 0..plan.max_attempts {
         finished.retried.append(&mut finished.failed);
+        finished.trail.clear();
         finished.attempts += 1;
         finished.seed = seed::of_attempt(plan.seed, &job.text, attempt);
         let temperature = if attempt == 0 {
@@ -44,51 +69,63 @@ pub(super) async fn until_checks_pass(
         } else {
             plan.temperature.max(RETRY_TEMPERATURE)
         };
-        let produced = produce(
-            plan,
-            job,
-            generator,
-            prompt,
-            cache,
-            inflight,
-            language,
+        let sampling = Sampling {
             temperature,
-            &mut finished,
-        )
-        .await;
-        match produced {
-            Ok(produced) => {
-                finished.fresh_attempts += u32::from(produced.fresh);
-                finished.calls += u64::from(produced.calls);
-                finished.waited += produced.waited;
-                if produced.fresh {
-                    finished.prompt_tokens += produced.entry.prompt_tokens;
-                    finished.generated_tokens += produced.entry.generated_tokens;
-                    finished.tokens_estimated |= produced.entry.tokens_estimated;
+            seed: finished.seed,
+            patience,
+        };
+        match means.attempt(job, sampling, &mut finished).await {
+            Ok(attempted) => {
+                finished.fresh_attempts += u32::from(attempted.fresh);
+                let (texts, fired) = look(plan, job, &attempted, &mut finished);
+                if attempted.unfinished {
+                    patience = patience.saturating_mul(PATIENCE);
                 }
-                let text = clean(&job.text, &produced.entry.output, prompt.delimiters());
-                finished.failed = checks::run(plan.kind, &job.text, &text, language);
-                if finished.failed.is_empty() {
+                if fired.is_empty() {
                     finished.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
-                    finished.text = text;
+                    match texts {
+                        Some(texts) => finished.texts = texts,
+                        None => finished.text = attempted.text,
+                    }
                     return Ok(finished);
                 }
-                if produced.fresh {
-                    finished.fresh_checks.extend(&finished.failed);
+                if attempted.fresh {
+                    finished.fresh_checks.extend(&fired);
                 }
+                finished.failed = fired;
             }
             Err(ProduceError::Cache(error)) => return Err(TransformError::SharedCache(error)),
             Err(ProduceError::Generator { error, waited, fresh }) => {
                 finished.waited += waited;
                 if fresh {
-                    finished.calls += u64::from(error.calls());
                     finished.fresh_attempts += 1;
+                    finished.calls += u64::from(error.calls());
                 }
-                return end(finished, generator, error, fresh);
+                return end(finished, means.generator, error, fresh);
             }
         }
     }
     Ok(finished)
+}
+
+/// The checks on an attempt's text, or on the set of texts that it holds; notes what the detector says.
+fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
+    let expected = plan.language_of(job);
+    let (texts, mut fired) = if plan.kind.gives_several() {
+        let set = distractors::read(&job.text, &attempted.text, plan.count as usize, expected);
+        finished.language_check = set.language;
+        (Some(set.texts), set.failed)
+    } else {
+        finished.language_check = expected
+            .filter(|_| !attempted.text.is_empty())
+            .map(|expected| language::check(&attempted.text, expected));
+        (None, checks::run(plan.kind, &job.text, &attempted.text, expected))
+    };
+    if attempted.unfinished && !fired.contains(&Check::Truncated) {
+        fired.push(Check::Truncated);
+        fired.sort_unstable();
+    }
+    (texts, fired)
 }
 
 /// What an error of the generator means: the end of the request, or of this text.
@@ -113,77 +150,125 @@ fn end(
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "one call's whole context, in one place")]
-async fn produce(
-    plan: &Plan,
-    job: &Job,
-    generator: &Arc<Bounded>,
-    prompt: &Arc<Prompt>,
-    cache: &Arc<Cache>,
-    inflight: &Inflight,
-    language: Option<Language>,
-    temperature: f64,
-    finished: &mut Finished,
-) -> Result<Produced, ProduceError> {
-    let request = Request {
-        messages: Vec::new(),
-        temperature,
-        top_p: plan.top_p,
-        max_tokens: plan.max_tokens_for(&job.text),
-        seed: finished.seed,
-    };
-    let seedless = temperature == 0.0 && generator.greedy_ignores_seed();
-    let parts = KeyParts {
-        text: &job.text,
-        transformation: plan.kind.name(),
-        language: language.map_or("", Language::code),
-        prompt: prompt.digest(),
-        generator: &generator.identity().cache_key,
-        temperature,
-        top_p: plan.top_p,
-        max_tokens: request.max_tokens,
-        seed: (!seedless).then_some(request.seed),
-    };
-    let (key, made) = (parts.key(), parts.made());
-    finished.key = Some(key);
-    let make = || {
-        let (generator, prompt, text) = (Arc::clone(generator), Arc::clone(prompt), job.text.clone());
-        let transformation = plan.kind.name();
-        Box::pin(async move {
-            let request = Request {
-                messages: prompt.render(&text, language, 0),
-                ..request
-            };
-            let seed = request.seed;
-            let (completion, waited) = generator.generate(request).await;
-            let completion = completion.map_err(|error| ProduceError::Generator {
-                error,
-                waited,
-                fresh: true,
-            })?;
-            let entry = Entry {
-                output: completion.text,
-                seed,
-                prompt_tokens: completion.prompt_tokens,
-                generated_tokens: completion.generated_tokens,
-                tokens_estimated: completion.tokens_estimated,
-                source: text,
-                transformation: transformation.to_owned(),
-                generator: generator.identity().id.clone(),
-                prompt: prompt.tag(),
-                language: language.map_or("", Language::code).to_owned(),
-                made: Some(made),
-            };
-            Ok(Produced {
-                entry,
-                calls: completion.calls,
-                fresh: true,
-                waited,
-            })
-        }) as futures::future::BoxFuture<'static, _>
-    };
-    if plan.bypass_cache {
-        return alone(make()).await;
+impl Means<'_> {
+    /// The calls of one attempt. A call that gives no text is the last: the checks see that there is none.
+    async fn attempt(self, job: &Job, sampling: Sampling, finished: &mut Finished) -> Result<Attempt, ProduceError> {
+        let mut attempted = Attempt {
+            text: job.text.clone(),
+            ..Attempt::default()
+        };
+        for step in &self.plan.steps {
+            let language = self.plan.step_language(step, job);
+            let source = std::mem::take(&mut attempted.text);
+            let (key, produced) = self.produce(step, &source, language, sampling).await;
+            finished.key = Some(key);
+            let produced = produced?;
+            attempted.fresh |= produced.fresh;
+            finished.calls += u64::from(produced.calls);
+            finished.waited += produced.waited;
+            if produced.fresh {
+                finished.prompt_tokens += produced.entry.prompt_tokens;
+                finished.generated_tokens += produced.entry.generated_tokens;
+                finished.tokens_estimated |= produced.entry.tokens_estimated;
+            }
+            let prompt = &step.prompt;
+            let cleaned = clean(prompt.purpose(), &source, &produced.entry.output, prompt.delimiters());
+            finished.trail.push(Call {
+                prompt: Arc::clone(prompt),
+                language,
+                key,
+                text: cleaned.text.clone(),
+            });
+            attempted.text = cleaned.text;
+            attempted.unfinished |= cleaned.unfinished;
+            if attempted.text.is_empty() {
+                break;
+            }
+        }
+        Ok(attempted)
     }
-    inflight.produce(key, cache, make).await
+
+    /// One call's text, from the cache or the generator, and its content address.
+    async fn produce(
+        self,
+        step: &Step,
+        text: &str,
+        language: Option<Language>,
+        sampling: Sampling,
+    ) -> (crate::cache::Key, Result<Produced, ProduceError>) {
+        let plan = self.plan;
+        let purpose = step.prompt.purpose();
+        let tokens = plan.max_tokens_for(purpose, text);
+        let max_tokens = match plan.max_tokens {
+            None if sampling.patience > 1 => tokens.saturating_mul(sampling.patience).min(MAX_REASONING_TOKENS),
+            _ => tokens,
+        };
+        let request = Request {
+            messages: Vec::new(),
+            temperature: sampling.temperature,
+            top_p: plan.top_p,
+            max_tokens,
+            seed: sampling.seed,
+        };
+        let seedless = sampling.temperature == 0.0 && self.generator.greedy_ignores_seed();
+        // What is asked, not what for: a translation is the same on the way to and back as it is alone.
+        let mut prompt_key = step.prompt.digest().to_owned();
+        if purpose == Purpose::Distractors {
+            prompt_key.push_str(&format!("#{}", plan.count));
+        }
+        let parts = KeyParts {
+            text,
+            transformation: purpose.name(),
+            language: language.map_or("", Language::code),
+            prompt: &prompt_key,
+            generator: &self.generator.identity().cache_key,
+            temperature: sampling.temperature,
+            top_p: plan.top_p,
+            max_tokens,
+            seed: (!seedless).then_some(request.seed),
+        };
+        let (key, made) = (parts.key(), parts.made());
+        let make = || {
+            let (generator, prompt, text) = (Arc::clone(self.generator), Arc::clone(&step.prompt), text.to_owned());
+            let count = plan.count;
+            Box::pin(async move {
+                let request = Request {
+                    messages: prompt.render(&text, language, count),
+                    ..request
+                };
+                let seed = request.seed;
+                let (completion, waited) = generator.generate(request).await;
+                let completion = completion.map_err(|error| ProduceError::Generator {
+                    error,
+                    waited,
+                    fresh: true,
+                })?;
+                let entry = Entry {
+                    output: completion.text,
+                    seed,
+                    prompt_tokens: completion.prompt_tokens,
+                    generated_tokens: completion.generated_tokens,
+                    tokens_estimated: completion.tokens_estimated,
+                    source: text,
+                    transformation: purpose.name().to_owned(),
+                    generator: generator.identity().id.clone(),
+                    prompt: prompt.tag(),
+                    language: language.map_or("", Language::code).to_owned(),
+                    made: Some(made),
+                };
+                Ok(Produced {
+                    entry,
+                    calls: completion.calls,
+                    fresh: true,
+                    waited,
+                })
+            }) as futures::future::BoxFuture<'static, _>
+        };
+        let produced = if plan.bypass_cache {
+            alone(make()).await
+        } else {
+            self.inflight.produce(key, self.cache, make).await
+        };
+        (key, produced)
+    }
 }

@@ -20,14 +20,14 @@ use crate::{
     config::TransformConfig,
     error::TransformError,
     generator::registry::Registry,
-    language::Language,
+    language::{Language, LanguageCheck},
     plain::{random_keywords::random_keywords, stopwords},
-    prompt::Prompts,
+    prompt::{Prompt, Prompts},
 };
 pub(crate) use ask::Ask;
 use inflight::Inflight;
-pub use plan::{Job, Member, OnFailure, Plan};
-pub(crate) use plan::{kind_of, read_language, target_of};
+pub use plan::{Job, Member, OnFailure, Plan, Step};
+pub(crate) use plan::{joined, kind_of, read_language, target_of};
 
 /// Texts worked on at once where no generator bounds them.
 const PLAIN_CONCURRENCY: usize = 32;
@@ -43,13 +43,32 @@ pub enum Outcome {
     Failed,
 }
 
+/// One call of an attempt, done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What was asked.
+    pub prompt: Arc<Prompt>,
+    /// Language asked for; `None` when it is that of the text and unknown.
+    pub language: Option<Language>,
+    /// Content address.
+    pub key: Key,
+    /// What came back, cleaned.
+    pub text: String,
+}
+
 /// One text, done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
     /// How it ended; what a failure turns into is the plan's policy.
     pub outcome: Outcome,
-    /// The text; empty after a failure.
+    /// The text; empty after a failure, and where there are several.
     pub text: String,
+    /// The texts, where the transformation gives several.
+    pub texts: Vec<String>,
+    /// The calls of the last attempt.
+    pub trail: Vec<Call>,
+    /// What the detector says of the last attempt; `None` where it was not asked.
+    pub language_check: Option<LanguageCheck>,
     /// Checks that fired on the last attempt.
     pub failed: Vec<Check>,
     /// Checks that fired on earlier attempts.
@@ -87,6 +106,9 @@ impl Finished {
         Self {
             outcome: Outcome::Failed,
             text: String::new(),
+            texts: Vec::new(),
+            trail: Vec::new(),
+            language_check: None,
             failed: Vec::new(),
             retried: Vec::new(),
             error: String::new(),
@@ -195,11 +217,25 @@ impl Engine {
             finished.fresh_checks = vec![Check::Empty];
             return Ok(finished);
         }
-        match (&plan.generator, &plan.prompt) {
-            (Some(generator), Some(prompt)) => {
-                attempt::until_checks_pass(plan, job, generator, prompt, &self.cache, &self.inflight).await
+        if let Some(refusal) = &job.refusal {
+            let mut finished = Finished::new(plan.seed, plan.language_of(job));
+            finished.languages.extend(job.drawn.map(Language::code));
+            finished.failed = vec![Check::GeneratorError];
+            finished.fresh_checks = vec![Check::GeneratorError];
+            finished.error.clone_from(refusal);
+            return Ok(finished);
+        }
+        match &plan.generator {
+            Some(generator) => {
+                let means = attempt::Means {
+                    plan,
+                    generator,
+                    cache: &self.cache,
+                    inflight: &self.inflight,
+                };
+                attempt::until_checks_pass(means, job).await
             }
-            _ => Ok(without_generator(plan, job)),
+            None => Ok(without_generator(plan, job)),
         }
     }
 }

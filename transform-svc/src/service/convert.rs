@@ -5,10 +5,11 @@ use isomer_proto::{common::v1::Provenance, transform::v1 as proto};
 use crate::{
     catalogue::Entry,
     checks::Check,
-    engine::{Finished, Job, Member, OnFailure, Outcome, Plan},
-    language::Language,
+    distractors,
+    engine::{Call, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
+    language::{Language, LanguageCheck},
     measures::{self, Measures},
-    prompt::Prompts,
+    prompt::{Prompt, Prompts},
 };
 
 pub(super) fn check(check: Check) -> proto::Check {
@@ -24,6 +25,8 @@ pub(super) fn check(check: Check) -> proto::Check {
         Check::Truncated => proto::Check::Truncated,
         Check::SummaryLonger => proto::Check::SummaryLonger,
         Check::GeneratorError => proto::Check::GeneratorError,
+        Check::TooFew => proto::Check::TooFew,
+        Check::Duplicate => proto::Check::Duplicate,
     }
 }
 
@@ -35,18 +38,49 @@ pub(super) fn measures(measures: Measures) -> proto::Measures {
     }
 }
 
+pub(super) fn language_check(check: Option<LanguageCheck>) -> proto::LanguageCheck {
+    match check {
+        None => proto::LanguageCheck::Unspecified,
+        Some(LanguageCheck::Right) => proto::LanguageCheck::Right,
+        Some(LanguageCheck::Wrong) => proto::LanguageCheck::Wrong,
+        Some(LanguageCheck::TooShort) => proto::LanguageCheck::TooShort,
+    }
+}
+
 pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInfo {
-    let prompt = entry.kind.purposes().first().map(|purpose| prompts.get(*purpose, ""));
-    let prompt = prompt.as_ref();
+    let purposes = entry.kind.purposes();
+    let defaults: Vec<_> = purposes.iter().map(|purpose| prompts.get(*purpose, "")).collect();
+    let mut wordings: Vec<&std::sync::Arc<Prompt>> = purposes.iter().flat_map(|purpose| prompts.of(*purpose)).collect();
+    // Backtranslation asks the same twice.
+    wordings.dedup_by(|a, b| a.id() == b.id());
     proto::TransformationInfo {
         name: entry.name.to_owned(),
         axis: entry.axis.into(),
         description: entry.description.to_owned(),
         needs_generator: entry.kind.needs_generator(),
-        prompt_version: prompt.map(|prompt| prompt.tag()).unwrap_or_default(),
-        prompt_digest: prompt.map(|prompt| prompt.digest().to_owned()).unwrap_or_default(),
+        prompt_version: joined(defaults.iter().map(|prompt| prompt.tag())),
+        prompt_digest: joined(defaults.iter().map(|prompt| prompt.digest().to_owned())),
         served: entry.served,
         calls: entry.calls,
+        prompts: wordings
+            .into_iter()
+            .map(|prompt| proto::PromptInfo {
+                id: prompt.id().to_owned(),
+                version: prompt.version().to_owned(),
+                digest: prompt.digest().to_owned(),
+                generators: prompt.generators().to_vec(),
+            })
+            .collect(),
+    }
+}
+
+fn call(call: &Call) -> proto::GeneratorCall {
+    proto::GeneratorCall {
+        prompt_version: call.prompt.tag(),
+        prompt_digest: call.prompt.digest().to_owned(),
+        language: call.language.map(Language::code).unwrap_or_default().to_owned(),
+        text: call.text.clone(),
+        content_key: hex::encode(call.key),
     }
 }
 
@@ -64,8 +98,11 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
     let (outcome, text, language) = match (finished.outcome, plan.on_failure) {
         (Outcome::Ok, _) => (proto::Outcome::Ok, Some(&finished.text), finished.language),
         (Outcome::Recovered, _) => (proto::Outcome::Recovered, Some(&finished.text), finished.language),
-        (Outcome::Failed, OnFailure::KeepOriginal) => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
-        (Outcome::Failed, OnFailure::Drop | OnFailure::Fail) => (proto::Outcome::Failed, None, None),
+        // An original cannot stand in for texts that mean something else.
+        (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind.gives_several() => {
+            (proto::Outcome::KeptOriginal, Some(&job.text), job.language)
+        }
+        (Outcome::Failed, _) => (proto::Outcome::Failed, None, None),
     };
     let cache_hit = finished.cached() || (repeated && generated && finished.attempts > 0);
     let provenance = Provenance {
@@ -79,12 +116,8 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
             .as_ref()
             .map(|generator| generator.identity().digest.clone())
             .unwrap_or_default(),
-        prompt_version: plan.prompt.as_ref().map(|prompt| prompt.tag()).unwrap_or_default(),
-        prompt_digest: plan
-            .prompt
-            .as_ref()
-            .map(|prompt| prompt.digest().to_owned())
-            .unwrap_or_default(),
+        prompt_version: plan.prompt_version(),
+        prompt_digest: plan.prompt_digest(),
         seed: finished.seed,
         attempts: if cache_hit { 0 } else { finished.attempts },
         cache_hit,
@@ -92,17 +125,30 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         languages: finished.languages.iter().map(|code| (*code).to_owned()).collect(),
     };
     let codes = |checks: &[Check]| checks.iter().map(|fired| check(*fired).into()).collect();
+    let several: Vec<Measures> = finished
+        .texts
+        .iter()
+        .map(|made| measures::measure(&job.text, made))
+        .collect();
     proto::TransformResult {
         index: member.index,
         id: member.id.clone(),
         text: text.cloned().unwrap_or_default(),
-        texts: Vec::new(),
+        texts: finished.texts.clone(),
         outcome: outcome.into(),
         failed_checks: codes(&finished.failed),
         retried_checks: codes(&finished.retried),
-        measures: text.map(|text| measures(measures::measure(&job.text, text))),
+        measures: if plan.kind.gives_several() {
+            distractors::mean(&several).map(measures)
+        } else {
+            text.map(|text| measures(measures::measure(&job.text, text)))
+        },
         provenance: Some(provenance),
         language: language.map(Language::code).unwrap_or_default().to_owned(),
         error: finished.error.clone(),
+        language_check: language_check(finished.language_check).into(),
+        text_measures: several.into_iter().map(measures).collect(),
+        set_jaccard: distractors::set_jaccard(&finished.texts),
+        calls: finished.trail.iter().map(call).collect(),
     }
 }

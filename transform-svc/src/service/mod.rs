@@ -230,6 +230,12 @@ impl TransformRpc for TransformService {
             findings.push(Finding {
                 failed_checks: failed.into_iter().map(|check| convert::check(check).into()).collect(),
                 measures: Some(convert::measures(measures::measure(&pair.original, &pair.transformed))),
+                language_check: convert::language_check(
+                    expected
+                        .filter(|_| kind.needs_generator() && !pair.transformed.trim().is_empty())
+                        .map(|expected| language::check(&pair.transformed, expected)),
+                )
+                .into(),
                 detected_language: language::detect(&pair.transformed)
                     .map(|found| found.code().to_owned())
                     .unwrap_or_default(),

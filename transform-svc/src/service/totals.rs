@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use isomer_proto::{
     common::v1::{Timing, Usage},
-    transform::v1::{Outcome, TransformResult, TransformSummary},
+    transform::v1::{LanguageCheck, Outcome, TransformResult, TransformSummary},
 };
 
 use crate::engine::{Finished, Plan};
@@ -32,6 +32,7 @@ impl Totals {
                 Outcome::Failed | Outcome::Unspecified => (&mut self.summary.failed, "failed"),
             };
             *count += 1;
+            self.summary.language_too_short += u64::from(result.language_check() == LanguageCheck::TooShort);
             metrics::counter!("isomer_transform_texts_total", "transformation" => plan.kind.name(), "outcome" => name)
                 .increment(1);
             self.texts += 1;
@@ -61,6 +62,7 @@ impl Totals {
         into.kept_original += from.kept_original;
         into.failed += from.failed;
         into.cache_hits += from.cache_hits;
+        into.language_too_short += from.language_too_short;
         into.generator_calls += from.generator_calls;
         for (check, count) in from.check_counts {
             *into.check_counts.entry(check).or_default() += count;

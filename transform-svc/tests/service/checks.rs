@@ -23,7 +23,7 @@ fn bad_texts() -> Vec<(&'static str, Check)> {
             Check::Structured,
         ),
         (
-            "<think>The user wants a paraphrase.</think>Someone plays guitar in the street.",
+            "Let me think about this. Someone plays guitar in the street.",
             Check::ReasoningLeak,
         ),
         (TEXT, Check::Identical),

@@ -2,10 +2,13 @@
 
 use std::fs;
 
-use isomer_proto::transform::v1::{Check, Outcome};
+use isomer_proto::transform::v1::{
+    Backtranslation, Check, CrossTranslation, Distractors, Expansion, Keywords, Outcome, Paraphrase, StyleChange,
+    Summarisation, SummarisedExpansion, TransformSpec, Translation, transformation::Kind,
+};
 
 use crate::support::{
-    client, config, paraphrase,
+    client, config, paraphrase, spec,
     stub::{Answer, Stub},
     transform,
 };
@@ -67,6 +70,59 @@ async fn instructions_in_a_text_arrive_as_data_inside_the_delimiters() {
             "{}",
             result.text
         );
+    }
+}
+
+/// Every transformation with a generator, its second call too: the model that obeys its prompt does not obey the text.
+#[tokio::test]
+async fn no_transformation_lets_a_text_speak_as_its_prompt() {
+    let kinds = [
+        Kind::Paraphrase(Paraphrase {}),
+        Kind::Backtranslation(Backtranslation::default()),
+        Kind::StyleChange(StyleChange {}),
+        Kind::Expansion(Expansion {}),
+        Kind::Summarisation(Summarisation {}),
+        Kind::SummarisedExpansion(SummarisedExpansion {}),
+        Kind::Translation(Translation::default()),
+        Kind::CrossTranslation(CrossTranslation::default()),
+        Kind::Keywords(Keywords {}),
+        Kind::Distractors(Distractors::default()),
+    ];
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Obedient).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    for kind in kinds {
+        for prompts in [vec![], vec!["paraphrase-b".to_owned()], vec!["paraphrase-c".to_owned()]] {
+            if !prompts.is_empty() && !matches!(kind, Kind::Paraphrase(_)) {
+                continue;
+            }
+            let spec = TransformSpec {
+                prompts,
+                max_attempts: Some(1),
+                bypass_cache: true,
+                ..spec(kind.clone())
+            };
+            for attack in attacks() {
+                let before = stub.calls();
+                let response = transform(&mut client, spec.clone(), &[&attack]).await;
+                for seen in &stub.seen()[before..] {
+                    let messages = seen.messages();
+                    let content = messages.last().map_or("", |(_, content)| content);
+                    let inside = content
+                        .strip_prefix("<text>\n")
+                        .and_then(|rest| rest.strip_suffix("\n</text>"))
+                        .unwrap_or_else(|| panic!("{messages:?}"));
+                    let lower = inside.to_lowercase();
+                    assert!(
+                        !lower.contains("<text>") && !lower.contains("</text>"),
+                        "{kind:?}: {inside}"
+                    );
+                }
+                for call in &response.results[0].calls {
+                    assert_ne!(call.text, "OK", "{kind:?}: {attack}");
+                }
+            }
+        }
     }
 }
 

@@ -14,6 +14,8 @@ mod faults;
 mod injection;
 mod judge;
 mod secrets;
+mod transformations;
+mod wordings;
 
 use isomer_proto::transform::v1::{TransformResponse, TransformSpec};
 use support::{

@@ -48,6 +48,8 @@ pub enum Answer {
     /// One call in five goes wrong, after this pause like the good ones: 500, 429 with `Retry-After`, never, JSON that ends
     /// in the middle, in turn.
     OneInFiveFails(Duration),
+    /// With a sentence in the language that the prompt asks to translate into, or else in English.
+    Polyglot,
     /// Never.
     Hang,
 }
@@ -95,6 +97,10 @@ impl Seen {
 
     pub fn seed(&self) -> u64 {
         self.body["seed"].as_u64().unwrap_or_default()
+    }
+
+    pub fn max_tokens(&self) -> u64 {
+        self.body["max_tokens"].as_u64().unwrap_or_default()
     }
 
     pub fn temperature(&self) -> f64 {
@@ -267,6 +273,7 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
         Answer::Good => completion(&reversed(seen.user())),
         Answer::Text(text) => completion(&text),
         Answer::Obedient => completion(&obeyed(seen)),
+        Answer::Polyglot => completion(polyglot(seen)),
         Answer::EchoKey(status) => error(status, &format!("stub knows no key `{:?}`", seen.authorization)),
         Answer::Status(status, retry_after) => {
             let mut response = error(status, &format!("stub says {status}"));
@@ -305,6 +312,41 @@ fn raw(body: String) -> Response {
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap()
+}
+
+/// Sentences that mean much the same, each in the language of its name.
+pub const SENTENCES: [(&str, &str, &str); 6] = [
+    (
+        "en",
+        "English",
+        "Someone plays guitar along a crowded road in the city.",
+    ),
+    (
+        "es",
+        "Spanish",
+        "Un hombre toca la guitarra en una calle concurrida de la ciudad.",
+    ),
+    (
+        "fr",
+        "French",
+        "Un homme joue de la guitare dans une rue animée de la ville.",
+    ),
+    (
+        "de",
+        "German",
+        "Ein Mann spielt auf einer belebten Straße in der Stadt Gitarre.",
+    ),
+    ("tr", "Turkish", "Bir adam şehirde kalabalık bir sokakta gitar çalıyor."),
+    ("ar", "Arabic", "رجل يعزف على الغيتار في شارع مزدحم في المدينة."),
+];
+
+fn polyglot(seen: &Seen) -> &'static str {
+    let asked = seen.messages().first().map_or("", |(_, content)| content).to_owned();
+    let into = asked.split("into ").nth(1).unwrap_or_default();
+    SENTENCES
+        .iter()
+        .find(|(_, name, _)| into.starts_with(name))
+        .map_or(SENTENCES[0].2, |(_, _, sentence)| sentence)
 }
 
 fn obeyed(seen: &Seen) -> String {

@@ -1,0 +1,291 @@
+//! What reasoning models put around their answer, taken off by rules, one for each family.
+//!
+//! A rule acts where its marks are in the answer and not in the original: a text about `<think>` keeps it. What no rule
+//! knows stays, for the leak check to find.
+
+/// A block that is not part of the answer, or one that is the answer.
+#[derive(Debug)]
+struct Rule {
+    /// Who writes so; for the reader and for tests.
+    family: &'static str,
+    open: &'static str,
+    close: &'static str,
+    /// Whether the closing mark alone ends a block that began before the answer: some templates open it in the prompt.
+    opened_by_template: bool,
+}
+
+const fn block(family: &'static str, open: &'static str, close: &'static str) -> Rule {
+    Rule {
+        family,
+        open,
+        close,
+        opened_by_template: false,
+    }
+}
+
+const fn templated(family: &'static str, open: &'static str, close: &'static str) -> Rule {
+    Rule {
+        family,
+        open,
+        close,
+        opened_by_template: true,
+    }
+}
+
+/// Blocks of reasoning: gone with all that is in them.
+const REASONING: &[Rule] = &[
+    templated(
+        "DeepSeek-R1, Qwen3, QwQ, Olmo-3-Think, Phi-4-reasoning, SmolLM3, GLM, Nemotron",
+        "<think>",
+        "</think>",
+    ),
+    templated("Hermes, Reflection", "<thinking>", "</thinking>"),
+    templated("EXAONE Deep", "<thought>", "</thought>"),
+    templated("Seed-OSS", "<seed:think>", "</seed:think>"),
+    templated("Magistral, Ministral-3-Reasoning", "[THINK]", "[/THINK]"),
+    templated("Kimi", "◁think▷", "◁/think▷"),
+    templated("Command A Reasoning", "<|START_THINKING|>", "<|END_THINKING|>"),
+    templated("various", "<reasoning>", "</reasoning>"),
+    // gpt-oss (harmony): analysis and commentary end where the next message starts.
+    block("gpt-oss", "<|channel|>analysis<|message|>", "<|end|>"),
+    block("gpt-oss", "<|channel|>commentary<|message|>", "<|end|>"),
+    block("Gemma 4", "<|channel>thought", "<channel|>"),
+    // Named by its beginning, ended by the beginning of the answer.
+    block(
+        "Apriel-1.5, -1.6",
+        "Here are my reasoning steps:",
+        "[BEGIN FINAL RESPONSE]",
+    ),
+    block("Granite 3.2", "Here is my thought process:", "Here is my response:"),
+];
+
+/// Marks around an answer: gone themselves, what is between them stays and what is outside goes. A missing end is the end
+/// of the answer.
+const ENVELOPES: &[Rule] = &[
+    block("gpt-oss", "<|channel|>final<|message|>", "<|return|>"),
+    block("Apriel-1.5, -1.6", "[BEGIN FINAL RESPONSE]", "[END FINAL RESPONSE]"),
+    block("Command A Reasoning", "<|START_RESPONSE|>", "<|END_RESPONSE|>"),
+    block("Granite 3.3", "<response>", "</response>"),
+    block("Hunyuan, GLM-4.1V", "<answer>", "</answer>"),
+    block("Reflection", "<output>", "</output>"),
+    block("GLM-4.1V", "<|begin_of_box|>", "<|end_of_box|>"),
+];
+
+/// Ends of a turn that a server forgot to take off.
+const ENDS: &[&str] = &[
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|end_of_text|>",
+    "<|endoftext|>",
+    "<|return|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "</s>",
+    "<eos>",
+    "[/INST]",
+];
+
+/// The answer without its reasoning, and whether the reasoning never ended: then there is no answer.
+pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
+    let mut text = answer.trim().to_owned();
+    for rule in REASONING.iter().filter(|rule| !has(original, rule.open)) {
+        match without(rule, &text) {
+            Some(Stripped::Ended(rest)) => text = rest,
+            Some(Stripped::Unended) => {
+                tracing::trace!(family = rule.family, "the reasoning never ended");
+                return (String::new(), true);
+            }
+            None => {}
+        }
+    }
+    // A server that drops special tokens leaves harmony's words: "analysis… assistantfinal…".
+    if let Some(rest) = text
+        .strip_prefix("analysis")
+        .filter(|_| !original.starts_with("analysis"))
+        && let Some((_, last)) = rest.rsplit_once("assistantfinal")
+    {
+        text = last.to_owned();
+    }
+    for rule in ENVELOPES.iter().filter(|rule| !has(original, rule.open)) {
+        if let Some((at, length)) = find(&text, rule.open) {
+            let inside = text[at + length..].to_owned();
+            text = find(&inside, rule.close).map_or(inside.clone(), |(end, _)| inside[..end].to_owned());
+        }
+    }
+    let mut rest = text.trim();
+    while let Some(shorter) = ENDS
+        .iter()
+        .filter(|end| !original.contains(**end))
+        .find_map(|end| rest.strip_suffix(end))
+    {
+        rest = shorter.trim_end();
+    }
+    (rest.to_owned(), false)
+}
+
+enum Stripped {
+    Ended(String),
+    Unended,
+}
+
+/// The text without every block of a rule; `None` where there is none.
+fn without(rule: &Rule, text: &str) -> Option<Stripped> {
+    let mut text = text.to_owned();
+    let mut found = false;
+    loop {
+        let close = find(&text, rule.close);
+        match (find(&text, rule.open), close) {
+            (Some((open, opening)), _) => {
+                let after = open + opening;
+                let Some((close, closing)) = find(&text[after..], rule.close) else {
+                    // What ends reasoning may be the mark that begins the answer; either way there is no answer.
+                    return Some(Stripped::Unended);
+                };
+                // An ending that is itself the start of an envelope stays for it.
+                let end = after + close + if rule.close.starts_with("[BEGIN") { 0 } else { closing };
+                text.replace_range(open..end, "");
+                found = true;
+            }
+            (None, Some((close, closing))) if rule.opened_by_template => {
+                text.replace_range(..close + closing, "");
+                found = true;
+            }
+            _ => break,
+        }
+    }
+    found.then_some(Stripped::Ended(text))
+}
+
+fn has(text: &str, mark: &str) -> bool {
+    find(text, mark).is_some()
+}
+
+/// Where a mark is, in whatever ASCII case, and how long.
+fn find(text: &str, mark: &str) -> Option<(usize, usize)> {
+    text.char_indices()
+        .find(|(at, _)| {
+            text.get(*at..*at + mark.len())
+                .is_some_and(|here| here.eq_ignore_ascii_case(mark))
+        })
+        .map(|(at, _)| (at, mark.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ANSWER: &str = "Someone plays guitar.";
+
+    #[test]
+    fn each_family_gives_its_answer_alone() {
+        for (family, raw) in [
+            (
+                "R1, Qwen3",
+                "<think>\nThe user wants…\n</think>\n\nSomeone plays guitar.",
+            ),
+            ("Qwen3 without thinking", "<think>\n\n</think>\n\nSomeone plays guitar."),
+            (
+                "R1, opened by the template",
+                "The user wants a paraphrase.\n</think>\nSomeone plays guitar.",
+            ),
+            ("two blocks", "<think>a</think><think>b</think>Someone plays guitar."),
+            ("upper case", "<THINK>a</THINK>Someone plays guitar."),
+            ("Hermes", "<thinking>a</thinking> Someone plays guitar."),
+            (
+                "Reflection",
+                "<thinking>a</thinking>\n<output>Someone plays guitar.</output>",
+            ),
+            ("EXAONE Deep", "<thought>\na\n</thought>\nSomeone plays guitar."),
+            ("Seed-OSS", "<seed:think>a</seed:think>Someone plays guitar."),
+            ("Magistral", "[THINK]a[/THINK]Someone plays guitar."),
+            ("Kimi", "◁think▷a◁/think▷Someone plays guitar."),
+            (
+                "Command A",
+                "<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>Someone plays guitar.<|END_RESPONSE|>",
+            ),
+            (
+                "gpt-oss",
+                "<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>Someone plays guitar.<|return|>",
+            ),
+            (
+                "gpt-oss, answer only",
+                "<|channel|>final<|message|>Someone plays guitar.",
+            ),
+            (
+                "gpt-oss, marks dropped",
+                "analysisThe user wants…assistantfinalSomeone plays guitar.",
+            ),
+            ("Gemma 4", "<|channel>thought\na<channel|>Someone plays guitar."),
+            (
+                "Apriel",
+                "Here are my reasoning steps:\na\n[BEGIN FINAL RESPONSE]\nSomeone plays guitar.\n[END FINAL RESPONSE]",
+            ),
+            (
+                "Apriel, end missing",
+                "Here are my reasoning steps:\na\n[BEGIN FINAL RESPONSE]Someone plays guitar.",
+            ),
+            (
+                "Granite 3.2",
+                "Here is my thought process: a\nHere is my response: Someone plays guitar.",
+            ),
+            (
+                "Granite 3.3",
+                "<think>a</think><response>Someone plays guitar.</response>",
+            ),
+            (
+                "Hunyuan",
+                "<think>\na\n</think>\n<answer>\nSomeone plays guitar.\n</answer>",
+            ),
+            (
+                "GLM-4.1V",
+                "<think>a</think><|begin_of_box|>Someone plays guitar.<|end_of_box|>",
+            ),
+            ("an end of turn", "Someone plays guitar.<|im_end|>"),
+            ("two ends of turn", "Someone plays guitar. <|eot_id|></s>"),
+        ] {
+            assert_eq!(strip("A man.", raw), (ANSWER.to_owned(), false), "{family}");
+        }
+    }
+
+    #[test]
+    fn reasoning_that_never_ends_leaves_no_answer() {
+        for raw in [
+            "<think>The user wants a paraphrase of",
+            "<think>a</think><think>b",
+            "[THINK]a",
+            "◁think▷a",
+            "<|channel|>analysis<|message|>We need to",
+            "<|START_THINKING|>a",
+            "Here are my reasoning steps:\nFirst I",
+        ] {
+            assert_eq!(strip("A man.", raw), (String::new(), true), "{raw}");
+        }
+    }
+
+    #[test]
+    fn marks_that_the_original_has_are_text() {
+        let original = "The tag <think> opens a block.";
+        let text = "A block is opened by the tag <think>.";
+        assert_eq!(strip(original, text), (text.to_owned(), false));
+        let original = "Write </s> at the end </s>";
+        assert_eq!(
+            strip(original, "Put this last: </s>"),
+            ("Put this last: </s>".to_owned(), false)
+        );
+    }
+
+    #[test]
+    fn an_answer_without_marks_stays_as_it_is() {
+        for text in [
+            "Someone plays guitar.",
+            "The analysis shows that it assists finally.",
+            "Let me think about it.",
+            "a < b and c > d",
+            "Sure: here it is",
+            "日本語の文です。",
+            "",
+        ] {
+            assert_eq!(strip("x", text), (text.to_owned(), false));
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Sets of texts that look like an original and mean something else (CLSD): read from an answer, checked, measured.
+
+use std::collections::HashSet;
+
+use crate::{
+    catalogue::Kind,
+    checks::{self, Check},
+    clean::unquoted,
+    language::{self, Language, LanguageCheck},
+    list,
+    measures::{self, Measures},
+    words,
+};
+
+/// How many a text gets by default, and at most.
+pub const DEFAULT_COUNT: u32 = 4;
+/// Most that a request may ask for.
+pub const MAX_COUNT: u32 = 10;
+
+/// A set read from an answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Set {
+    /// The texts: at most as many as wanted, no two the same, none the original.
+    pub texts: Vec<String>,
+    /// What is wrong with the set or with one of its texts.
+    pub failed: Vec<Check>,
+    /// What the detector says: the worst of the texts. `None` without texts or where the language is unknown.
+    pub language: Option<LanguageCheck>,
+}
+
+/// Reads a set. Copies of the original and duplicates are left out; where too few are left, they are why.
+pub fn read(original: &str, answer: &str, count: usize, expected: Option<Language>) -> Set {
+    let items = list::items(answer, count);
+    let said = items.len();
+    let (mut seen, mut texts) = (HashSet::new(), Vec::new());
+    let (mut copied, mut repeated) = (false, false);
+    let same = plain(original);
+    for item in items {
+        let text = unquoted(original, &item).to_owned();
+        let key = plain(&text);
+        if key == same {
+            copied = true;
+        } else if !seen.insert(key) {
+            repeated = true;
+        } else if texts.len() < count {
+            texts.push(text);
+        }
+    }
+    let mut fired: HashSet<Check> = texts
+        .iter()
+        .flat_map(|text| checks::run(Kind::Distractors, original, text, expected))
+        .collect();
+    if said == 0 {
+        // No list at all: what the answer is instead says why.
+        fired.extend(checks::run(Kind::Distractors, original, answer, expected));
+    }
+    if texts.len() < count {
+        fired.insert(Check::TooFew);
+        fired.extend(copied.then_some(Check::Identical));
+        fired.extend(repeated.then_some(Check::Duplicate));
+    }
+    let language = expected.and_then(|expected| texts.iter().map(|text| language::check(text, expected)).max());
+    Set {
+        failed: Check::ALL.into_iter().filter(|check| fired.contains(check)).collect(),
+        texts,
+        language,
+    }
+}
+
+/// Lower-case words: what two texts must share to be the same, punctuation aside; the text itself where it has no words.
+fn plain(text: &str) -> String {
+    let lower = text.trim().to_lowercase();
+    let words = words::words(&lower);
+    if words.is_empty() {
+        lower.clone()
+    } else {
+        words.join(" ")
+    }
+}
+
+/// The means over some measures; `None` of none.
+pub fn mean(all: &[Measures]) -> Option<Measures> {
+    let n = all.len() as f64;
+    let mean = |value: fn(&Measures) -> f64| all.iter().map(value).sum::<f64>() / n;
+    (!all.is_empty()).then(|| Measures {
+        edit_distance: mean(|m| m.edit_distance),
+        jaccard: mean(|m| m.jaccard),
+        length_ratio: mean(|m| m.length_ratio),
+    })
+}
+
+/// Mean word-level Jaccard similarity over the pairs among texts; `None` of fewer than two.
+pub fn set_jaccard(texts: &[String]) -> Option<f64> {
+    let pairs: Vec<f64> = texts
+        .iter()
+        .enumerate()
+        .flat_map(|(at, a)| texts[at + 1..].iter().map(|b| measures::measure(a, b).jaccard))
+        .collect();
+    (!pairs.is_empty()).then(|| pairs.iter().sum::<f64>() / pairs.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORIGINAL: &str = "Die Linkspartei beschließt in Bonn ihr Programm zur Europawahl.";
+
+    fn read4(answer: &str) -> Set {
+        read(ORIGINAL, answer, 4, Language::parse("de"))
+    }
+
+    #[test]
+    fn four_good_sentences_are_a_set() {
+        let set = read4(
+            "1. Die Linkspartei verwirft in Bonn ihr Programm zur Europawahl.\n2. Die Linkspartei beschließt in Berlin ihr Programm \
+             zur Europawahl.\n3. \"Die Volkspartei beschließt in Bonn ihr Programm zur Europawahl.\"\n4. Die Linkspartei beschließt in \
+             Bonn ihr Programm zur Bundestagswahl.\n5. Die Linkspartei druckt in Bonn ihr Programm zur Europawahl.",
+        );
+        assert_eq!(
+            (set.texts.len(), set.failed.as_slice(), set.language),
+            (4, [].as_slice(), Some(LanguageCheck::Right))
+        );
+        assert_eq!(
+            set.texts[2],
+            "Die Volkspartei beschließt in Bonn ihr Programm zur Europawahl."
+        );
+        let jaccard = set_jaccard(&set.texts).unwrap_or_default();
+        assert!((0.4..0.9).contains(&jaccard), "{jaccard}");
+    }
+
+    #[test]
+    fn copies_and_duplicates_do_not_count_and_are_named_when_they_are_missed() {
+        let set = read4(
+            "1. die Linkspartei beschließt in Bonn ihr Programm zur Europawahl!\n2. Die Linkspartei verwirft in Bonn ihr Programm zur \
+             Europawahl.\n3. Die Linkspartei verwirft in Bonn ihr Programm zur Europawahl\n4. Die Linkspartei beschließt in Berlin \
+             ihr Programm zur Europawahl.",
+        );
+        assert_eq!(set.texts.len(), 2);
+        assert_eq!(set.failed, [Check::Identical, Check::TooFew, Check::Duplicate]);
+        let spare = read(
+            "a red car",
+            "1. a red car\n2. a blue car\n3. a red bike\n4. no red car\n5. a red cart",
+            4,
+            None,
+        );
+        assert_eq!(
+            (spare.texts.len(), spare.failed.len()),
+            (4, 0),
+            "a fifth makes good for the copy"
+        );
+    }
+
+    #[test]
+    fn fewer_than_wanted_another_language_and_no_list_are_failures() {
+        assert_eq!(
+            read4("1. Die Linkspartei verwirft in Bonn ihr Programm zur Europawahl.").failed,
+            [Check::TooFew]
+        );
+        assert_eq!(read4("").failed, [Check::Empty, Check::Truncated, Check::TooFew]);
+        let set = read4(
+            "1. The Left Party rejects its programme in Bonn for the European election.\n2. The Left Party prints its programme in \
+             Bonn for the election.\n3. The Left Party adopts its programme in Berlin for the European election.\n4. The Green \
+             Party adopts its programme in Bonn for the European election.",
+        );
+        assert_eq!(
+            (set.failed.as_slice(), set.language),
+            ([Check::WrongLanguage].as_slice(), Some(LanguageCheck::Wrong))
+        );
+    }
+
+    #[test]
+    fn a_set_of_one_has_no_pairs() {
+        assert_eq!(set_jaccard(&["a b".to_owned()]), None);
+        assert_eq!(mean(&[]), None);
+        let jaccard = set_jaccard(&["a b".to_owned(), "a c".to_owned(), "a b".to_owned()]).unwrap_or_default();
+        assert!((jaccard - (1.0 / 3.0 + 1.0 + 1.0 / 3.0) / 3.0).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,133 @@
+//! The texts of a request, as jobs: equal ones are one, and each knows the language drawn for it.
+
+use std::collections::HashMap;
+
+use isomer_proto::transform::v1 as proto;
+
+use super::{Draw, Job, Member, Plan, spec::read_language};
+use crate::{
+    catalogue::Kind,
+    config::TransformConfig,
+    error::TransformError,
+    language::{self, Language},
+    plain::stopwords,
+};
+
+/// What makes two items one job.
+#[derive(PartialEq, Eq, Hash)]
+struct Same {
+    text: String,
+    language: Option<Language>,
+    drawn: Option<Language>,
+    /// The id, where a draw on the words depends on it.
+    id: String,
+}
+
+pub(super) fn read(
+    config: &TransformConfig,
+    plan: &Plan,
+    items: Vec<proto::TextItem>,
+) -> Result<Vec<Job>, TransformError> {
+    if items.is_empty() {
+        return Err(TransformError::invalid(
+            "items",
+            "there are no texts",
+            "send at least one",
+        ));
+    }
+    let mut jobs: Vec<Job> = Vec::with_capacity(items.len());
+    let mut known: HashMap<Same, usize> = HashMap::with_capacity(items.len());
+    for (index, item) in items.into_iter().enumerate() {
+        let chars = item.text.chars().count();
+        if chars > config.max_text_chars {
+            return Err(TransformError::invalid(
+                format!("items[{index}].text"),
+                format!("{chars} characters, more than the limit of {}", config.max_text_chars),
+                "shorten or split the text, or raise transform.max_text_chars",
+            ));
+        }
+        let given = match item.language.as_deref().filter(|tag| !tag.is_empty()) {
+            Some(tag) => Some(read_language(tag, || format!("items[{index}].language"))?),
+            None => None,
+        };
+        if let Some(language) =
+            given.filter(|language| plan.kind == Kind::StopwordRemoval && !stopwords::knows(*language))
+        {
+            return Err(TransformError::invalid(
+                format!("items[{index}].language"),
+                format!("there is no list of function words for {}", language.name()),
+                format!("there is one for {}", stopwords::LANGUAGES),
+            ));
+        }
+        let language = given.or_else(|| language::detect(&item.text));
+        let drawn = draw(plan, &item.id, &item.text, language);
+        let same = Same {
+            language,
+            drawn,
+            id: if plan.kind == Kind::RandomKeywords {
+                item.id.clone()
+            } else {
+                String::new()
+            },
+            text: item.text,
+        };
+        let member = Member {
+            index: index as u32,
+            id: item.id,
+        };
+        if let Some(job) = known.get(&same).and_then(|at| jobs.get_mut(*at)) {
+            job.members.push(member);
+            continue;
+        }
+        let text = same.text.clone();
+        known.insert(same, jobs.len());
+        jobs.push(Job {
+            refusal: refusal(plan, language, drawn),
+            text,
+            language,
+            drawn,
+            members: vec![member],
+        });
+    }
+    Ok(jobs)
+}
+
+/// The target or pivot of a text: a function of seed, run and id (the text where it has none), never of the order.
+fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<Language> {
+    match &plan.draw {
+        Draw::None => None,
+        Draw::Given(language) => Some(*language),
+        Draw::PerRun => language::draw_target(plan.seed, &plan.run, source),
+        Draw::PerText(candidates) => {
+            let id = if id.is_empty() { text } else { id };
+            language::draw_for_text(candidates, plan.seed, plan.kind.name(), &plan.run, id, source)
+        }
+    }
+}
+
+/// Why a text cannot be transformed at all.
+fn refusal(plan: &Plan, source: Option<Language>, drawn: Option<Language>) -> Option<String> {
+    if plan.draw == Draw::None {
+        return None;
+    }
+    let Some(drawn) = drawn else {
+        let name = source.map_or("the text's own", Language::name);
+        return Some(format!(
+            "no language is left to draw: the only one permitted is {name}, which the text is in"
+        ));
+    };
+    if plan.kind != Kind::Backtranslation {
+        return None;
+    }
+    match source {
+        None => Some(
+            "the text is too short to tell its language, so that there is none to translate back into; give `language`"
+                .to_owned(),
+        ),
+        Some(source) if source.matches(drawn) => Some(format!(
+            "the pivot is {}, which the text is in; name another, or none to have one drawn",
+            drawn.name()
+        )),
+        Some(_) => None,
+    }
+}

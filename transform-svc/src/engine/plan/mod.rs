@@ -1,0 +1,197 @@
+//! A request, checked and made ready: which generator, which prompts, which texts are one job, which languages are drawn.
+
+mod items;
+mod spec;
+
+use std::sync::Arc;
+
+use isomer_proto::transform::v1 as proto;
+
+use crate::{
+    catalogue::Kind,
+    config::TransformConfig,
+    error::TransformError,
+    generator::{Bounded, registry::Registry},
+    language::Language,
+    prompt::{Prompt, Prompts, Purpose},
+    words,
+};
+pub(crate) use spec::{kind_of, read_language, target_of};
+
+/// Most tokens of one answer.
+const MAX_TOKENS: usize = 2048;
+/// Tokens allowed to an answer, as a multiple of the estimated tokens of its text and a constant. Above the runaway limit
+/// of five times the words, so that a model that does not end is found out by that check rather than cut off unseen.
+const TOKEN_FACTOR: usize = 6;
+const EXPANSION_TOKEN_FACTOR: usize = 8;
+const TOKEN_CONSTANT: usize = 32;
+
+/// What a failed text turns into.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnFailure {
+    /// Its original.
+    KeepOriginal,
+    /// Nothing.
+    Drop,
+    /// An error of the request.
+    Fail,
+}
+
+/// Where the language of a text's transformation, or of its way there, comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Draw {
+    /// No other language is needed.
+    None,
+    /// The request names it.
+    Given(Language),
+    /// One for the whole run, from [`crate::language::TARGETS`].
+    PerRun,
+    /// One for each text, from these.
+    PerText(Vec<Language>),
+}
+
+/// One call of an attempt.
+#[derive(Debug, Clone)]
+pub struct Step {
+    /// What is asked.
+    pub prompt: Arc<Prompt>,
+    /// Whether in the drawn language, rather than in the text's own.
+    pub drawn: bool,
+}
+
+/// A checked request.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The transformation.
+    pub kind: Kind,
+    pub(super) draw: Draw,
+    /// Share of the words that `random_keywords` keeps.
+    pub keep_ratio: f64,
+    /// How many texts `distractors` makes of one.
+    pub count: u32,
+    /// The generator, for those that need one.
+    pub generator: Option<Arc<Bounded>>,
+    /// The calls of an attempt, each on the outcome of the one before; none where no generator is needed.
+    pub steps: Vec<Step>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Name of the run.
+    pub run: String,
+    /// Most attempts per text.
+    pub max_attempts: u32,
+    /// What a failed text turns into.
+    pub on_failure: OnFailure,
+    /// Temperature of the first attempt.
+    pub temperature: f64,
+    /// Nucleus sampling.
+    pub top_p: f64,
+    /// Most tokens of an answer, where the request says.
+    pub max_tokens: Option<u32>,
+    /// Neither read nor write the cache.
+    pub bypass_cache: bool,
+}
+
+impl Plan {
+    /// The language a text's transformation should be in: the target of a translation, else its own.
+    pub fn language_of(&self, job: &Job) -> Option<Language> {
+        if self.kind.changes_language() {
+            job.drawn
+        } else {
+            job.language
+        }
+    }
+
+    /// The language a step's answer should be in.
+    pub fn step_language(&self, step: &Step, job: &Job) -> Option<Language> {
+        if step.drawn { job.drawn } else { job.language }
+    }
+
+    /// Most tokens of a step's answer to a text.
+    pub fn max_tokens_for(&self, purpose: Purpose, text: &str) -> u32 {
+        let factor = match purpose {
+            Purpose::Expansion => EXPANSION_TOKEN_FACTOR,
+            Purpose::Distractors => TOKEN_FACTOR.max(2 * self.count as usize + 2),
+            _ => TOKEN_FACTOR,
+        };
+        let tokens = (words::estimated_tokens(text) * factor + TOKEN_CONSTANT).min(MAX_TOKENS);
+        self.max_tokens.unwrap_or(tokens as u32)
+    }
+
+    /// Ids and versions of the prompts, each once, e.g. `expansion@2+summarisation@2`; empty where there are none.
+    pub fn prompt_version(&self) -> String {
+        joined(self.steps.iter().map(|step| step.prompt.tag()))
+    }
+
+    /// Digests of the prompts, likewise.
+    pub fn prompt_digest(&self) -> String {
+        joined(self.steps.iter().map(|step| step.prompt.digest().to_owned()))
+    }
+}
+
+/// Different neighbours, with a plus between them.
+pub(crate) fn joined(parts: impl Iterator<Item = String>) -> String {
+    let mut parts: Vec<String> = parts.collect();
+    parts.dedup();
+    parts.join("+")
+}
+
+/// An item of the request that a job answers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Its index.
+    pub index: u32,
+    /// The client's id.
+    pub id: String,
+}
+
+/// A text to transform once, however often the request holds it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The text.
+    pub text: String,
+    /// Its language, given or detected; `None` when too short to tell.
+    pub language: Option<Language>,
+    /// Target or pivot, given or drawn.
+    pub drawn: Option<Language>,
+    /// Why it cannot be transformed at all, e.g. for want of a language to translate it back into.
+    pub refusal: Option<String>,
+    /// The items it answers, in order of the request; never empty.
+    pub members: Vec<Member>,
+}
+
+pub(super) async fn plan(
+    config: &TransformConfig,
+    prompts: &Prompts,
+    registry: &Registry,
+    spec: Option<proto::TransformSpec>,
+    items: Vec<proto::TextItem>,
+) -> Result<(Plan, Vec<Job>), TransformError> {
+    let (mut plan, order) = spec::read(spec.unwrap_or_default())?;
+    let named = spec::named_prompts(prompts, &plan, &order.prompts)?;
+    let jobs = items::read(config, &plan, items)?;
+    // Last, since it may fetch and load a model: a request that is wrong is told so at once.
+    if plan.kind.needs_generator() {
+        let generator = registry.get(&order.generator_id).await?.ok_or_else(|| {
+            TransformError::invalid(
+                "spec.generator_id",
+                format!("`{}` needs a generator and this is `none`", plan.kind.name()),
+                format!("name one: {}", crate::error::GENERATOR_FORMS),
+            )
+        })?;
+        let purposes = plan.kind.purposes();
+        for (at, purpose) in purposes.iter().enumerate() {
+            let prompt = match named.iter().find(|prompt| prompt.purpose() == *purpose) {
+                Some(prompt) => Arc::clone(prompt),
+                None => prompts.get(*purpose, &generator.identity().id),
+            };
+            spec::check_count(&prompt, plan.count)?;
+            plan.steps.push(Step {
+                prompt,
+                // Backtranslation goes there first and comes back last.
+                drawn: plan.draw != Draw::None && (at == 0 || plan.kind.changes_language()),
+            });
+        }
+        plan.generator = Some(generator);
+    }
+    Ok((plan, jobs))
+}

@@ -1,0 +1,270 @@
+//! What a request orders, field by field.
+
+use std::sync::Arc;
+
+use isomer_proto::transform::v1 as proto;
+use proto::transformation::Kind as Wanted;
+
+use super::{Draw, MAX_TOKENS, OnFailure, Plan};
+use crate::{
+    catalogue::Kind,
+    distractors::{DEFAULT_COUNT, MAX_COUNT},
+    error::TransformError,
+    language::{self, Language},
+    plain::random_keywords::KEEP_RATIO,
+    prompt::{Prompt, Prompts},
+};
+
+/// Default seed (HTEB's first).
+const DEFAULT_SEED: u64 = 1337;
+const DEFAULT_ATTEMPTS: u32 = 3;
+const MAX_ATTEMPTS: u32 = 10;
+const FIELD: &str = "spec.transformation";
+
+/// What of the order needs more than the request to be checked.
+#[derive(Debug)]
+pub(super) struct Order {
+    pub(super) generator_id: String,
+    pub(super) prompts: Vec<String>,
+}
+
+/// The transformation a message names.
+pub(crate) fn kind_of(transformation: Option<&proto::Transformation>, field: &str) -> Result<Kind, TransformError> {
+    let wanted = transformation
+        .and_then(|transformation| transformation.kind.as_ref())
+        .ok_or_else(|| {
+            TransformError::invalid(
+                field,
+                "no transformation is set",
+                format!("set one of {}", crate::catalogue::served_names()),
+            )
+        })?;
+    Ok(match wanted {
+        Wanted::Paraphrase(_) => Kind::Paraphrase,
+        Wanted::Backtranslation(_) => Kind::Backtranslation,
+        Wanted::StyleChange(_) => Kind::StyleChange,
+        Wanted::Expansion(_) => Kind::Expansion,
+        Wanted::Summarisation(_) => Kind::Summarisation,
+        Wanted::SummarisedExpansion(_) => Kind::SummarisedExpansion,
+        Wanted::Translation(_) => Kind::Translation,
+        Wanted::CrossTranslation(_) => Kind::CrossTranslation,
+        Wanted::Keywords(_) => Kind::Keywords,
+        Wanted::RandomKeywords(_) => Kind::RandomKeywords,
+        Wanted::StopwordRemoval(_) => Kind::StopwordRemoval,
+        Wanted::Distractors(_) => Kind::Distractors,
+        Wanted::MultiSwap(_) => Kind::MultiSwap,
+        Wanted::Continuation(_) => Kind::Continuation,
+    })
+}
+
+/// The target language a translation names.
+pub(crate) fn target_of(
+    transformation: Option<&proto::Transformation>,
+    field: &str,
+) -> Result<Option<Language>, TransformError> {
+    match transformation.and_then(|transformation| transformation.kind.as_ref()) {
+        Some(Wanted::Translation(proto::Translation {
+            target_language: Some(tag),
+        })) => read_language(tag, || format!("{field}.translation.target_language")).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(crate) fn read_language(tag: &str, field: impl Fn() -> String) -> Result<Language, TransformError> {
+    Language::parse(tag).ok_or_else(|| {
+        let mend = match Language::nearest(tag) {
+            Some((code, name)) => format!("did you mean `{code}` ({name})?"),
+            None => "give a BCP-47 tag such as `en` or `pt-BR`".to_owned(),
+        };
+        TransformError::invalid(field(), format!("unknown language `{tag}`"), mend)
+    })
+}
+
+/// Where other languages come from.
+fn draw_of(transformation: Option<&proto::Transformation>) -> Result<Draw, TransformError> {
+    let Some(wanted) = transformation.and_then(|transformation| transformation.kind.as_ref()) else {
+        return Ok(Draw::None);
+    };
+    Ok(match wanted {
+        Wanted::Translation(_) => target_of(transformation, FIELD)?.map_or(Draw::PerRun, Draw::Given),
+        Wanted::Backtranslation(backtranslation) => match &backtranslation.pivot_language {
+            Some(tag) => Draw::Given(read_language(tag, || {
+                format!("{FIELD}.backtranslation.pivot_language")
+            })?),
+            None => Draw::PerText(language::known(&language::PIVOTS)),
+        },
+        Wanted::CrossTranslation(cross) if cross.target_languages.is_empty() => {
+            Draw::PerText(language::known(&language::TARGETS))
+        }
+        Wanted::CrossTranslation(cross) => {
+            let mut targets = Vec::with_capacity(cross.target_languages.len());
+            for (at, tag) in cross.target_languages.iter().enumerate() {
+                targets.push(read_language(tag, || {
+                    format!("{FIELD}.cross_translation.target_languages[{at}]")
+                })?);
+            }
+            Draw::PerText(targets)
+        }
+        _ => Draw::None,
+    })
+}
+
+/// How many distractors.
+fn count_of(transformation: Option<&proto::Transformation>) -> Result<u32, TransformError> {
+    let count = match transformation.and_then(|transformation| transformation.kind.as_ref()) {
+        Some(Wanted::Distractors(distractors)) => distractors.count.unwrap_or(DEFAULT_COUNT),
+        _ => return Ok(DEFAULT_COUNT),
+    };
+    if !(1..=MAX_COUNT).contains(&count) {
+        return Err(TransformError::invalid(
+            format!("{FIELD}.distractors.count"),
+            format!("{count} distractors for a text"),
+            format!("give 1 to {MAX_COUNT}"),
+        ));
+    }
+    Ok(count)
+}
+
+/// The prompts that a request names, each fit for one of the plan's calls.
+pub(super) fn named_prompts(
+    prompts: &Prompts,
+    plan: &Plan,
+    ids: &[String],
+) -> Result<Vec<Arc<Prompt>>, TransformError> {
+    let mut named: Vec<Arc<Prompt>> = Vec::new();
+    for (at, id) in ids.iter().enumerate() {
+        let field = format!("spec.prompts[{at}]");
+        let prompt = prompts.named(id, &field)?;
+        let purposes = plan.kind.purposes();
+        if !purposes.contains(&prompt.purpose()) {
+            let mut fit: Vec<_> = purposes
+                .iter()
+                .flat_map(|purpose| prompts.of(*purpose).map(|prompt| prompt.id()))
+                .collect();
+            fit.dedup();
+            let mend = if fit.is_empty() {
+                "leave it out: this transformation has no prompt".to_owned()
+            } else {
+                format!("name one of {}", fit.join(", "))
+            };
+            let message = format!("`{id}` is no prompt for `{}`", plan.kind.name());
+            return Err(TransformError::invalid(field, message, mend));
+        }
+        if let Some(other) = named.iter().find(|other| other.purpose() == prompt.purpose()) {
+            let message = format!("`{id}` and `{}` are for the same call", other.id());
+            return Err(TransformError::invalid(field, message, "name one of them"));
+        }
+        named.push(prompt);
+    }
+    Ok(named)
+}
+
+/// A prompt that always asks for four cannot be asked for another number.
+pub(super) fn check_count(prompt: &Prompt, count: u32) -> Result<(), TransformError> {
+    if prompt.purpose() == crate::prompt::Purpose::Distractors && count != DEFAULT_COUNT && !prompt.takes_count() {
+        return Err(TransformError::invalid(
+            format!("{FIELD}.distractors.count"),
+            format!("the prompt {} does not say how many", prompt.tag()),
+            format!("ask for {DEFAULT_COUNT}, or write {{count}} into the prompt"),
+        ));
+    }
+    Ok(())
+}
+
+fn within(field: &str, value: f64, low_open: bool, low: f64, high: f64) -> Result<f64, TransformError> {
+    let above = if low_open { value > low } else { value >= low };
+    if above && value <= high {
+        return Ok(value);
+    }
+    let from = if low_open {
+        format!("above {low}")
+    } else {
+        format!("{low}")
+    };
+    Err(TransformError::invalid(
+        field,
+        format!("{value} is out of range"),
+        format!("give {from} to {high}"),
+    ))
+}
+
+/// Reads an order. Its generator and prompts are found later, and with them its steps.
+pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), TransformError> {
+    let kind = kind_of(spec.transformation.as_ref(), FIELD)?;
+    if !kind.entry().served {
+        return Err(TransformError::NotServed(kind.name()));
+    }
+    let draw = draw_of(spec.transformation.as_ref())?;
+    let count = count_of(spec.transformation.as_ref())?;
+    let keep_ratio = match spec.transformation.and_then(|transformation| transformation.kind) {
+        Some(Wanted::RandomKeywords(proto::RandomKeywords {
+            keep_ratio: Some(ratio),
+        })) => ratio,
+        _ => KEEP_RATIO,
+    };
+    let sampling = spec.sampling.unwrap_or_default();
+    let max_attempts = spec.max_attempts.unwrap_or(DEFAULT_ATTEMPTS);
+    if !(1..=MAX_ATTEMPTS).contains(&max_attempts) {
+        return Err(TransformError::invalid(
+            "spec.max_attempts",
+            format!("{max_attempts} attempts"),
+            format!("give 1 to {MAX_ATTEMPTS}"),
+        ));
+    }
+    if sampling
+        .max_tokens
+        .is_some_and(|tokens| tokens == 0 || tokens as usize > 16 * MAX_TOKENS)
+    {
+        return Err(TransformError::invalid(
+            "spec.sampling.max_tokens",
+            "out of range",
+            format!("give 1 to {}", 16 * MAX_TOKENS),
+        ));
+    }
+    let on_failure = match proto::OnFailure::try_from(spec.on_failure) {
+        Ok(proto::OnFailure::Unspecified | proto::OnFailure::KeepOriginal) => OnFailure::KeepOriginal,
+        Ok(proto::OnFailure::Drop) => OnFailure::Drop,
+        Ok(proto::OnFailure::Fail) => OnFailure::Fail,
+        Err(_) => {
+            let message = format!("{} is no policy", spec.on_failure);
+            return Err(TransformError::invalid(
+                "spec.on_failure",
+                message,
+                "give 1 (keep the original), 2 (drop) or 3 (fail)",
+            ));
+        }
+    };
+    let plan = Plan {
+        kind,
+        draw,
+        count,
+        keep_ratio: within(
+            "spec.transformation.random_keywords.keep_ratio",
+            keep_ratio,
+            true,
+            0.0,
+            1.0,
+        )?,
+        generator: None,
+        steps: Vec::new(),
+        seed: spec.seed.unwrap_or(DEFAULT_SEED),
+        run: spec.run,
+        max_attempts,
+        on_failure,
+        temperature: within(
+            "spec.sampling.temperature",
+            sampling.temperature.unwrap_or(0.0),
+            false,
+            0.0,
+            2.0,
+        )?,
+        top_p: within("spec.sampling.top_p", sampling.top_p.unwrap_or(1.0), true, 0.0, 1.0)?,
+        max_tokens: sampling.max_tokens,
+        bypass_cache: spec.bypass_cache,
+    };
+    let order = Order {
+        generator_id: spec.generator_id,
+        prompts: spec.prompts,
+    };
+    Ok((plan, order))
+}

@@ -1,0 +1,150 @@
+//! What begins an item of a list: numbers of several scripts, letters, bullets, "Sentence 1:".
+
+/// What begins an item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Mark {
+    Number,
+    Label,
+    Letter,
+    Bullet,
+}
+
+/// The mark that a line begins with, and what follows it.
+pub(super) fn mark(line: &str) -> Option<(Mark, &str)> {
+    let plain = line.trim_start_matches(['*', '_', '#', '>']).trim_start();
+    // `**1.** text` leaves stars behind the number, `* text` is a bullet.
+    if let Some((_, rest)) = numbered(plain) {
+        return Some((Mark::Number, rest));
+    }
+    if let Some(rest) = labelled(plain) {
+        return Some((Mark::Label, rest));
+    }
+    if let Some(rest) = lettered(plain) {
+        return Some((Mark::Letter, rest));
+    }
+    let rest = line.strip_prefix([
+        '-', '*', '•', '–', '—', '·', '▪', '‣', '◦', '→', '●', '○', '‐', '・', '+',
+    ])?;
+    if !rest.starts_with(char::is_whitespace) && !line.starts_with(['•', '▪', '‣', '●', '・']) {
+        return None;
+    }
+    let rest = rest.trim_start();
+    // `- 1. text`
+    Some(
+        mark(rest)
+            .filter(|(mark, _)| *mark != Mark::Bullet)
+            .unwrap_or((Mark::Bullet, rest)),
+    )
+}
+
+/// A number with its delimiter, and what follows.
+pub(super) fn numbered(text: &str) -> Option<(u32, &str)> {
+    let mut chars = text.chars();
+    let first = chars.next()?;
+    if let Some(circled) = circled(first) {
+        let rest = chars.as_str().trim_start_matches(['\u{FE0F}', '.', ')', ':', '、']);
+        return Some((circled, rest.trim_start()));
+    }
+    if let Some(close) = closing(first) {
+        let (number, rest) = digits(chars.as_str())?;
+        let rest = rest.strip_prefix(close)?;
+        return Some((number, after(rest)));
+    }
+    let text = text
+        .strip_prefix("No. ")
+        .or_else(|| text.strip_prefix("Nr. "))
+        .or_else(|| text.strip_prefix('№'))
+        .unwrap_or(text)
+        .trim_start();
+    let (number, rest) = digits(text)?;
+    if let Some(rest) = rest
+        .strip_prefix('\u{FE0F}')
+        .or(Some(rest))
+        .and_then(|rest| rest.strip_prefix('\u{20E3}'))
+    {
+        return Some((number, rest.trim_start()));
+    }
+    let rest = rest.trim_start_matches('*');
+    let delimited = rest
+        .strip_prefix(['.', ')', ':', '、', '．', '）', '：', '。', '﹒', '՝', '·', '/'])
+        .or_else(|| {
+            rest.trim_start()
+                .strip_prefix(['-', '–', '—'])
+                .filter(|rest| rest.starts_with(char::is_whitespace))
+        })
+        .or_else(|| rest.strip_prefix(" )"))?;
+    // `1.5 million` and `10:30` are numbers of the text.
+    if delimited.starts_with(|c: char| c.is_numeric()) {
+        return None;
+    }
+    Some((number, after(delimited)))
+}
+
+/// "Sentence 1: text", in any language: one word, a number, a delimiter.
+pub(super) fn labelled(text: &str) -> Option<&str> {
+    let (word, rest) = text.split_once(' ')?;
+    let letters = word.chars().count();
+    if !(2..=14).contains(&letters) || !word.chars().all(|c| c.is_alphabetic() || c == '#') {
+        return None;
+    }
+    let (_, rest) = digits(rest.trim_start_matches('#'))?;
+    let rest = rest.trim_start_matches('*').trim_start();
+    let delimited = rest.strip_prefix([':', '.', ')', '：', '-', '–', '—'])?;
+    (!delimited.starts_with(|c: char| c.is_numeric())).then(|| after(delimited))
+}
+
+/// `a)`, `B.`, `iv)`.
+pub(super) fn lettered(text: &str) -> Option<&str> {
+    let text = text.strip_prefix('(').unwrap_or(text);
+    let length = text.chars().take_while(char::is_ascii_alphabetic).count();
+    let word = text.get(..length)?;
+    let roman = word.len() <= 4 && !word.is_empty() && word.chars().all(|c| "ivxIVX".contains(c));
+    if length != 1 && !roman {
+        return None;
+    }
+    let rest = text[length..].strip_prefix([')', '.', ':'])?;
+    rest.starts_with(char::is_whitespace).then(|| after(rest))
+}
+
+fn after(rest: &str) -> &str {
+    rest.trim_start_matches('*').trim_start()
+}
+
+fn closing(open: char) -> Option<char> {
+    Some(match open {
+        '(' => ')',
+        '[' => ']',
+        '（' => '）',
+        '【' => '】',
+        '［' => '］',
+        _ => return None,
+    })
+}
+
+/// One to three decimal digits of one of the scripts that models number with.
+fn digits(text: &str) -> Option<(u32, &str)> {
+    let mut number = 0;
+    let mut end = 0;
+    for (at, c) in text.char_indices().take(3) {
+        let Some(digit) = digit(c) else { break };
+        number = number * 10 + digit;
+        end = at + c.len_utf8();
+    }
+    let rest = &text[end..];
+    (end > 0 && !rest.starts_with(|c| digit(c).is_some())).then_some((number, rest))
+}
+
+fn digit(c: char) -> Option<u32> {
+    let code = c as u32;
+    [0x30, 0xFF10, 0x0660, 0x06F0, 0x0966, 0x09E6]
+        .into_iter()
+        .find_map(|zero| code.checked_sub(zero).filter(|digit| *digit < 10))
+}
+
+/// ① and ⑴ and ➀, up to ten.
+fn circled(c: char) -> Option<u32> {
+    [0x2460, 0x2474, 0x2776, 0x2780, 0x278A]
+        .into_iter()
+        .find_map(|one| (c as u32).checked_sub(one).filter(|after| *after < 10))
+        .map(|after| after + 1)
+}
