@@ -193,7 +193,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
         rated.waited += answer.waited;
         let id = || judging.generator.identity().id.clone();
         let text = match answer.text {
-            Ok(text) => clean("", &text, ("", "")),
+            Ok(text) => clean(judging.prompt.purpose(), "", &text, ("", "")).text,
             // These end the request: the next pair would fare no better.
             Err(GeneratorError::Unreachable { message, .. }) => {
                 return Err(TransformError::Unreachable { id: id(), message });
