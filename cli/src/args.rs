@@ -456,6 +456,20 @@ pub(crate) struct TransformArgs {
     /// Target language of `translation` (BCP-47) [default: drawn from es fr de tr ar].
     #[arg(long, env = "ISOMER_TARGET_LANGUAGE", value_name = "LANG")]
     pub(crate) target_language: Option<String>,
+    /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
+    #[arg(long, env = "ISOMER_SWAPS", value_name = "N")]
+    pub(crate) swaps: Option<u32>,
+    /// Tokens between the cuts of `continuation` [default: 5].
+    #[arg(long, env = "ISOMER_STRIDE", value_name = "N")]
+    pub(crate) stride: Option<u32>,
+    /// How many cuts `continuation` makes [default: 4].
+    #[arg(long, env = "ISOMER_CUTS", value_name = "N")]
+    pub(crate) cuts: Option<u32>,
+    /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each: `anchor` and `candidates`, best
+    /// first. multi_swap swaps in `sentence2` and anchors at `sentence1`; continuation continues `sentence1` and anchors at
+    /// `sentence2`. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
+    #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) groups: bool,
     /// Neither read nor write the cache.
     #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_cache: bool,

@@ -33,6 +33,34 @@ pub(crate) fn read(path: Option<&Path>) -> Result<Vec<Record>, Failure> {
     }
 }
 
+/// Reads every row of a JSONL file, or of stdin, as `read_row` has it, which is told the row's value.
+pub(crate) fn rows<T>(
+    path: Option<&Path>,
+    mut read_row: impl FnMut(&Value) -> Result<Option<T>, String>,
+) -> Result<Vec<T>, Failure> {
+    let mut text = String::new();
+    let name = match path.filter(|path| path.as_os_str() != "-") {
+        Some(path) => {
+            text = std::fs::read_to_string(path)
+                .map_err(|e| Failure::dependency(format!("cannot read {}: {e}; check --input", path.display())))?;
+            path.display().to_string()
+        }
+        None => {
+            std::io::stdin()
+                .read_to_string(&mut text)
+                .map_err(|e| Failure::dependency(format!("cannot read stdin: {e}")))?;
+            "stdin".to_owned()
+        }
+    };
+    let mut rows = Vec::new();
+    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
+        let failure = |why: String| Failure::dependency(format!("{name}: line {number}: {why}"));
+        let value: Value = serde_json::from_str(line).map_err(|e| failure(format!("broken JSON: {e}")))?;
+        rows.extend(read_row(&value).map_err(failure)?);
+    }
+    Ok(rows)
+}
+
 fn parse(name: &str, source: impl Read) -> Result<Vec<Record>, Failure> {
     let mut reader = BufReader::new(source);
     let mut records = Vec::new();

@@ -2,6 +2,7 @@
 
 #[path = "transform_cache.rs"]
 mod cache;
+mod groups;
 
 use std::{
     collections::BTreeMap,
@@ -40,7 +41,11 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
         return list(global, &connection).await;
     }
     let kind = kind(&args)?;
-    let records = input::read(args.input.as_deref())?;
+    let (records, partners) = if args.groups {
+        groups::read(&args)?.unzip()
+    } else {
+        (input::read(args.input.as_deref())?, Vec::new())
+    };
     let connection = connect::connect(global).await?;
     prefetch(&connection, &args, &display).await?;
 
@@ -59,14 +64,19 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     };
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
     let mut sink = Ordered::open(args.output.as_deref())?;
-    let mut done = 0;
+    let (mut done, mut without) = (0, 0_u64);
     let mut end = None;
     while let Some(message) = stream.message().await? {
         match message.event {
             Some(Event::Result(result)) => {
                 done += 1;
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
-                sink.put(result.index, line(original, &result))?;
+                let line = match partners.get(result.index as usize) {
+                    Some(anchor) => groups::line(anchor, original, &result),
+                    None => Some(line(original, &result)),
+                };
+                without += u64::from(line.is_none());
+                sink.put(result.index, line)?;
                 display.step(
                     args.name(),
                     &Step {
@@ -84,6 +94,9 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     match end {
         Some(end) if done == records.len() as u64 => {
             display.message(&summary(&end));
+            if args.groups {
+                display.message(&format!("{} groups written, {without} pairs left out", done - without));
+            }
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(Failure::dependency(format!(
@@ -144,11 +157,22 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
 }
 
 fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
-    let kind = kind_named("--transformation", args.name(), args.target_language.as_deref())?;
+    let mut kind = kind_named("--transformation", args.name(), args.target_language.as_deref())?;
     if args.target_language.is_some() && !matches!(kind, Kind::Translation(_) | Kind::CrossTranslation(_)) {
         return Err(Failure::usage(
             "--target-language goes with translation and cross_translation only",
         ));
+    }
+    let misplaced = |flag: &str, with: &str| Failure::usage(format!("{flag} goes with {with} only"));
+    match (args.swaps, &mut kind) {
+        (None, _) => {}
+        (swaps, Kind::MultiSwap(swap)) => swap.swaps = swaps,
+        _ => return Err(misplaced("--swaps", "multi_swap")),
+    }
+    match ((args.stride, args.cuts), &mut kind) {
+        ((None, None), _) => {}
+        ((stride, cuts), Kind::Continuation(wanted)) => (wanted.stride, wanted.cuts) = (stride, cuts),
+        _ => return Err(misplaced("--stride and --cuts", "continuation")),
     }
     Ok(kind)
 }
@@ -271,7 +295,7 @@ struct Ordered {
     out: Box<dyn Write>,
     name: String,
     next: u32,
-    waiting: BTreeMap<u32, Value>,
+    waiting: BTreeMap<u32, Option<Value>>,
 }
 
 impl Ordered {
@@ -293,11 +317,14 @@ impl Ordered {
         })
     }
 
-    fn put(&mut self, index: u32, line: Value) -> Result<(), Failure> {
+    /// `None` writes nothing in its place.
+    fn put(&mut self, index: u32, line: Option<Value>) -> Result<(), Failure> {
         self.waiting.insert(index, line);
         while let Some(line) = self.waiting.remove(&self.next) {
-            writeln!(self.out, "{line}")
-                .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))?;
+            if let Some(line) = line {
+                writeln!(self.out, "{line}")
+                    .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))?;
+            }
             self.next += 1;
         }
         Ok(())

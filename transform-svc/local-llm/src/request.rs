@@ -5,13 +5,17 @@ use crate::LocalError;
 /// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ChatMessage {
-    /// `system`, `user` or `assistant`; what else is permitted, the model's template says.
+    /// `system`, `user` or `assistant`; what else is permitted, the model's template says. [`ChatMessage::TEXT`]: the model
+    /// continues the content as it stands, without its template.
     pub role: String,
     /// The text. Control tokens of the model written in it are text like any other.
     pub content: String,
 }
 
 impl ChatMessage {
+    /// Role of a text that is no turn of a conversation; it is the only message.
+    pub const TEXT: &str = "text";
+
     /// A message with role `user`.
     pub fn user(content: impl Into<String>) -> Self {
         Self {

@@ -120,7 +120,8 @@ pub(crate) fn tokens_of(
     template: Option<&ChatTemplate>,
     vocabulary: &Vocabulary,
 ) -> Result<Vec<u32>, LocalError> {
-    let ids = match template {
+    let continues = messages.iter().all(|message| message.role == ChatMessage::TEXT);
+    let ids = match template.filter(|_| !continues) {
         Some(template) => {
             let Prompt { text, guard } = template.render(messages)?;
             vocabulary.encode(&text, Some(guard))?

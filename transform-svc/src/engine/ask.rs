@@ -55,6 +55,8 @@ pub(crate) struct Answer {
     pub(crate) prompt_tokens: u64,
     /// Tokens generated now.
     pub(crate) generated_tokens: u64,
+    /// Whether these are estimated, since the generator does not count them.
+    pub(crate) tokens_estimated: bool,
     /// Wait for a place at the generator.
     pub(crate) waited: Duration,
 }
@@ -133,6 +135,7 @@ impl Engine {
                 } else {
                     0
                 },
+                tokens_estimated: produced.fresh && produced.entry.tokens_estimated,
                 waited: produced.waited,
             }),
             Err(ProduceError::Cache(error)) => Err(TransformError::SharedCache(error)),
@@ -143,6 +146,7 @@ impl Engine {
                 fresh,
                 prompt_tokens: 0,
                 generated_tokens: 0,
+                tokens_estimated: false,
                 waited,
             }),
         }

@@ -64,13 +64,8 @@ pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Fin
         finished.trail.clear();
         finished.attempts += 1;
         finished.seed = seed::of_attempt(plan.seed, &job.text, attempt);
-        let temperature = if attempt == 0 {
-            plan.temperature
-        } else {
-            plan.temperature.max(RETRY_TEMPERATURE)
-        };
         let sampling = Sampling {
-            temperature,
+            temperature: temperature(plan, attempt),
             seed: finished.seed,
             patience,
         };
@@ -108,6 +103,15 @@ pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Fin
     Ok(finished)
 }
 
+/// The temperature of an attempt.
+pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
+    if attempt == 0 {
+        plan.temperature
+    } else {
+        plan.temperature.max(RETRY_TEMPERATURE)
+    }
+}
+
 /// The checks on an attempt's text, or on the set of texts that it holds; notes what the detector says.
 fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) -> (Option<Vec<String>>, Vec<Check>) {
     let expected = plan.language_of(job);
@@ -129,7 +133,7 @@ fn look(plan: &Plan, job: &Job, attempted: &Attempt, finished: &mut Finished) ->
 }
 
 /// What an error of the generator means: the end of the request, or of this text.
-fn end(
+pub(super) fn end(
     mut finished: Finished,
     generator: &Bounded,
     error: GeneratorError,

@@ -3,6 +3,7 @@
 
 mod ask;
 mod attempt;
+mod continuation;
 mod inflight;
 mod plan;
 mod task;
@@ -21,7 +22,7 @@ use crate::{
     error::TransformError,
     generator::registry::Registry,
     language::{Language, LanguageCheck},
-    plain::{random_keywords::random_keywords, stopwords},
+    plain::{multi_swap, random_keywords::random_keywords, stopwords},
     prompt::{Prompt, Prompts},
 };
 pub(crate) use ask::Ask;
@@ -226,6 +227,9 @@ impl Engine {
             return Ok(finished);
         }
         match &plan.generator {
+            Some(generator) if plan.kind == Kind::Continuation => {
+                continuation::until_all_cuts(self, plan, job, generator).await
+            }
             Some(generator) => {
                 let means = attempt::Means {
                     plan,
@@ -240,19 +244,41 @@ impl Engine {
     }
 }
 
+/// Swaps words. A text that cannot be swapped so often has no variants, and never its copy instead.
+fn swapped(plan: &Plan, job: &Job, id: &str, mut finished: Finished) -> Finished {
+    let made = multi_swap::tagger_for(job.language)
+        .map_err(|error| (Check::GeneratorError, error))
+        .and_then(|tagger| {
+            multi_swap::multi_swap(&tagger, &job.text, plan.swaps as usize, plan.seed, &plan.run, id)
+                .map_err(|error| (Check::TooFew, error.to_string()))
+        });
+    match made {
+        Ok(texts) => {
+            finished.outcome = Outcome::Ok;
+            finished.texts = texts;
+        }
+        Err((check, error)) => {
+            finished.failed = vec![check];
+            finished.error = error;
+        }
+    }
+    finished.fresh_checks.clone_from(&finished.failed);
+    finished
+}
+
 /// The transformations that are defined, not generated: one attempt, nothing cached.
 fn without_generator(plan: &Plan, job: &Job) -> Finished {
     let mut finished = Finished::new(plan.seed, job.language);
+    // Draws on the words depend on the id; where there is none, the text stands in for it.
+    let id = job
+        .members
+        .first()
+        .map(|member| member.id.as_str())
+        .filter(|id| !id.is_empty())
+        .unwrap_or(&job.text);
     let made = match plan.kind {
-        Kind::RandomKeywords => {
-            let id = job
-                .members
-                .first()
-                .map(|member| member.id.as_str())
-                .filter(|id| !id.is_empty())
-                .unwrap_or(&job.text);
-            Ok(random_keywords(&job.text, plan.keep_ratio, plan.seed, id))
-        }
+        Kind::MultiSwap => return swapped(plan, job, id, finished),
+        Kind::RandomKeywords => Ok(random_keywords(&job.text, plan.keep_ratio, plan.seed, id)),
         Kind::StopwordRemoval => {
             let language = job.language.or_else(|| Language::parse("en"));
             language

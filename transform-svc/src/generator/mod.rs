@@ -122,6 +122,11 @@ pub trait Generator: Send + Sync {
     /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
     fn greedy_ignores_seed(&self) -> bool;
 
+    /// Whether it continues a text as it stands ([`crate::prompt::Role::Text`]), rather than answering in a conversation.
+    fn continues(&self) -> bool {
+        false
+    }
+
     /// Makes a text. Dropping the future drops the work.
     fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
 }
@@ -158,6 +163,11 @@ impl Bounded {
     /// Calls that may be in flight now.
     pub fn places(&self) -> usize {
         self.generator.places().bound()
+    }
+
+    /// See [`Generator::continues`].
+    pub fn continues(&self) -> bool {
+        self.generator.continues()
     }
 
     /// See [`Generator::greedy_ignores_seed`].

@@ -72,6 +72,8 @@ pub enum Role {
     User,
     /// The model, in an example.
     Assistant,
+    /// Nobody: the one message is a text that the model continues as it stands, without a template.
+    Text,
 }
 
 impl Role {
@@ -81,6 +83,7 @@ impl Role {
             Self::System => "system",
             Self::User => "user",
             Self::Assistant => "assistant",
+            Self::Text => "text",
         }
     }
 }

@@ -6,6 +6,7 @@ mod support;
 #[path = "../../local-llm/tests/support/tiny.rs"]
 mod tiny;
 
+mod adversarial;
 mod augmentation;
 mod caching;
 mod checks;

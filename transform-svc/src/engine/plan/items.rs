@@ -10,7 +10,10 @@ use crate::{
     config::TransformConfig,
     error::TransformError,
     language::{self, Language},
-    plain::stopwords,
+    plain::{
+        multi_swap::{LANGUAGES as TAGGED, tagger_for},
+        stopwords,
+    },
 };
 
 /// What makes two items one job.
@@ -59,12 +62,21 @@ pub(super) fn read(
                 format!("there is one for {}", stopwords::LANGUAGES),
             ));
         }
+        if plan.kind == Kind::MultiSwap
+            && let Err(message) = tagger_for(given)
+        {
+            return Err(TransformError::invalid(
+                format!("items[{index}].language"),
+                message,
+                format!("the languages with a tagger: {TAGGED}"),
+            ));
+        }
         let language = given.or_else(|| language::detect(&item.text));
         let drawn = draw(plan, &item.id, &item.text, language);
         let same = Same {
             language,
             drawn,
-            id: if plan.kind == Kind::RandomKeywords {
+            id: if matches!(plan.kind, Kind::RandomKeywords | Kind::MultiSwap) {
                 item.id.clone()
             } else {
                 String::new()

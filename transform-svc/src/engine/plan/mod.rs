@@ -69,6 +69,12 @@ pub struct Plan {
     pub keep_ratio: f64,
     /// How many texts `distractors` makes of one.
     pub count: u32,
+    /// Most swaps of `multi_swap`; it gives a text for each number up to it.
+    pub swaps: u32,
+    /// Tokens between the cuts of `continuation`.
+    pub stride: u32,
+    /// How many texts `continuation` makes of one.
+    pub cuts: u32,
     /// The generator, for those that need one.
     pub generator: Option<Arc<Bounded>>,
     /// The calls of an attempt, each on the outcome of the one before; none where no generator is needed.
@@ -178,6 +184,16 @@ pub(super) async fn plan(
                 format!("name one: {}", crate::error::GENERATOR_FORMS),
             )
         })?;
+        if plan.kind == Kind::Continuation && !generator.continues() {
+            return Err(TransformError::invalid(
+                "spec.generator_id",
+                format!(
+                    "`continuation` needs a generator that continues a text, and `{}` answers in conversations",
+                    generator.identity().id
+                ),
+                "name a local model, best a base model: `local:gemma-3-270m`",
+            ));
+        }
         let purposes = plan.kind.purposes();
         for (at, purpose) in purposes.iter().enumerate() {
             let prompt = match named.iter().find(|prompt| prompt.purpose() == *purpose) {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use isomer_proto::transform::v1 as proto;
 use proto::transformation::Kind as Wanted;
 
-use super::{Draw, MAX_TOKENS, OnFailure, Plan};
+use super::{super::continuation, Draw, MAX_TOKENS, OnFailure, Plan};
 use crate::{
     catalogue::Kind,
     distractors::{DEFAULT_COUNT, MAX_COUNT},
     error::TransformError,
     language::{self, Language},
-    plain::random_keywords::KEEP_RATIO,
+    plain::{multi_swap::MAX_SWAPS, random_keywords::KEEP_RATIO},
     prompt::{Prompt, Prompts},
 };
 
@@ -125,6 +125,35 @@ fn count_of(transformation: Option<&proto::Transformation>) -> Result<u32, Trans
     Ok(count)
 }
 
+/// A number of a transformation's own, within its bounds.
+fn number(field: &str, given: Option<u32>, default: u32, most: u32) -> Result<u32, TransformError> {
+    let number = given.unwrap_or(default);
+    if (1..=most).contains(&number) {
+        return Ok(number);
+    }
+    Err(TransformError::invalid(
+        format!("{FIELD}.{field}"),
+        format!("{number} is out of range"),
+        format!("give 1 to {most}"),
+    ))
+}
+
+/// Swaps of `multi_swap`; stride and cuts of `continuation`.
+fn numbers_of(transformation: Option<&proto::Transformation>) -> Result<[u32; 3], TransformError> {
+    let most = MAX_SWAPS as u32;
+    let mut numbers = [most, continuation::STRIDE, continuation::CUTS];
+    match transformation.and_then(|transformation| transformation.kind.as_ref()) {
+        Some(Wanted::MultiSwap(swap)) => numbers[0] = number("multi_swap.swaps", swap.swaps, most, most)?,
+        Some(Wanted::Continuation(wanted)) => {
+            let (stride, cuts) = (continuation::MAX_STRIDE, continuation::MAX_CUTS);
+            numbers[1] = number("continuation.stride", wanted.stride, continuation::STRIDE, stride)?;
+            numbers[2] = number("continuation.cuts", wanted.cuts, continuation::CUTS, cuts)?;
+        }
+        _ => {}
+    }
+    Ok(numbers)
+}
+
 /// The prompts that a request names, each fit for one of the plan's calls.
 pub(super) fn named_prompts(
     prompts: &Prompts,
@@ -196,6 +225,7 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
     }
     let draw = draw_of(spec.transformation.as_ref())?;
     let count = count_of(spec.transformation.as_ref())?;
+    let [swaps, stride, cuts] = numbers_of(spec.transformation.as_ref())?;
     let keep_ratio = match spec.transformation.and_then(|transformation| transformation.kind) {
         Some(Wanted::RandomKeywords(proto::RandomKeywords {
             keep_ratio: Some(ratio),
@@ -203,6 +233,13 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         _ => KEEP_RATIO,
     };
     let sampling = spec.sampling.unwrap_or_default();
+    if kind == Kind::Continuation && (sampling.max_tokens.is_some() || sampling.top_p.is_some_and(|p| p != 1.0)) {
+        return Err(TransformError::invalid(
+            "spec.sampling",
+            "`continuation` takes neither max_tokens nor a top_p other than 1",
+            format!("leave them out; {FIELD}.continuation.stride and .cuts say how much is generated"),
+        ));
+    }
     let max_attempts = spec.max_attempts.unwrap_or(DEFAULT_ATTEMPTS);
     if !(1..=MAX_ATTEMPTS).contains(&max_attempts) {
         return Err(TransformError::invalid(
@@ -238,6 +275,9 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         kind,
         draw,
         count,
+        swaps,
+        stride,
+        cuts,
         keep_ratio: within(
             "spec.transformation.random_keywords.keep_ratio",
             keep_ratio,

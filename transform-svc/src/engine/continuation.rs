@@ -1,0 +1,147 @@
+//! PARTIAL's continuation: a text goes on after ", and", cut after every few generated tokens (section 3.3 there).
+//!
+//! Each cut is a call of so many tokens on all there is so far, so that any generator that continues a text makes the same
+//! cuts. The first cut's text is the beginning of the second's.
+
+use std::sync::Arc;
+
+use super::{Engine, Finished, Job, Outcome, Plan, ask::Ask, attempt};
+use crate::{
+    catalogue::Kind,
+    checks::{self, Check},
+    error::TransformError,
+    generator::Bounded,
+    prompt::{Message, Role},
+    seed,
+};
+
+/// Tokens between cuts (PARTIAL).
+pub(super) const STRIDE: u32 = 5;
+/// Cuts: those of PARTIAL's example.
+pub(super) const CUTS: u32 = 4;
+/// Most of each.
+pub(super) const MAX_STRIDE: u32 = 64;
+pub(super) const MAX_CUTS: u32 = 16;
+
+/// What makes the answers what they are, beside the text; raised when that changes.
+const VERSION: &str = "continuation@1";
+
+/// Attempts a text until every cut has its tokens. A text that ends by itself before is attempted again.
+pub(super) async fn until_all_cuts(
+    engine: &Engine,
+    plan: &Plan,
+    job: &Job,
+    generator: &Arc<Bounded>,
+) -> Result<Finished, TransformError> {
+    let mut finished = Finished::new(plan.seed, job.language);
+    for attempt in 0..plan.max_attempts {
+        finished.retried.append(&mut finished.failed);
+        finished.attempts += 1;
+        finished.seed = seed::of_attempt(plan.seed, &job.text, attempt);
+        let mut text = opening(&job.text);
+        let (mut texts, mut fresh) = (Vec::new(), false);
+        for _ in 0..plan.cuts {
+            let answer = engine
+                .ask(Ask {
+                    generator,
+                    kind: "continuation/raw",
+                    content: text.clone(),
+                    prompt: VERSION.to_owned(),
+                    prompt_digest: VERSION,
+                    messages: vec![Message {
+                        role: Role::Text,
+                        content: text.clone(),
+                    }],
+                    temperature: attempt::temperature(plan, attempt),
+                    max_tokens: plan.stride,
+                    seed: finished.seed,
+                    bypass_cache: plan.bypass_cache,
+                })
+                .await?;
+            fresh |= answer.fresh;
+            finished.key = Some(answer.key);
+            finished.calls += answer.calls;
+            finished.waited += answer.waited;
+            finished.prompt_tokens += answer.prompt_tokens;
+            finished.generated_tokens += answer.generated_tokens;
+            finished.tokens_estimated |= answer.tokens_estimated;
+            match answer.text {
+                Ok(piece) if extend(&mut text, &piece) => texts.push(text.trim_end().to_owned()),
+                Ok(_) => break,
+                Err(error) => {
+                    finished.fresh_attempts += u32::from(fresh);
+                    return attempt::end(finished, generator, error, answer.fresh);
+                }
+            }
+        }
+        finished.fresh_attempts += u32::from(fresh);
+        finished.failed = failed(plan, job, &texts);
+        if finished.failed.is_empty() {
+            finished.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
+            finished.texts = texts;
+            return Ok(finished);
+        }
+        if fresh {
+            finished.fresh_checks.extend(&finished.failed);
+        }
+    }
+    Ok(finished)
+}
+
+fn failed(plan: &Plan, job: &Job, texts: &[String]) -> Vec<Check> {
+    let mut failed = texts.last().map_or_else(Vec::new, |last| {
+        // It is meant to grow, and it begins as its original does.
+        let mut fired = checks::run(Kind::Continuation, &job.text, last, job.language);
+        fired.retain(|check| *check != Check::Runaway);
+        fired
+    });
+    if texts.len() < plan.cuts as usize {
+        failed.push(Check::TooFew);
+    }
+    failed
+}
+
+/// The text without the mark it ends with, then ", and".
+fn opening(text: &str) -> String {
+    let body =
+        text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '!' | '?' | '…' | ';' | ':' | ','));
+    let body = if body.is_empty() { text.trim_end() } else { body };
+    format!("{body}, and")
+}
+
+/// Adds what was generated up to a line's end; false when that is nothing.
+fn extend(text: &mut String, piece: &str) -> bool {
+    let line = piece.split(['\n', '\r']).next().unwrap_or_default();
+    if line.trim().is_empty() {
+        return false;
+    }
+    if text.ends_with(", and") && line.starts_with(char::is_alphanumeric) {
+        text.push(' ');
+    }
+    text.push_str(line);
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_goes_on_after_its_last_word() {
+        assert_eq!(opening("He was born in Rome ."), "He was born in Rome, and");
+        assert_eq!(opening("Is it?!"), "Is it, and");
+        assert_eq!(opening("..."), "..., and");
+    }
+
+    #[test]
+    fn what_is_generated_is_taken_up_to_the_end_of_its_line() {
+        let mut text = opening("He left.");
+        assert!(extend(&mut text, "was seen\nQ: "));
+        assert_eq!(text, "He left, and was seen");
+        assert!(extend(&mut text, " aga"));
+        assert!(extend(&mut text, "in"));
+        assert_eq!(text, "He left, and was seen again");
+        assert!(!extend(&mut text, "\nNext"));
+        assert!(!extend(&mut text, ""));
+    }
+}
