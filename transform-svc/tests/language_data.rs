@@ -54,55 +54,57 @@ fn a_text_in_another_language_is_found() {
         return;
     }
     println!("{texts} pairs of a text and another language: {wrong} found, {right} taken for right");
-    assert!(f64::from(right) < 0.03 * f64::from(texts), "{right} of {texts}");
-    assert!(f64::from(wrong) > 0.8 * f64::from(texts), "{wrong} of {texts}");
+    // Measured: 0.6 % and 91.3 %.
+    assert!(f64::from(right) < 0.01 * f64::from(texts), "{right} of {texts}");
+    assert!(f64::from(wrong) > 0.9 * f64::from(texts), "{wrong} of {texts}");
 }
 
-/// Every language of the data: file, field, code, and the shares of wrong and of too short ones not to be exceeded.
+/// Every language of the data: file, field, code, and the shares of wrong and of too short ones not to be exceeded: what
+/// was measured, plus one and two points, rounded up. PAWS-X and RTE-3 are full of names, hence their wrong ones.
 const DATA: &[(&str, &str, &str, f64, f64)] = &[
-    ("STSBenchmark/test.jsonl", "sentence1", "en", 0.03, 0.25),
-    ("SICK-R/test.jsonl", "sentence1", "en", 0.02, 0.15),
-    ("Banking77Classification/test.jsonl", "text", "en", 0.02, 0.25),
-    ("MasakhaNEWSClusteringS2S/test.eng.jsonl", "text", "en", 0.04, 0.35),
-    ("STS17/test.es-es.jsonl", "sentence1", "es", 0.04, 0.25),
+    ("STSBenchmark/test.jsonl", "sentence1", "en", 0.01, 0.08),
+    ("SICK-R/test.jsonl", "sentence1", "en", 0.01, 0.03),
+    ("Banking77Classification/test.jsonl", "text", "en", 0.01, 0.04),
+    ("MasakhaNEWSClusteringS2S/test.eng.jsonl", "text", "en", 0.01, 0.03),
+    ("STS17/test.es-es.jsonl", "sentence1", "es", 0.03, 0.14),
     (
         "PawsXPairClassification/validation.es.jsonl",
         "sentence1",
         "es",
         0.07,
-        0.2,
+        0.18,
     ),
     (
         "PawsXPairClassification/validation.fr.jsonl",
         "sentence1",
         "fr",
-        0.06,
-        0.15,
+        0.07,
+        0.07,
     ),
-    ("MasakhaNEWSClusteringS2S/test.fra.jsonl", "text", "fr", 0.05, 0.3),
-    ("PawsXPairClassification/test.de.jsonl", "sentence1", "de", 0.06, 0.15),
+    ("MasakhaNEWSClusteringS2S/test.fra.jsonl", "text", "fr", 0.05, 0.06),
+    ("PawsXPairClassification/test.de.jsonl", "sentence1", "de", 0.06, 0.05),
     (
         "AmazonCounterfactualClassification/test.de.jsonl",
         "text",
         "de",
+        0.02,
         0.03,
-        0.1,
     ),
-    ("RTE3/test.it.jsonl", "sentence2", "it", 0.1, 0.2),
-    ("STS17/test.en-tr.jsonl", "sentence2", "tr", 0.03, 0.3),
-    ("STS17/test.ar-ar.jsonl", "sentence1", "ar", 0.02, 0.25),
-    ("SemRel24STS/test.arb.jsonl", "sentence1", "ar", 0.02, 0.2),
-    ("SemRel24STS/test.hin.jsonl", "sentence1", "hi", 0.02, 0.2),
-    ("SemRel24STS/test.hau.jsonl", "sentence1", "ha", 0.05, 0.3),
-    ("MasakhaNEWSClusteringS2S/test.hau.jsonl", "text", "ha", 0.05, 0.3),
-    ("MasakhaNEWSClusteringS2S/test.swa.jsonl", "text", "sw", 0.05, 0.3),
-    ("PawsXPairClassification/test.zh.jsonl", "sentence1", "zh", 0.02, 0.15),
+    ("RTE3/test.it.jsonl", "sentence2", "it", 0.10, 0.14),
+    ("STS17/test.en-tr.jsonl", "sentence2", "tr", 0.01, 0.16),
+    ("STS17/test.ar-ar.jsonl", "sentence1", "ar", 0.01, 0.22),
+    ("SemRel24STS/test.arb.jsonl", "sentence1", "ar", 0.01, 0.09),
+    ("SemRel24STS/test.hin.jsonl", "sentence1", "hi", 0.02, 0.02),
+    ("SemRel24STS/test.hau.jsonl", "sentence1", "ha", 0.01, 0.03),
+    ("MasakhaNEWSClusteringS2S/test.hau.jsonl", "text", "ha", 0.03, 0.06),
+    ("MasakhaNEWSClusteringS2S/test.swa.jsonl", "text", "sw", 0.02, 0.03),
+    ("PawsXPairClassification/test.zh.jsonl", "sentence1", "zh", 0.01, 0.11),
     (
         "AmazonCounterfactualClassification/test.ja.jsonl",
         "text",
         "ja",
-        0.02,
-        0.1,
+        0.01,
+        0.04,
     ),
 ];
 
