@@ -421,7 +421,16 @@ pub(crate) enum CacheCommand {
 #[command(
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
-    after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Examples:\n  isomer transform --transformation paraphrase --input texts.txt\n  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl\n  isomer transform cache export --output shared.parquet"
+    after_help = "Input: JSONL with `text` and optionally `id` and `language`, or plain lines; output: JSONL, same order. Draws of languages depend on --seed, --run and `id` only. Examples:
+  isomer transform --transformation paraphrase --input texts.txt
+  isomer transform --transformation paraphrase --prompt paraphrase-b --input texts.txt
+  isomer transform --transformation translation --target-language de --generator openai:gemma3:27b@http://localhost:11434/v1 --input texts.jsonl
+  isomer transform --transformation cross_translation --target-language fr,de,tr --language en --input texts.txt
+  isomer transform --transformation backtranslation --language en --input texts.txt
+  isomer transform --transformation distractors --count 4 --on-failure drop --input texts.jsonl
+  isomer transform --transformation list --format json
+  isomer transform cache export --output shared.parquet
+Prompts of your own: a folder with paraphrase.txt, keywords.txt, … named as transform.prompts_dir in the configuration, or ISOMER_TRANSFORM__PROMPTS_DIR."
 )]
 pub(crate) struct TransformArgs {
     #[command(subcommand)]
@@ -453,9 +462,25 @@ pub(crate) struct TransformArgs {
     /// Nucleus sampling.
     #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0)]
     pub(crate) top_p: f64,
-    /// Target language of `translation` (BCP-47) [default: drawn from es fr de tr ar].
-    #[arg(long, env = "ISOMER_TARGET_LANGUAGE", value_name = "LANG")]
-    pub(crate) target_language: Option<String>,
+    /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47) [default: drawn from es fr de tr
+    /// ar, once for `translation`, for each text for `cross_translation`].
+    #[arg(
+        long = "target-language",
+        env = "ISOMER_TARGET_LANGUAGE",
+        value_name = "LANG,…",
+        value_delimiter = ','
+    )]
+    pub(crate) target_languages: Vec<String>,
+    /// Pivot of `backtranslation` (BCP-47) [default: drawn for each text from en es fr de tr ar].
+    #[arg(long, env = "ISOMER_PIVOT_LANGUAGE", value_name = "LANG")]
+    pub(crate) pivot_language: Option<String>,
+    /// How many `distractors` a text gets, 1 to 10 [default: 4].
+    #[arg(long, env = "ISOMER_COUNT", value_name = "N")]
+    pub(crate) count: Option<u32>,
+    /// Prompt to use instead of the default, e.g. `paraphrase-b`; repeat where the transformation makes two kinds of calls.
+    /// `--transformation list` prints the ids.
+    #[arg(long = "prompt", env = "ISOMER_PROMPTS", value_name = "ID,…", value_delimiter = ',')]
+    pub(crate) prompts: Vec<String>,
     /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
     #[arg(long, env = "ISOMER_SWAPS", value_name = "N")]
     pub(crate) swaps: Option<u32>,
@@ -470,6 +495,12 @@ pub(crate) struct TransformArgs {
     /// `sentence2`. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
     #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) groups: bool,
+    /// Language of texts that do not say theirs (BCP-47) [default: detected].
+    #[arg(long, env = "ISOMER_LANGUAGE", value_name = "LANG")]
+    pub(crate) language: Option<String>,
+    /// Name of the run: with --seed it fixes the draws of languages.
+    #[arg(long, env = "ISOMER_RUN", default_value = "", value_name = "NAME")]
+    pub(crate) run: String,
     /// Neither read nor write the cache.
     #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_cache: bool,

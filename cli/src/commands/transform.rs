@@ -18,6 +18,7 @@ use isomer_proto::transform::v1::{
     TransformSpec, TransformStreamEnd, TransformStreamRequest, Transformation,
     transform_service_client::TransformServiceClient, transform_stream_response::Event, transformation::Kind,
 };
+use isomer_transform::{catalogue::ENTRIES, nearest::nearest};
 use serde_json::{Value, json};
 
 use crate::{
@@ -55,7 +56,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
         .map(|(record, index): (_, usize)| TextItem {
             id: record.id.clone().unwrap_or_else(|| index.to_string()),
             text: record.text.clone(),
-            language: record.language.clone(),
+            language: record.language.clone().or_else(|| args.language.clone()),
         })
         .collect();
     let request = TransformStreamRequest {
@@ -151,19 +152,35 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
             max_tokens: None,
         }),
         bypass_cache: args.no_cache,
-        run: String::new(),
-        ..TransformSpec::default()
+        run: args.run.clone(),
+        prompts: args.prompts.clone(),
     }
 }
 
 fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
-    let mut kind = kind_named("--transformation", args.name(), args.target_language.as_deref())?;
-    if args.target_language.is_some() && !matches!(kind, Kind::Translation(_) | Kind::CrossTranslation(_)) {
-        return Err(Failure::usage(
-            "--target-language goes with translation and cross_translation only",
-        ));
-    }
+    let mut kind = kind_named("--transformation", args.name(), None)?;
     let misplaced = |flag: &str, with: &str| Failure::usage(format!("{flag} goes with {with} only"));
+    match (args.target_languages.as_slice(), &mut kind) {
+        ([], _) => {}
+        ([target], Kind::Translation(translation)) => translation.target_language = Some(target.clone()),
+        (_, Kind::Translation(_)) => {
+            return Err(Failure::usage(
+                "--target-language: translation has one target for the whole run; cross_translation draws from several",
+            ));
+        }
+        (targets, Kind::CrossTranslation(cross)) => cross.target_languages = targets.to_vec(),
+        _ => return Err(misplaced("--target-language", "translation and cross_translation")),
+    }
+    match (&args.pivot_language, &mut kind) {
+        (None, _) => {}
+        (Some(pivot), Kind::Backtranslation(back)) => back.pivot_language = Some(pivot.clone()),
+        _ => return Err(misplaced("--pivot-language", "backtranslation")),
+    }
+    match (args.count, &mut kind) {
+        (None, _) => {}
+        (count, Kind::Distractors(distractors)) => distractors.count = count,
+        _ => return Err(misplaced("--count", "distractors")),
+    }
     match (args.swaps, &mut kind) {
         (None, _) => {}
         (swaps, Kind::MultiSwap(swap)) => swap.swaps = swaps,
@@ -200,7 +217,9 @@ pub(super) fn kind_named(flag: &str, name: &str, target_language: Option<&str>) 
         "continuation" => Kind::Continuation(proto::Continuation::default()),
         other => {
             return Err(Failure::usage(format!(
-                "{flag}: unknown transformation `{other}`; `isomer transform --transformation list` prints the catalogue"
+                "{flag}: unknown transformation `{other}`{}; `isomer transform --transformation list` prints the catalogue",
+                nearest(other, ENTRIES.iter().map(|entry| entry.name))
+                    .map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
             )));
         }
     })
@@ -217,23 +236,34 @@ fn line(original: &str, result: &TransformResult) -> Value {
         "outcome": outcome.as_str_name().trim_start_matches("OUTCOME_").to_lowercase(),
         "failed_checks": checks(&result.failed_checks),
         "retried_checks": checks(&result.retried_checks),
-        "measures": result.measures.map(|m| json!({
-            "edit_distance": m.edit_distance, "jaccard": m.jaccard, "length_ratio": m.length_ratio,
-        })),
+        "language": result.language,
+        "language_check": result.language_check().as_str_name().trim_start_matches("LANGUAGE_CHECK_").to_lowercase(),
+        "measures": result.measures.as_ref().map(measures),
         "provenance": result.provenance.as_ref().map(|p| json!({
             "generator": p.generator_id, "prompt": p.prompt_version, "seed": p.seed, "attempts": p.attempts,
             "cache_hit": p.cache_hit, "languages": p.languages, "content_key": p.content_key,
         })),
+        "calls": result.calls.iter().map(|call| json!({
+            "prompt": call.prompt_version, "language": call.language, "text": call.text, "content_key": call.content_key,
+        })).collect::<Vec<_>>(),
     });
     if let Some(object) = line.as_object_mut() {
         if !result.texts.is_empty() {
             object.insert("texts".into(), json!(result.texts));
+            object.insert("text".into(), Value::Null);
+            let each: Vec<_> = result.text_measures.iter().map(measures).collect();
+            object.insert("text_measures".into(), json!(each));
+            object.insert("set_jaccard".into(), json!(result.set_jaccard));
         }
         if !result.error.is_empty() {
             object.insert("error".into(), json!(result.error));
         }
     }
     line
+}
+
+fn measures(m: &proto::Measures) -> Value {
+    json!({"edit_distance": m.edit_distance, "jaccard": m.jaccard, "length_ratio": m.length_ratio})
 }
 
 fn check_name(check: i32) -> String {
@@ -252,6 +282,12 @@ fn summary(end: &TransformStreamEnd) -> String {
         "{} ok, {} recovered, {} kept original, {} failed; {} from cache, {} generator calls",
         totals.ok, totals.recovered, totals.kept_original, totals.failed, totals.cache_hits, totals.generator_calls
     );
+    if totals.language_too_short > 0 {
+        text.push_str(&format!(
+            "; {} too short to tell the language",
+            totals.language_too_short
+        ));
+    }
     let checks: BTreeMap<_, _> = totals.check_counts.iter().collect();
     if !checks.is_empty() {
         let fired: Vec<String> = checks.iter().map(|(check, count)| format!("{check} {count}")).collect();
@@ -280,11 +316,17 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
         let axis = info.axis().as_str_name().trim_start_matches("AXIS_").to_lowercase();
         if global.format == Format::Json {
             let line = json!({"name": info.name, "axis": axis, "description": info.description, "needs_generator": info.needs_generator,
-                "prompt": info.prompt_version, "served": info.served});
+                "prompt": info.prompt_version, "served": info.served,
+                "prompts": info.prompts.iter().map(|p| json!({"id": p.id, "version": p.version, "digest": p.digest,
+                    "generators": p.generators})).collect::<Vec<_>>()});
             writeln!(out, "{line}").map_err(told)?;
         } else {
             let served = if info.served { "" } else { " (not served yet)" };
             writeln!(out, "{:<22} {:<13} {}{served}", info.name, axis, info.description).map_err(told)?;
+            let others: Vec<_> = info.prompts.iter().map(|prompt| prompt.id.as_str()).collect();
+            if !others.is_empty() {
+                writeln!(out, "{:<36} prompts: {}", "", others.join(", ")).map_err(told)?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
