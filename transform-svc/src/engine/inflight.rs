@@ -99,7 +99,7 @@ impl Inflight {
         let (work, counted) = match self.find(key, cache, make)? {
             Found::Cached(entry) => {
                 return Ok(Produced {
-                    entry,
+                    entry: *entry,
                     calls: 0,
                     fresh: false,
                     waited: Duration::ZERO,
@@ -127,7 +127,7 @@ impl Inflight {
         }
         // Under the lock: works leave the map only after their entry is written, so that nothing falls between.
         if let Some(entry) = cache.get(&key).map_err(|error| ProduceError::Cache(Arc::new(error)))? {
-            return Ok(Found::Cached(entry));
+            return Ok(Found::Cached(Box::new(entry)));
         }
         table.next += 1;
         let number = table.next;
@@ -190,7 +190,7 @@ fn counted_elsewhere(produced: Result<Produced, ProduceError>) -> Result<Produce
 }
 
 enum Found {
-    Cached(Entry),
+    Cached(Box<Entry>),
     Work {
         work: Shared<Work>,
         /// Set by the first of those who wait for it to have it.
