@@ -140,7 +140,8 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
         Answer::Status(500, None),
         Answer::TruncatedJson,
         Answer::Text(String::new()),
-        Answer::Text("<think>The user wants a paraphrase.</think> Fine.".to_owned()),
+        // Not in marks of reasoning, which would be taken off: only the check can tell.
+        Answer::Text("Let me think about how this sentence could be said in other words.".to_owned()),
     ]);
     let suite = suite(&home);
     let (code, report, stderr) = finished(check(&home, &suite, &stub, &[FIRST])).await;
