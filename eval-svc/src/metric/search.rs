@@ -1,8 +1,8 @@
 //! Exact search: the best documents of each query.
 //!
 //! Documents are taken in slabs, each packed into blocks for the matrix kernel; groups of queries run against a slab in
-//! parallel. What is held beside the vectors themselves: one normalised and packed slab ([`SLAB`] × [`BLOCK`] rows), one
-//! normalised copy of the queries, a tile of [`GROUP`] × [`BLOCK`] scores a thread and at most 2·k candidates a query,
+//! parallel. What is held beside the vectors themselves: one normalised and packed slab (`SLAB` × `BLOCK` rows), one
+//! normalised copy of the queries, a tile of `GROUP` × `BLOCK` scores a thread and at most 2·k candidates a query,
 //! whatever the size of the corpus. For 1 M × 768 documents, 1,000 queries and k = 1,000 that is 50 MB + 3 MB + 16 MB.
 //! A score depends on its own query and document alone, so equal documents tie exactly.
 
