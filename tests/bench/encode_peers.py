@@ -6,7 +6,9 @@ Contestants, each in a process of its own that stays, with the model loaded and 
     everything counts: tokenisation, the network stack, the client's unpacking;
   * st: sentence-transformers on PyTorch;
   * ort, ort-int8: ONNX Runtime on the transformer exported from the same folder (int8: its dynamic quantisation), texts sorted
-    by length and padded per batch as sentence-transformers does, mean pooling and normalisation in numpy.
+    by length and padded per batch as sentence-transformers does, mean pooling and normalisation in numpy;
+  * tei: text-embeddings-inference (its router built with the features `grpc` and `candle`), asked through its own gRPC stream,
+    which takes and returns one text a message; batches are its own affair.
 Per round every contestant encodes every file once. Medians of texts/s over the rounds; ratios are medians of the per-round ratio
 isomer / peer. Cosine: row by row to sentence-transformers. Memory: peak resident set of each process (for isomer the server).
 
@@ -28,13 +30,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "python"))
 from embed_vs_sentence_transformers import environment, on_cores, peak_mib, read_lines  # noqa: E402
 
-CONTESTANTS = ["isomer", "isomer-int8", "st", "ort", "ort-int8"]
+CONTESTANTS = ["isomer", "isomer-int8", "st", "ort", "ort-int8", "tei"]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isomer", type=pathlib.Path, required=True, help="the isomer binary (a release build)")
     parser.add_argument("--model", type=pathlib.Path, required=True, help="sentence-transformers folder")
+    parser.add_argument("--tei", type=pathlib.Path, help="the text-embeddings-router binary, for the contestant tei")
     parser.add_argument("texts", type=pathlib.Path, nargs="+", help="files of plain lines")
     parser.add_argument("--only", nargs="+", choices=CONTESTANTS, default=["isomer", "st", "ort"], help="who takes part")
     parser.add_argument("--batch", type=int, default=32, help="texts per batch or request, for all (default: %(default)s)")
@@ -46,6 +49,8 @@ def main():
     parser.add_argument("--worker", choices=CONTESTANTS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.isomer, args.model = args.isomer.resolve(), args.model.resolve()
+    if "tei" in args.only and not args.tei and not args.worker:
+        parser.error("the contestant tei needs --tei BINARY")
     if args.worker:
         return work(args)
     try:
@@ -60,7 +65,7 @@ def main():
 
 def work(args):
     """A contestant's process: reads file names from stdin, answers with seconds and memory."""
-    encode, peak = {"st": sentence_transformers, "ort": onnx_runtime, "ort-int8": onnx_runtime}.get(args.worker, isomer)(args)
+    encode, peak = {"st": sentence_transformers, "ort": onnx_runtime, "ort-int8": onnx_runtime, "tei": text_embeddings_inference}.get(args.worker, isomer)(args)
     encode(["warm up", "another, somewhat longer text to warm up with"] * 8)
     print(json.dumps("ready"), flush=True)
     import numpy as np
@@ -154,28 +159,48 @@ def onnx_runtime(args):
     return encode, peak_mib
 
 
-def isomer(args):
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def start_server(args, command, variables, port):
+    """A gRPC server that ends with this process, and an open channel to it."""
+    import atexit
+
     import grpc
+
+    server = subprocess.Popen(
+        list(map(str, command)), env=environment(args.threads) | variables, preexec_fn=on_cores(args.threads), stdout=subprocess.DEVNULL
+    )
+    atexit.register(server.kill)
+    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
+    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
+    grpc.channel_ready_future(channel).result(timeout=120)
+    return server, channel
+
+
+def peak_of(server):
+    for line in pathlib.Path(f"/proc/{server.pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the server's memory cannot be read")
+
+
+def isomer(args):
     import isomer_client
     import numpy as np
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [args.isomer, "serve", "--listen", f"127.0.0.1:{port}", "--log", "error"]
-    variables = environment(args.threads) | {"ISOMER_EMBED__ALLOW_PATHS": "true"}
+    variables = {"ISOMER_EMBED__ALLOW_PATHS": "true"}
     if args.worker == "isomer-int8":
         variables["ISOMER_EMBED__PRECISION"] = "int8"
-    server = subprocess.Popen(list(map(str, command)), env=variables, preexec_fn=on_cores(args.threads), stdout=subprocess.DEVNULL)
-    import atexit
-
-    atexit.register(server.kill)
+    server, channel = start_server(args, command, variables, port)
     scope = isomer_client.generated_stubs()
     stubs = scope.__enter__()
     messages, services = stubs.message("isomer/encoder/v1/encoder"), stubs.grpc("isomer/encoder/v1/encoder")
-    options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]
-    channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
-    grpc.channel_ready_future(channel).result(timeout=60)
     stub = services.EncoderServiceStub(channel)
 
     def encode(lines):
@@ -194,13 +219,38 @@ def isomer(args):
             take()
         return np.concatenate(rows)
 
-    def peak():
-        for line in pathlib.Path(f"/proc/{server.pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-        raise RuntimeError("the server's memory cannot be read")
+    return encode, lambda: peak_of(server)
 
-    return encode, peak
+
+def text_embeddings_inference(args):
+    import numpy as np
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    # The two messages of its proto that are spoken here; fields left out are skipped on reading.
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="tei.proto", package="tei.v1", syntax="proto3")
+    for name, field, number, kind, label in [
+        ("EmbedRequest", "inputs", 1, kinds.TYPE_STRING, kinds.LABEL_OPTIONAL),
+        ("EmbedRequest", "truncate", 2, kinds.TYPE_BOOL, kinds.LABEL_OPTIONAL),
+        ("EmbedResponse", "embeddings", 1, kinds.TYPE_FLOAT, kinds.LABEL_REPEATED),
+    ]:
+        if not file.message_type or file.message_type[-1].name != name:
+            file.message_type.add(name=name)
+        file.message_type[-1].field.add(name=field, number=number, type=kind, label=label)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    request, response = (message_factory.GetMessageClass(pool.FindMessageTypeByName(f"tei.v1.{name}")) for name in ("EmbedRequest", "EmbedResponse"))
+
+    port = free_port()
+    command = [args.tei, "--model-id", args.model, "--hostname", "127.0.0.1", "--port", port, "--dtype", "float32", "--auto-truncate"]
+    server, channel = start_server(args, command, {"MKL_NUM_THREADS": str(args.threads), "RAYON_NUM_THREADS": str(args.threads)}, port)
+    stream = channel.stream_stream("/tei.v1.Embed/EmbedStream", request.SerializeToString, response.FromString)
+
+    def encode(lines):
+        answers = stream(request(inputs=line, truncate=True) for line in lines)
+        return np.stack([np.fromiter(answer.embeddings, np.float32) for answer in answers])
+
+    return encode, lambda: peak_of(server)
 
 
 class Contestant:
@@ -208,6 +258,7 @@ class Contestant:
 
     def __init__(self, args, name):
         command = [sys.executable, __file__, "--worker", name, "--isomer", args.isomer, "--model", args.model, "unused"]
+        command += ["--tei", args.tei] if args.tei else []
         command += ["--batch", args.batch, "--threads", args.threads, "--in-flight", args.in_flight]
         self.name = name
         self.process = subprocess.Popen(
