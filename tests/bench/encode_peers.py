@@ -104,7 +104,7 @@ def onnx_runtime(args):
         raise RuntimeError("the ONNX Runtime contestant is written for mean pooling with or without normalisation")
     normalise = len(modules) == 3
     folder = pathlib.Path(tempfile.mkdtemp(prefix="isomer-onnx-"))
-    model = transformers.AutoModel.from_pretrained(args.model, attn_implementation="sdpa").eval()
+    model = transformers.AutoModel.from_pretrained(args.model).eval()
     takes_types = model.config.model_type == "bert"
     names = ["input_ids", "attention_mask"] + (["token_type_ids"] if takes_types else [])
 
