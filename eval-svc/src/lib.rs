@@ -18,7 +18,6 @@ pub mod run;
 mod run_service;
 pub mod selection;
 mod statistics_service;
-pub mod stats;
 pub mod suite;
 pub mod task;
 mod task_service;
@@ -34,6 +33,8 @@ use tokio::net::TcpListener;
 
 pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
+/// Statistics: the crate `isomer-stats`.
+pub use isomer_stats as stats;
 pub use run::EvalClients;
 
 use run::RunManager;

@@ -41,14 +41,14 @@ pub enum StatsError {
     },
 }
 
-pub(super) fn finite(values: &[f64]) -> Result<(), StatsError> {
+pub(crate) fn finite(values: &[f64]) -> Result<(), StatsError> {
     match values.iter().position(|v| !v.is_finite()) {
         Some(index) => Err(StatsError::NotFinite { index }),
         None => Ok(()),
     }
 }
 
-pub(super) fn paired(x: &[f64], y: &[f64], what: &'static str, needed: usize) -> Result<(), StatsError> {
+pub(crate) fn paired(x: &[f64], y: &[f64], what: &'static str, needed: usize) -> Result<(), StatsError> {
     if x.len() != y.len() {
         return Err(StatsError::LengthMismatch {
             left: x.len(),

@@ -3,7 +3,7 @@
 
 use statrs::function::erf::erfc;
 
-use super::{StatsError, average_ranks, error::finite};
+use crate::{StatsError, average_ranks, error::finite};
 
 /// Largest sample that the exact distribution is used for.
 const EXACT_MAX: usize = 50;

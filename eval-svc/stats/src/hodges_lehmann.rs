@@ -71,7 +71,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::stats::median;
+    use crate::median;
 
     fn by_sorting(values: &[f64]) -> Option<f64> {
         let averages: Vec<f64> = (0..values.len())

@@ -9,7 +9,7 @@ use rand_chacha::{
 };
 use rayon::prelude::*;
 
-use super::{
+use crate::{
     StatsError,
     describe::{mean, quantile},
     error::finite,
@@ -109,7 +109,7 @@ pub fn mean_bootstrap(values: &[f64], resamples: usize, level: f64, seed: u64) -
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::stats::sample_sd;
+    use crate::sample_sd;
 
     fn sample() -> Vec<f64> {
         (0..200).map(|i| f64::from((i * 7919) % 211) / 211.0).collect()

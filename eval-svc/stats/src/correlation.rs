@@ -2,7 +2,7 @@
 
 use statrs::function::beta::beta_reg;
 
-use super::{
+use crate::{
     StatsError, average_ranks,
     describe::{mean, pairwise_sum},
     error::paired,
