@@ -10,7 +10,8 @@ Examples:
   isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --out report
   isomer embed --model all-MiniLM-L6-v2 --input texts.jsonl --output vectors.npy
   isomer transform --transformation paraphrase --input texts.txt
-  isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json
+  isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
+  isomer datasets --family hteb-english               data sets that have a name
   isomer serve --listen 127.0.0.1:50051
 
 Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed.";
@@ -43,6 +44,16 @@ pub(crate) struct Global {
     /// Never touch the network: use only what is in the local cache.
     #[arg(long, global = true, env = "ISOMER_OFFLINE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) offline: bool,
+    /// Folders that hold data sets under their names (`DIR/STSBenchmark`), looked through before the hub; repeat or separate by
+    /// commas. For services in this process: a server has its own.
+    #[arg(
+        long = "data-root",
+        global = true,
+        env = "ISOMER_DATA_ROOTS",
+        value_name = "DIR,…",
+        value_delimiter = ','
+    )]
+    pub(crate) data_roots: Vec<PathBuf>,
     /// What to log on stderr, e.g. `info` or `isomer_transform=debug`.
     #[arg(
         long,
@@ -80,6 +91,8 @@ pub(crate) enum Command {
     Transform(TransformArgs),
     /// Score an encoder on one dataset.
     Eval(EvalArgs),
+    /// List the data sets that have a name: those of the papers HTEB, PTEB and GASE.
+    Datasets(DatasetsArgs),
     /// The robustness check: transform, encode, score, compare, report.
     Check(CheckArgs),
     /// Run all services behind one port.
@@ -517,11 +530,32 @@ pub(crate) enum OnFailureArg {
     Fail,
 }
 
+/// `isomer datasets`
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  isomer datasets
+  isomer datasets --family pteb --data-root ./data
+  isomer datasets --task reranking --format json
+The column `where` names the folder that holds it; without one it comes from the Hugging Face hub or its cache.")]
+pub(crate) struct DatasetsArgs {
+    /// Only those of a paper's collection: hteb-english, hteb-multilingual, pteb or gase.
+    #[arg(long, env = "ISOMER_FAMILY", value_name = "NAME")]
+    pub(crate) family: Option<String>,
+    /// Only those of this kind of task.
+    #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
+    pub(crate) task: Option<String>,
+}
+
 /// `isomer eval`
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Example: isomer eval --model all-MiniLM-L6-v2 --task sts --data STSBenchmark --format json\n  isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase\nWith --format json the document is mteb's task result; with --augment one object with both and the difference."
-)]
+#[command(after_help = "Examples:
+  isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
+  isomer eval --task sts --data pairs.csv --field sentence1=text_a --field sentence2=text_b --field score=gold
+  isomer eval --task pair-classification --data ./my-folder --split dev --limit 500
+  isomer eval --task sts --data org/name:config@revision --offline
+  isomer eval --data Banking77Classification --data STSBenchmark --data-root ./data
+  isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase
+With --format json the document is mteb's task result; with --augment one object with both and the difference.")]
 pub(crate) struct EvalArgs {
     /// Encoders: catalogue ids or sentence-transformers folders; repeat or separate by commas for several.
     #[arg(
@@ -534,24 +568,41 @@ pub(crate) struct EvalArgs {
     )]
     pub(crate) models: Vec<String>,
     /// sts (or str), pair-classification, classification, clustering, reranking, retrieval, summarisation, bitext, clsd or
-    /// graded-ranking.
+    /// graded-ranking [default: what the data set is for, where it has a name].
     #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
-    pub(crate) task: String,
-    /// Folders or files laid out as the README says, or built-in sets such as `quick/sts`; repeat for several.
-    #[arg(long, env = "ISOMER_DATA", value_name = "PATH", required = true, num_args = 1..)]
+    pub(crate) task: Option<String>,
+    /// Folders or files laid out as eval-svc/README.md says (.jsonl, .csv, .tsv, each also .gz, .parquet), names that
+    /// `isomer datasets` lists, ids on the Hugging Face hub (`org/name`, `org/name:configuration@revision`), or built-in sets
+    /// such as `quick/sts`; repeat for several.
+    #[arg(long, env = "ISOMER_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]
     pub(crate) data: Vec<String>,
+    /// A column that has another name than ours, e.g. `sentence1=text_a`; repeat for several.
+    #[arg(
+        long = "field",
+        env = "ISOMER_FIELDS",
+        value_name = "OURS=THEIRS",
+        value_delimiter = ','
+    )]
+    pub(crate) fields: Vec<String>,
     /// Metric definitions: mteb-v2, mteb-v1 or hteb.
     #[arg(long, env = "ISOMER_PROFILE", default_value = "mteb-v2")]
     pub(crate) profile: String,
-    /// Split.
-    #[arg(long, env = "ISOMER_SPLIT", default_value = "test")]
-    pub(crate) split: String,
+    /// Split [default: what the catalogue says of a data set with a name, else test].
+    #[arg(long, env = "ISOMER_SPLIT")]
+    pub(crate) split: Option<String>,
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_LANGUAGE")]
     pub(crate) language: Option<String>,
-    /// At most so many rows (pairs, queries, texts, groups).
+    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows have
+    /// them.
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
+    /// Classification: a sample of at most so many train rows [default: all].
+    #[arg(long, env = "ISOMER_TRAIN_LIMIT", value_name = "N")]
+    pub(crate) train_limit: Option<u32>,
+    /// Seed of the samples [default: 42].
+    #[arg(long, env = "ISOMER_SAMPLE_SEED")]
+    pub(crate) sample_seed: Option<u64>,
     /// Classification: train rows of each label in each of the ten fits [default: 8].
     #[arg(long, env = "ISOMER_SAMPLES_PER_LABEL", value_name = "N")]
     pub(crate) samples_per_label: Option<u32>,
@@ -573,7 +624,7 @@ pub(crate) struct EvalArgs {
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples:\n  isomer check\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.
@@ -599,9 +650,12 @@ pub(crate) struct CheckArgs {
     /// Seeds [default: the suite's].
     #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,
-    /// At most so many rows of each dataset.
+    /// A sample of at most so many rows of each dataset [default: the suite's].
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,
+    /// Seed of the samples [default: the suite's].
+    #[arg(long, env = "ISOMER_SAMPLE_SEED")]
+    pub(crate) sample_seed: Option<u64>,
     /// Transformations [default: the suite's].
     #[arg(
         long = "transformation",

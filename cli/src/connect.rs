@@ -75,6 +75,9 @@ pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<
     if let Some(device) = &engine.device {
         embed.insert("device".into(), json!(device));
     }
+    if !global.data_roots.is_empty() {
+        overrides["eval"] = json!({ "dataset_dirs": global.data_roots });
+    }
     if !embed.is_empty() {
         overrides["embed"] = json!(embed);
     }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use etcetera::BaseStrategy;
+use isomer_models::ModelsConfig;
 use isomer_service_kit::{
     client::ClientConfig,
     config::{ConfigError, Validate},
@@ -29,6 +30,9 @@ pub struct EvalConfig {
     /// Folders that requests may read datasets from. Empty: none, only built-in and inline data; `/`: any path, which is
     /// right where the caller is the owner of this process (the command line).
     pub data_roots: Vec<PathBuf>,
+    /// Folders in which a data set is looked for by its catalogue name (`<folder>/STSBenchmark`), beside the data roots and
+    /// `<home>/data`.
+    pub dataset_dirs: Vec<PathBuf>,
     /// Encoder of a run that names none.
     pub default_encoder: String,
     /// Runs that work at the same time; more wait. At least 1.
@@ -52,6 +56,7 @@ impl Default for EvalConfig {
             state_dir: None,
             cache_dir: None,
             data_roots: Vec::new(),
+            dataset_dirs: Vec::new(),
             default_encoder: "all-MiniLM-L6-v2".to_owned(),
             max_active_runs: 2,
             encode_batch_items: 256,
@@ -81,14 +86,18 @@ impl EvalConfig {
     /// # Errors
     /// A path outside [`EvalConfig::data_roots`].
     pub fn data_path(&self, path: &Path) -> Result<PathBuf, DatasetError> {
-        if self
-            .data_roots
-            .iter()
-            .any(|root| root.has_root() && root.parent().is_none())
-        {
+        if self.data_roots.iter().any(|root| is_file_system(root)) {
             return Ok(path.to_owned());
         }
         below_roots(path, &self.data_roots)
+    }
+
+    /// Folders in which a data set is looked for by name.
+    pub fn named_data(&self) -> Vec<PathBuf> {
+        let roots = self.data_roots.iter().filter(|root| !is_file_system(root));
+        let mut folders: Vec<PathBuf> = self.dataset_dirs.iter().chain(roots).cloned().collect();
+        folders.push(self.home.join("data"));
+        folders
     }
 }
 
@@ -130,16 +139,23 @@ impl Validate for EvalConfig {
                 "give a folder, or leave it out for the user's cache folder",
             ));
         }
-        if let Some(root) = self.data_roots.iter().find(|root| !root.is_dir()) {
-            let message = format!("{} is not a folder", root.display());
-            return Err(ConfigError::new(
-                "data_roots",
-                message,
-                "name folders that exist, or leave the entry out",
-            ));
+        for (field, folders) in [("data_roots", &self.data_roots), ("dataset_dirs", &self.dataset_dirs)] {
+            if let Some(folder) = folders.iter().find(|folder| !folder.is_dir()) {
+                let message = format!("{} is not a folder", folder.display());
+                return Err(ConfigError::new(
+                    field,
+                    message,
+                    "name folders that exist, or leave the entry out",
+                ));
+            }
         }
         Ok(())
     }
+}
+
+/// Whether a root is that of the whole file system.
+fn is_file_system(root: &Path) -> bool {
+    root.has_root() && root.parent().is_none()
 }
 
 /// `ISOMER_HOME`, else `isomer` in the user's cache folder; as the other services choose it.
@@ -167,6 +183,8 @@ pub struct ServeConfig {
     pub transform: ClientConfig,
     /// The service itself.
     pub eval: EvalConfig,
+    /// The way to data sets on the hub and their cache.
+    pub models: ModelsConfig,
 }
 
 impl Validate for ServeConfig {
@@ -182,6 +200,7 @@ impl Validate for ServeConfig {
                 ));
             }
         }
+        self.models.validate().map_err(|error| error.within("models"))?;
         self.eval.validate().map_err(|error| error.within("eval"))
     }
 }

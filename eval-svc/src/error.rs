@@ -63,9 +63,13 @@ fn dataset(error: &DatasetError) -> Fault {
     let message = error.to_string();
     match error {
         DatasetError::NotServed { .. } => Fault::unimplemented(message),
-        DatasetError::UnknownBuiltin { .. } | DatasetError::NotFound { .. } => {
+        DatasetError::UnknownBuiltin { .. } | DatasetError::NotFound { .. } | DatasetError::UnknownName { .. } => {
             Fault::not_found("UNKNOWN_DATASET", message).field("dataset")
         }
+        DatasetError::Hub { .. } | DatasetError::Unreachable { .. } => {
+            Fault::unavailable("DATASET_UNREACHABLE", message).field("dataset")
+        }
+        DatasetError::OtherTask { .. } | DatasetError::NoTask => Fault::invalid("task_type", message),
         DatasetError::OutsideRoots { .. } => Fault::new(Code::PermissionDenied, "OUTSIDE_DATA_ROOTS", message)
             .field("dataset.path")
             .mend("send the files inline, or let the server's operator add the folder to eval.data_roots"),
@@ -76,6 +80,7 @@ fn dataset(error: &DatasetError) -> Fault {
         | DatasetError::Language { .. }
         | DatasetError::Row { .. }
         | DatasetError::NotUtf8 { .. }
+        | DatasetError::Broken { .. }
         | DatasetError::Empty { .. }
         | DatasetError::ZeroLimit => Fault::new(Code::InvalidArgument, "BROKEN_DATASET", message).field("dataset"),
     }
@@ -106,6 +111,7 @@ fn run(error: RunError) -> Fault {
             ..dataset(&source)
         }
         .field("spec.suite"),
+        RunError::Datasets { .. } => Fault::unavailable("DATASET_UNREACHABLE", message).field("spec.suite"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
             // The message holds the inner field and mend already; code, reason and hint stay.

@@ -24,6 +24,7 @@ mod task_service;
 
 use std::sync::Arc;
 
+use isomer_models::Resolver;
 use isomer_proto::eval::v1::{
     run_service_server::RunServiceServer, statistics_service_server::StatisticsServiceServer,
     task_service_server::TaskServiceServer,
@@ -37,6 +38,7 @@ pub use error::EvalError;
 pub use isomer_stats as stats;
 pub use run::EvalClients;
 
+use dataset::Places;
 use run::RunManager;
 use run_service::RunFace;
 use statistics_service::StatisticsFace;
@@ -56,12 +58,24 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn new(config: EvalConfig, clients: EvalClients) -> Result<Self, EvalError> {
-        let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone());
+        Self::with_hub(config, clients, None)
+    }
+
+    /// As [`EvalService::new`], with a way to data sets on the hub and their cache.
+    ///
+    /// # Errors
+    /// When a folder cannot be made.
+    pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
+        let places = Arc::new(Places {
+            folders: config.named_data(),
+            hub,
+        });
+        let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&places));
         let max_message_bytes = config.max_message_bytes;
         Ok(Self {
             tasks,
             max_message_bytes,
-            runs: RunManager::open(config, clients)?,
+            runs: RunManager::open(config, clients, places)?,
         })
     }
 
@@ -106,7 +120,8 @@ pub async fn run(
         encoder: client::connect(&config.encoder).await?,
         transform: client::connect(&config.transform).await?,
     };
-    let service = EvalService::new(config.eval, clients)?;
+    let hub = Resolver::new(config.models)?;
+    let service = EvalService::with_hub(config.eval, clients, Some(hub))?;
     let runs = service.runs().clone();
     let stopping = {
         let runs = runs.clone();

@@ -16,21 +16,27 @@ const MTEB_VERSION: &str = "2.20.0";
 /// ISO 639-3 for a language nobody named. mteb skips entries that list no language at all.
 const UNDETERMINED: &str = "und";
 
-/// The document of one dataset scored with one encoder. `dataset_revision` is the digest of the dataset's content, for
-/// there may be no hub behind it; `evaluation_time` is in seconds.
+/// The document of one dataset scored with one encoder. `dataset_revision` is the hub's commit, or the digest of the
+/// dataset's content where there is no hub behind it; `evaluation_time` is in seconds. A sample is said beside the scores, in
+/// `isomer_sample`.
 pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
     entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));
     entry.insert("hf_subset".to_owned(), json!(dataset.language().unwrap_or("default")));
-    let languages = dataset
-        .language()
-        .map_or_else(|| vec![UNDETERMINED.to_owned()], languages);
+    let languages = match (dataset.languages(), dataset.language()) {
+        (Some(codes), _) => codes.to_vec(),
+        (None, Some(subset)) => languages(subset),
+        (None, None) => vec![UNDETERMINED.to_owned()],
+    };
     entry.insert("languages".to_owned(), json!(languages));
     for (key, value) in &scores.all {
         entry.insert(key.clone(), json!(round_decimals(*value, 6)));
     }
+    if let Some(sample) = dataset.sample() {
+        entry.insert("isomer_sample".to_owned(), json!(sample));
+    }
     json!({
-        "dataset_revision": format!("blake3:{}", dataset.digest()),
+        "dataset_revision": dataset.revision().map_or_else(|| format!("blake3:{}", dataset.digest()), str::to_owned),
         "task_name": dataset.name(),
         "mteb_version": MTEB_VERSION,
         "scores": { dataset.split(): [entry] },

@@ -1,5 +1,6 @@
 //! The gRPC face of tasks: protos in, scores out. The maths is in [`crate::task`].
 
+mod catalogue;
 mod encode;
 mod labelled;
 mod lists;
@@ -13,15 +14,16 @@ use std::{
 };
 
 use isomer_proto::eval::v1::{
-    DatasetInput, ItemScores, ListTasksRequest, ListTasksResponse, ScoreRequest, ScoreResponse, TaskInfo, TaskOptions,
-    item_scores::Column, score_request::Input, task_service_server::TaskService,
+    DatasetInput, ItemScores, ListDatasetsRequest, ListDatasetsResponse, ListTasksRequest, ListTasksResponse,
+    ScoreRequest, ScoreResponse, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
+    task_service_server::TaskService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
 
 use crate::{
     config::EvalConfig,
-    dataset::{self, Dataset},
+    dataset::{self, Dataset, Places},
     error::EvalError,
     metric::{Similarity, VectorMatrix},
     mteb_result,
@@ -37,17 +39,23 @@ const MOST_PER_PAGE: u32 = 1000;
 pub(crate) struct TaskFace {
     config: Arc<EvalConfig>,
     clients: EvalClients,
+    places: Arc<Places>,
 }
 
 impl TaskFace {
-    /// A face that reads datasets as the configuration permits and encodes over the channels.
-    pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients) -> Self {
-        Self { config, clients }
+    /// A face that reads datasets as the configuration permits, finds those with a name in the places, and encodes over
+    /// the channels.
+    pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients, places: Arc<Places>) -> Self {
+        Self {
+            config,
+            clients,
+            places,
+        }
     }
 
     async fn score_dataset(
         &self,
-        task: TaskType,
+        task: Option<TaskType>,
         profile: Profile,
         input: DatasetInput,
         options: &TaskOptions,
@@ -58,8 +66,11 @@ impl TaskFace {
             return Err(Fault::invalid("dataset.encoder_id", "no encoder is named")
                 .mend("give the id of one, e.g. all-MiniLM-L6-v2"));
         }
-        let (source, options) = request::dataset(&self.config, input.dataset, input.limit, options)?;
-        let dataset = blocking(move || dataset::load(task, &source, &options)).await?;
+        let sample = (input.limit, input.sample_seed);
+        let wanted = request::dataset(&self.config, input.dataset, sample, task, options)?;
+        let located = self.places.locate(wanted).await.map_err(EvalError::from)?;
+        let dataset = blocking(move || dataset::load(located.task, &located.source, &located.options)).await?;
+        let task = dataset.task();
         for note in dataset.notes() {
             tracing::info!(dataset = dataset.name(), "{note}");
         }
@@ -93,6 +104,7 @@ impl TaskFace {
         let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
         let ids = per_item.then(|| dataset.item_ids(&scores));
         let response = response(scores, profile, ids);
+        record(task, started.elapsed());
         Ok(ScoreResponse {
             notes: dataset.notes().to_vec(),
             mteb_result: Some(mteb_result),
@@ -168,7 +180,8 @@ impl TaskService for TaskFace {
     async fn score(&self, request: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
         let request = request.into_inner();
         let started = Instant::now();
-        let (task, profile) = request::task_and_profile(&request)?;
+        let task = request::task(request.task_type)?;
+        let profile = request::profile(&request)?;
         let options = request::options(request.options)?;
         let response = match request.input {
             Some(Input::Dataset(input)) => {
@@ -183,6 +196,7 @@ impl TaskService for TaskFace {
                     .await?
             }
             Some(input) => {
+                let task = task.ok_or_else(request::unknown_task)?;
                 let similarity = request::similarity(request.similarity)?;
                 let input = VectorInput::read(task, input, &options)?;
                 let scored = move || {
@@ -191,16 +205,24 @@ impl TaskService for TaskFace {
                         .map(|scores| (input.ids(&scores), scores))
                 };
                 let (ids, scores) = blocking(scored).await?;
+                record(task, started.elapsed());
                 response(scores, profile, request.per_item.then_some(ids))
             }
             None => {
+                task.ok_or_else(request::unknown_task)?;
                 return Err(Fault::invalid("input", "nothing to score")
                     .mend("give the vectors of the task, or a dataset and an encoder")
                     .into());
             }
         };
-        record(task, started.elapsed());
         Ok(Response::new(response))
+    }
+
+    async fn list_datasets(
+        &self,
+        request: Request<ListDatasetsRequest>,
+    ) -> Result<Response<ListDatasetsResponse>, Status> {
+        Ok(Response::new(catalogue::list(&self.places, &request.into_inner())?))
     }
 }
 

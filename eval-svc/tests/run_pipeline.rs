@@ -7,7 +7,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
-    ReportFormat, RunState, Stage, WatchRunRequest, watch_run_response::Event,
+    ReportFormat, RunState, Stage, SuiteRef, WatchRunRequest, suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::Fault;
 use run_stubs::{DISTINCT, House, create, ended, repeats, report, report_json, run_to_end, spec, watch};
@@ -392,6 +392,54 @@ async fn overrides_and_baseline_are_followed() {
     let typo = create(&mut client, asked).await.unwrap_err();
     assert_eq!(typo.field.as_deref(), Some("spec.transformations[0]"));
     assert!(typo.message.contains("did you mean `expansion`"), "{}", typo.message);
+}
+
+#[tokio::test]
+async fn every_dataset_that_cannot_be_had_is_named_before_anything_is_generated() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let suite = "name = \"far\"\ntransformations = [\"paraphrase\"]\n[[dataset]]\ncatalogue = \"BIOSSES\"\n[[dataset]]\n\
+                 builtin = \"quick/sts\"\ntask = \"sts\"\n[[dataset]]\nhub = \"org/name\"\ntask = \"sts\"\n";
+    let suite = SuiteRef {
+        source: Some(suite_ref::Source::Toml(suite.to_owned())),
+        file_name: "far.toml".to_owned(),
+        ..SuiteRef::default()
+    };
+    let fault = create(&mut client, spec(suite, &["stub-a"])).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::Unavailable, "DATASET_UNREACHABLE")
+    );
+    for part in [
+        "2 of the suite's 3 datasets",
+        "far.toml:3: BIOSSES",
+        "put its files into",
+        "far.toml:8: org/name",
+    ] {
+        assert!(fault.message.contains(part), "{part}: {}", fault.message);
+    }
+    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test]
+async fn a_sample_is_said_in_the_report() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut asked = spec(house.suite(TWO), &["stub-a"]);
+    (asked.limit, asked.sample_seed) = (Some(4), Some(9));
+    let run = run_to_end(&mut client, asked).await;
+    let json = report_json(&mut client, &run.id).await;
+    let sample = &json["datasets"][0]["sample"];
+    assert_eq!(
+        (&sample["rows"], &sample["seed"]),
+        (&serde_json::json!(4), &serde_json::json!(9))
+    );
+    let said = json["notes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|note| note.as_str().unwrap().contains("a sample of 4 of"));
+    assert!(said, "{}", json["notes"]);
 }
 
 #[tokio::test]

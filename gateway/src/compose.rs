@@ -41,6 +41,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
+        // Folders named in the configuration are still looked through for data sets by name.
+        config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
     }
     config.eval.home.clone_from(&config.models.home);
@@ -56,12 +58,13 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     let encoder = memory::channel(isomer_embed::services(embed), &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
-    let eval = EvalService::new(
+    let eval = EvalService::with_hub(
         config.eval,
         EvalClients {
             encoder: encoder.clone(),
             transform: transform.clone(),
         },
+        Some(resolver.clone()),
     )?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 

@@ -46,6 +46,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         generator_id: args.generator.clone().unwrap_or_default(),
         seeds: args.seeds.clone(),
         limit: args.limit,
+        sample_seed: args.sample_seed,
         baseline_encoder_id: args
             .baseline
             .clone()

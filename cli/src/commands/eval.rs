@@ -3,7 +3,7 @@
 pub(super) mod json;
 mod output;
 
-use std::{path::Path, process::ExitCode, time::Duration};
+use std::{collections::HashMap, path::Path, process::ExitCode, time::Duration};
 
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
@@ -13,13 +13,13 @@ use isomer_proto::eval::v1::{
 
 use super::eval_augmented;
 use crate::{
-    args::{EvalArgs, Global},
+    args::{EvalArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::Failure,
     progress::{Display, Step},
 };
 
-const TASKS: &[(&str, TaskType)] = &[
+pub(super) const TASKS: &[(&str, TaskType)] = &[
     ("sts", TaskType::Sts),
     ("str", TaskType::Sts),
     ("pair-classification", TaskType::PairClassification),
@@ -46,7 +46,11 @@ struct Outcome {
 }
 
 pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Failure> {
-    let task_type = named("--task", &args.task, TASKS)?;
+    let task_type = match &args.task {
+        Some(task) => named("--task", task, TASKS)?,
+        None => TaskType::Unspecified,
+    };
+    let fields = fields(&args.fields)?;
     let profile = named("--profile", &args.profile, PROFILES)?;
     args.augmentation.check()?;
     if args.augmentation.wanted() && (args.models.len() > 1 || args.data.len() > 1 || args.per_item.is_some()) {
@@ -64,9 +68,13 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
         connection.prefetch(model, ModelKind::Encoder, &display).await?;
         for (done, data) in args.data.iter().enumerate() {
             let input = DatasetInput {
-                dataset: Some(dataset(&connection, &args, data)?),
+                dataset: Some(DatasetRef {
+                    fields: fields.clone(),
+                    ..dataset(&connection, &args, data)?
+                }),
                 encoder_id: model.clone(),
                 limit: args.limit,
+                sample_seed: args.sample_seed,
                 augmentation: None,
             };
             let request = |input| ScoreRequest {
@@ -76,6 +84,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                 per_item: items.is_some(),
                 options: Some(TaskOptions {
                     samples_per_label: args.samples_per_label,
+                    train_limit: args.train_limit,
                     legacy_clustering: args.legacy_clustering,
                     ..TaskOptions::default()
                 }),
@@ -91,8 +100,10 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
             };
             display.step(model, &progress(done as u64));
             let response = client.score(request(input.clone())).await?.into_inner();
-            for note in &response.notes {
-                display.message(&format!("{data}: {note}"));
+            if args.augmentation.wanted() || args.models.len() * args.data.len() > 1 || global.format == Format::Json {
+                for note in &response.notes {
+                    display.message(&format!("{data}: {note}"));
+                }
             }
             if args.augmentation.wanted() {
                 let input = DatasetInput {
@@ -121,7 +132,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     Ok(ExitCode::SUCCESS)
 }
 
-fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T, Failure> {
+pub(super) fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T, Failure> {
     all.iter()
         .find(|(known, _)| *known == name)
         .map(|(_, value)| *value)
@@ -131,7 +142,24 @@ fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Result<T, Failur
         })
 }
 
-/// A path on this machine becomes absolute; anything that is no path here is left to the server as a built-in name.
+/// Our names of columns with theirs.
+fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
+    let mut fields = HashMap::new();
+    for pair in pairs {
+        let read = pair.split_once('=').map(|(ours, theirs)| (ours.trim(), theirs.trim()));
+        let Some((ours, theirs)) = read.filter(|(ours, theirs)| !ours.is_empty() && !theirs.is_empty()) else {
+            return Err(Failure::usage(format!(
+                "--field: `{pair}` names no columns; write ours=theirs, e.g. sentence1=text_a"
+            )));
+        };
+        if fields.insert(ours.to_owned(), theirs.to_owned()).is_some() {
+            return Err(Failure::usage(format!("--field: `{ours}` is named twice")));
+        }
+    }
+    Ok(fields)
+}
+
+/// A path on this machine becomes absolute; anything that is no path here is left to the server as a name.
 fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<DatasetRef, Failure> {
     let path = Path::new(data);
     let source = if path.exists() && !connection.is_remote() {
@@ -148,16 +176,19 @@ fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<Datas
     } else if looks_like_a_path(data) {
         return Err(Failure::dependency(format!("--data: {data} does not exist")));
     } else {
-        Source::Builtin(data.to_owned())
+        Source::Named(data.to_owned())
     };
     Ok(DatasetRef {
         source: Some(source),
-        split: args.split.clone(),
+        split: args.split.clone().unwrap_or_default(),
         language: args.language.clone().unwrap_or_default(),
-        name: String::new(),
+        ..DatasetRef::default()
     })
 }
 
+/// The beginning or the ending of a path, or a first folder that is there.
 fn looks_like_a_path(data: &str) -> bool {
-    data.starts_with(['.', '/', '~']) || data.ends_with(".jsonl")
+    let endings = [".jsonl", ".csv", ".tsv", ".gz", ".parquet"];
+    let in_a_folder = data.split_once('/').is_some_and(|(first, _)| Path::new(first).is_dir());
+    data.starts_with(['.', '/', '~']) || endings.iter().any(|ending| data.ends_with(ending)) || in_a_folder
 }

@@ -3,6 +3,7 @@
 mod augment;
 mod check;
 mod check_table;
+mod datasets;
 mod embed;
 mod embed_augmented;
 mod eval;
@@ -45,6 +46,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Embed(args) => embed::run(&global, args).await,
         Command::Rerank(args) => rerank::run(&global, args).await,
         Command::Transform(args) => transform::run(&global, args).await,
+        Command::Datasets(args) => datasets::run(&global, args).await,
         Command::Eval(args) => eval::run(&global, args).await,
         Command::Check(args) => check::run(&global, args).await,
         Command::Serve(args) => serve::run(&global, args).await,

@@ -4,6 +4,24 @@ use std::io;
 
 use crate::task::TaskType;
 
+/// What a row is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Lines of a text file.
+    Line,
+    /// Rows of a table.
+    Row,
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Line => "line",
+            Self::Row => "row",
+        })
+    }
+}
+
 /// A dataset that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
@@ -49,6 +67,53 @@ pub enum DatasetError {
         /// Why.
         source: io::Error,
     },
+    /// A file that is not what its name says.
+    #[error("{file}: {problem}")]
+    Broken {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A data set on the hub that cannot be had.
+    #[error("{dataset}: {message}")]
+    Hub {
+        /// Its id.
+        dataset: String,
+        /// Why, and how to mend it.
+        message: String,
+    },
+    /// A name that is neither a path nor in the catalogue.
+    #[error("there is no data set called `{name}`{}; `isomer datasets` lists the names", nearest_hint(.nearest))]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+    },
+    /// No kind of task is named, and the source does not tell.
+    #[error("no task is named; only a data set of the catalogue brings its own")]
+    NoTask,
+    /// A data set of the catalogue that is for another task.
+    #[error("`{name}` is a data set for {task}, not for {asked}; ask for {task}")]
+    OtherTask {
+        /// The name.
+        name: String,
+        /// Its task.
+        task: TaskType,
+        /// The task asked for.
+        asked: TaskType,
+    },
+    /// A data set of the catalogue that is neither here nor on the hub.
+    #[error("`{name}` cannot be had: {}; {mend}", .tried.join("; "))]
+    Unreachable {
+        /// The name.
+        name: String,
+        /// Where it was looked for, and what was found.
+        tried: Vec<String>,
+        /// How to get it.
+        mend: String,
+    },
     /// A file that the layout needs.
     #[error("{place}: {missing} is missing; {mend}")]
     MissingFile {
@@ -72,11 +137,13 @@ pub enum DatasetError {
         languages: Vec<String>,
     },
     /// A row that cannot be used.
-    #[error("{file}, line {line}{}: {problem}", field_hint(.field))]
+    #[error("{file}, {unit} {line}{}: {problem}", field_hint(.field))]
     Row {
         /// The file.
         file: String,
-        /// The line, from 1.
+        /// What `line` counts.
+        unit: Unit,
+        /// The line or row, from 1.
         line: u64,
         /// The field, where one is to blame.
         field: Option<String>,
@@ -114,6 +181,13 @@ pub enum DatasetError {
 
 fn field_hint(field: &Option<String>) -> String {
     field.as_ref().map(|f| format!(", field `{f}`")).unwrap_or_default()
+}
+
+fn nearest_hint(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default()
 }
 
 fn roots_hint(roots: &[String]) -> String {

@@ -2,19 +2,20 @@
 
 use super::{
     DatasetError, DatasetText, Role,
-    rows::{Lines, Row},
-    source::Files,
+    files::Files,
+    row::Row,
+    rows::Rows,
+    sample::{Picked, Stratum},
 };
 
 /// Reads `text label` of the train file and of the split's. Every text is transformed, those trained on too, as HTEB does.
 pub(super) fn read_classification(
     files: &Files<'_>,
-    train: &str,
-    test: &str,
-    limit: Option<usize>,
+    [train, test]: [&str; 2],
+    [of_train, of_test]: [Picked; 2],
 ) -> Result<(Vec<DatasetText>, [Vec<String>; 2]), DatasetError> {
-    let (mut texts, train_labels) = read(files, train, None, "train")?;
-    let (mut others, test_labels) = read(files, test, limit, "test")?;
+    let (mut texts, train_labels) = read(files, train, of_train, "train")?;
+    let (mut others, test_labels) = read(files, test, of_test, "test")?;
     if train_labels.windows(2).all(|w| w[0] == w[1]) {
         let problem = format!(
             "all {} labels are `{}`: a classifier needs at least two classes",
@@ -44,20 +45,24 @@ pub(super) fn read_classification(
 fn read(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    mut picked: Picked,
     part: &str,
 ) -> Result<(Vec<DatasetText>, Vec<String>), DatasetError> {
-    let mut lines = Lines::open(files, name)?;
+    let mut rows = Rows::open(files, name)?;
     let (mut texts, mut labels) = (Vec::new(), Vec::new());
-    while labels.len() < limit.unwrap_or(usize::MAX) {
-        let Some(mut row) = lines.next_row()? else { break };
+    while let Some(mut row) = rows.next_row()? {
+        match picked.takes() {
+            Some(true) => {}
+            Some(false) => continue,
+            None => break,
+        }
         let text = row.text("text")?;
         push(&mut texts, format!("{part}:{}", labels.len()), text);
         labels.push(row.label("label")?);
     }
     if labels.is_empty() {
         return Err(DatasetError::Empty {
-            file: lines.file().to_owned(),
+            file: rows.file().to_owned(),
         });
     }
     Ok((texts, labels))
@@ -83,18 +88,25 @@ pub(super) struct ClusteringLabels {
 pub(super) fn read_clustering(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    mut picked: Picked,
 ) -> Result<(Vec<DatasetText>, ClusteringLabels), DatasetError> {
-    let mut lines = Lines::open(files, name)?;
+    let mut rows_of = Rows::open(files, name)?;
     let mut texts = Vec::new();
     let mut labels = ClusteringLabels {
         labels: Vec::new(),
         sets: Vec::new(),
     };
     let mut rows = 0;
-    while rows < limit.unwrap_or(usize::MAX) {
-        let Some(mut row) = lines.next_row()? else { break };
-        let is_set = row.has("sentences");
+    while let Some(mut row) = rows_of.next_row()? {
+        match picked.takes() {
+            Some(true) => {}
+            Some(false) => continue,
+            None => break,
+        }
+        let is_set = row.is_list("sentences");
+        if !is_set {
+            as_document(&mut row);
+        }
         if rows > 0 && is_set == labels.sets.is_empty() {
             return Err(mixed(&row));
         }
@@ -115,7 +127,7 @@ pub(super) fn read_clustering(
     }
     if rows == 0 {
         return Err(DatasetError::Empty {
-            file: lines.file().to_owned(),
+            file: rows_of.file().to_owned(),
         });
     }
     if labels.labels.windows(2).all(|w| w[0] == w[1]) {
@@ -130,6 +142,21 @@ pub(super) fn read_clustering(
         });
     }
     Ok((texts, labels))
+}
+
+/// mteb calls the columns of single documents `sentences` and `labels` too.
+fn as_document(row: &mut Row) {
+    row.also_called("text", "sentences");
+    row.also_called("label", "labels");
+}
+
+/// What a sample of labelled texts keeps in proportion: labels; nothing where rows are sets.
+pub(super) fn stratum(row: &mut Row) -> Result<Stratum, DatasetError> {
+    if row.is_list("sentences") {
+        return Ok(Stratum::None);
+    }
+    as_document(row);
+    row.label("label").map(Stratum::Label)
 }
 
 fn mixed(row: &Row) -> DatasetError {

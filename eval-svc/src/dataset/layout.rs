@@ -2,9 +2,10 @@
 //!
 //! A folder holds `<split>.jsonl` or, per language, `<split>.<language>.jsonl`. Retrieval has `corpus.jsonl`,
 //! `queries.jsonl` and `qrels/<split>.tsv`, each of which may carry a language before its ending; the judgements decide
-//! which languages there are, and a corpus or queries without a language serve all of them.
+//! which languages there are, and a corpus or queries without a language serve all of them. These are names of tables: the
+//! file of `test.jsonl` may as well be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
 
-use super::{DatasetError, LoadOptions, source::Files};
+use super::{DatasetError, LoadOptions, files::Files};
 use crate::task::TaskType;
 
 /// The files chosen.
@@ -20,6 +21,8 @@ enum Kind {
     Retrieval(RetrievalFiles),
     /// Classification: the train file and the split's.
     TrainAndTest(String, String),
+    /// Reranking laid out as retrieval, and the candidates of each query.
+    Ranked(RetrievalFiles, String),
 }
 
 /// Files of a retrieval dataset, by relative path.
@@ -35,7 +38,7 @@ impl Chosen {
     pub(super) fn rows(&self) -> Result<&str, DatasetError> {
         match &self.kind {
             Kind::Rows(name) => Ok(name),
-            Kind::Retrieval(_) | Kind::TrainAndTest(..) => Err(DatasetError::NotServed {
+            _ => Err(DatasetError::NotServed {
                 task: TaskType::Retrieval,
             }),
         }
@@ -45,7 +48,15 @@ impl Chosen {
     pub(super) fn retrieval(&self) -> Result<&RetrievalFiles, DatasetError> {
         match &self.kind {
             Kind::Retrieval(files) => Ok(files),
-            Kind::Rows(_) | Kind::TrainAndTest(..) => Err(DatasetError::NotServed { task: TaskType::Sts }),
+            _ => Err(DatasetError::NotServed { task: TaskType::Sts }),
+        }
+    }
+
+    /// The files of a reranking task that is laid out as retrieval, and its candidates.
+    pub(super) fn ranked(&self) -> Option<(&RetrievalFiles, &str)> {
+        match &self.kind {
+            Kind::Ranked(files, candidates) => Some((files, candidates)),
+            _ => None,
         }
     }
 
@@ -64,6 +75,7 @@ impl Chosen {
 pub(super) fn choose(task: TaskType, files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
     match task {
         TaskType::Retrieval => retrieval(files, options),
+        TaskType::Reranking => reranking(files, options),
         TaskType::Clsd => pairs_of_languages(files, options),
         TaskType::Classification => classification(files, options),
         task if task.served() => rows(files, options),
@@ -102,7 +114,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
         });
     }
     let (test, language) = in_folder(files, "", &options.split, "jsonl", options)?;
-    let names = files.list("")?;
+    let names = files.list("");
     let localised = language.as_ref().map(|l| format!("train.{l}.jsonl"));
     let candidates: Vec<String> = localised.into_iter().chain(["train.jsonl".to_owned()]).collect();
     let Some(train) = candidates.iter().find(|name| names.contains(name)) else {
@@ -132,7 +144,7 @@ fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen
         chosen.language = chosen.language.or_else(|| bare(&name));
         return Ok(chosen);
     }
-    let names = files.list("")?;
+    let names = files.list("");
     let of_split = names.iter().any(|n| language_of(n, &options.split, "jsonl").is_some());
     let languages: Vec<String> = names.iter().filter_map(|name| bare(name)).collect();
     if of_split || languages.is_empty() {
@@ -157,8 +169,29 @@ fn pairs_of_languages(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen
     })
 }
 
+/// One file of rows, or mteb's newer layout: as retrieval, with `top_ranked/<split>.jsonl` for the candidates.
+fn reranking(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
+    let of_rows = |name: &String| language_of(name, &options.split, "jsonl").is_some();
+    if files.single().is_some() || files.list("").iter().any(of_rows) || files.list("top_ranked").is_empty() {
+        return rows(files, options);
+    }
+    let Chosen { language, kind } = retrieval(files, options)?;
+    let chosen = LoadOptions {
+        language: language.clone(),
+        ..options.clone()
+    };
+    let (candidates, _) = in_folder(files, "top_ranked", &options.split, "jsonl", &chosen)?;
+    match kind {
+        Kind::Retrieval(names) => Ok(Chosen {
+            language,
+            kind: Kind::Ranked(names, format!("top_ranked/{candidates}")),
+        }),
+        kind => Ok(Chosen { language, kind }),
+    }
+}
+
 fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, DatasetError> {
-    if let Files::Single(_) = files {
+    if files.single().is_some() {
         return Err(DatasetError::MissingFile {
             place: files.place(),
             missing: "a folder".to_owned(),
@@ -166,7 +199,7 @@ fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Dataset
         });
     }
     let (qrels, language) = in_folder(files, "qrels", &options.split, "tsv", options)?;
-    let top = files.list("")?;
+    let top = files.list("");
     let part = |stem: &str| {
         let localised = language.as_ref().map(|l| format!("{stem}.{l}.jsonl"));
         let candidates = localised.into_iter().chain([format!("{stem}.jsonl")]);
@@ -196,7 +229,7 @@ fn in_folder(
     ending: &str,
     options: &LoadOptions,
 ) -> Result<(String, Option<String>), DatasetError> {
-    let names = files.list(folder)?;
+    let names = files.list(folder);
     let plain = names.iter().any(|n| language_of(n, stem, ending) == Some(None));
     let mut languages: Vec<String> = names
         .iter()
@@ -229,9 +262,9 @@ fn in_folder(
                     format!("{folder}/{name}")
                 }
             };
-            let there: Vec<String> = names.iter().filter(|n| n.ends_with(ending)).map(|n| path(n)).collect();
+            let there: Vec<String> = files.shown(folder).iter().map(|name| path(name)).collect();
             let mend = if there.is_empty() {
-                format!("no .{ending} file is there at all")
+                "no file that could be read is there (.jsonl, .csv, .tsv, each also .gz, or .parquet)".to_owned()
             } else {
                 format!("there is {}; choose another split", there.join(", "))
             };

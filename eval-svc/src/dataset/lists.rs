@@ -1,32 +1,31 @@
 //! Rows that hold lists of texts: reranking, summarisation, discrimination, graded ranking.
 
-use super::{
-    DatasetError, DatasetText, Role,
-    rows::{Lines, Row},
-    source::Files,
-};
+use super::{DatasetError, DatasetText, Role, files::Files, row::Row, rows::Rows, sample::Picked};
 use crate::task::{Candidates, OneWord, SummarisedText, lexical_overlap};
 
-/// Reads rows until the limit or the end; `take` returns false for a row that does not count.
+/// Reads the rows that are picked.
 fn rows(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
-    mut take: impl FnMut(&mut Row) -> Result<bool, DatasetError>,
-) -> Result<usize, DatasetError> {
-    let mut lines = Lines::open(files, name)?;
-    let (mut taken, mut seen) = (0, false);
-    while taken < limit.unwrap_or(usize::MAX) {
-        let Some(mut row) = lines.next_row()? else { break };
+    mut picked: Picked,
+    mut take: impl FnMut(&mut Row) -> Result<(), DatasetError>,
+) -> Result<(), DatasetError> {
+    let mut rows = Rows::open(files, name)?;
+    let mut seen = false;
+    while let Some(mut row) = rows.next_row()? {
         seen = true;
-        taken += usize::from(take(&mut row)?);
+        match picked.takes() {
+            Some(true) => take(&mut row)?,
+            Some(false) => {}
+            None => break,
+        }
     }
     if !seen {
         return Err(DatasetError::Empty {
-            file: lines.file().to_owned(),
+            file: rows.file().to_owned(),
         });
     }
-    Ok(taken)
+    Ok(())
 }
 
 fn push(texts: &mut Vec<DatasetText>, row: usize, field: &str, added: Vec<String>, role: Role, transformable: bool) {
@@ -51,15 +50,15 @@ fn push(texts: &mut Vec<DatasetText>, row: usize, field: &str, added: Vec<String
 pub(super) fn read_reranking(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, Vec<Candidates>, Vec<String>), DatasetError> {
     let (mut queries, mut documents, mut items, mut dropped) = (Vec::new(), Vec::new(), Vec::new(), 0_usize);
-    rows(files, name, limit, |row| {
+    rows(files, name, picked, |row| {
         let query = row.one_or_more_texts("query")?;
         let (positive, negative) = (row.texts("positive", 0)?, row.texts("negative", 0)?);
         if positive.is_empty() || negative.is_empty() {
             dropped += 1;
-            return Ok(false);
+            return Ok(());
         }
         let item = items.len();
         items.push(Candidates {
@@ -70,7 +69,7 @@ pub(super) fn read_reranking(
         push(&mut queries, item, "query", query, Role::Query, true);
         push(&mut documents, item, "positive", positive, Role::Candidate, false);
         push(&mut documents, item, "negative", negative, Role::Candidate, false);
-        Ok(true)
+        Ok(())
     })?;
     if items.is_empty() {
         return Err(DatasetError::Undefined {
@@ -84,14 +83,19 @@ pub(super) fn read_reranking(
     Ok((queries, items, notes.into_iter().collect()))
 }
 
+/// Whether a query has something to be ranked: a positive and a negative.
+pub(super) fn can_be_ranked(row: &mut Row) -> Result<bool, DatasetError> {
+    Ok(!row.texts("positive", 0)?.is_empty() && !row.texts("negative", 0)?.is_empty())
+}
+
 /// Reads `human_summaries[] machine_summaries[] relevance[]`; the text itself is not encoded.
 pub(super) fn read_summarisation(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, Vec<SummarisedText>), DatasetError> {
     let (mut human, mut machine, mut labels) = (Vec::new(), Vec::new(), Vec::<SummarisedText>::new());
-    rows(files, name, limit, |row| {
+    rows(files, name, picked, |row| {
         let humans = row.texts("human_summaries", 1)?;
         let machines = row.texts("machine_summaries", 1)?;
         let relevance = row.numbers("relevance", machines.len(), "machine_summaries")?;
@@ -109,7 +113,7 @@ pub(super) fn read_summarisation(
             Role::MachineSummary,
             true,
         );
-        Ok(true)
+        Ok(())
     })?;
     let mut all = labels.iter().flat_map(|text| &text.relevance);
     let first = all.next();
@@ -138,7 +142,7 @@ pub(super) struct ClsdLabels {
 pub(super) fn read_clsd(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, ClsdLabels), DatasetError> {
     let (mut sources, mut targets, mut distractors) = (Vec::new(), Vec::new(), Vec::new());
     let mut labels = ClsdLabels {
@@ -146,7 +150,7 @@ pub(super) fn read_clsd(
         same_as_target: Vec::new(),
         one_word: Vec::new(),
     };
-    rows(files, name, limit, |row| {
+    rows(files, name, picked, |row| {
         let (source, target) = (row.text("source")?, row.text("target")?);
         let others = row.texts("distractors", 1)?;
         let mut tags = row
@@ -167,7 +171,7 @@ pub(super) fn read_clsd(
         push(&mut sources, item, "source", vec![source], Role::First, true);
         push(&mut targets, item, "target", vec![target], Role::Second, false);
         push(&mut distractors, item, "distractors", others, Role::Candidate, false);
-        Ok(true)
+        Ok(())
     })?;
     sources.append(&mut targets);
     sources.append(&mut distractors);
@@ -194,10 +198,10 @@ fn differ_in_one_word(left: &str, right: &str) -> bool {
 pub(super) fn read_graded_ranking(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, Vec<usize>, f64), DatasetError> {
     let (mut anchors, mut candidates, mut counts, mut overlap) = (Vec::new(), Vec::new(), Vec::new(), 0.0);
-    rows(files, name, limit, |row| {
+    rows(files, name, picked, |row| {
         let anchor = row.text("anchor")?;
         let graded = row.texts("candidates", 2)?;
         overlap += graded.first().map_or(0.0, |best| lexical_overlap(&anchor, best));
@@ -205,7 +209,7 @@ pub(super) fn read_graded_ranking(
         counts.push(graded.len());
         push(&mut anchors, item, "anchor", vec![anchor], Role::First, true);
         push(&mut candidates, item, "candidates", graded, Role::Candidate, false);
-        Ok(true)
+        Ok(())
     })?;
     overlap /= counts.len() as f64;
     anchors.append(&mut candidates);

@@ -1,34 +1,48 @@
 //! Datasets: read, checked row by row, and turned into texts to encode and labels to score against.
 //!
 //! * [`Source`]: where a dataset lies: shipped with us, a path, or bytes sent with a request.
-//! * `layout`: which files hold the split and language asked for.
-//! * `rows`: lines of JSON, each fault named by file, line and field.
+//! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
+//! * `layout`: which tables hold the split and language asked for.
+//! * `rows`, `row`: one row at a time, each fault named by file, line and field.
+//! * `sample`: a few rows of many, in proportion.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
 //! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
 
 mod builtin;
+pub mod catalogue;
 mod digest;
 mod error;
+mod files;
+mod format;
 mod gold;
+mod hub;
 mod labelled;
 mod layout;
 mod lists;
+mod load;
+mod locate;
 mod pairs;
 mod retrieval;
 mod roots;
+mod row;
 mod rows;
+mod sample;
 mod scoring;
 mod source;
 
 pub use builtin::BUILTIN_NAMES;
-pub use error::DatasetError;
+pub use error::{DatasetError, Unit};
+pub use hub::HubRef;
+pub use load::load;
+pub use locate::{Located, Places, Wanted};
 pub use roots::below_roots;
-pub use source::{InlineFile, Source};
+pub use sample::{DEFAULT_SAMPLE_SEED, Sample};
+pub use source::{Fetched, FieldMap, InlineFile, Source};
 
 use std::collections::BTreeMap;
 
-use crate::task::{Candidates, SAMPLES_PER_LABEL, Scores, SummarisedText, TaskType};
+use crate::task::{Candidates, Scores, SummarisedText, TaskType};
 
 /// Which part of a dataset to load, and what to call it.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,8 +51,15 @@ pub struct LoadOptions {
     pub split: String,
     /// Language subset, e.g. `de` for `test.de.jsonl`. `None`: the file without a language in its name, or the only one.
     pub language: Option<String>,
-    /// Only the first so many pairs or queries. A retrieval corpus is always whole.
+    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows
+    /// have them. A retrieval corpus and a train split are always whole.
     pub limit: Option<usize>,
+    /// Classification: a sample of at most so many train rows.
+    pub train_limit: Option<usize>,
+    /// Seed of the samples.
+    pub sample_seed: u64,
+    /// Columns of other names than ours.
+    pub fields: FieldMap,
     /// Name shown in reports. `None`: from the source.
     pub name: Option<String>,
     /// Retrieval: a document with the query's own id does not count as found (mteb sets it for ArguAna, FEVER, FiQA,
@@ -48,6 +69,8 @@ pub struct LoadOptions {
     pub samples_per_label: Option<usize>,
     /// Clustering: the older form under mteb-v2 too, for data of single documents.
     pub legacy_clustering: bool,
+    /// What the catalogue says of it, where it was found by its name there.
+    pub entry: Option<&'static catalogue::Entry>,
     /// Clustering, current form: share of the documents that is clustered. `None`: mteb's 0.04.
     pub max_fraction: Option<f64>,
 }
@@ -58,11 +81,15 @@ impl Default for LoadOptions {
             split: "test".to_owned(),
             language: None,
             limit: None,
+            train_limit: None,
+            sample_seed: DEFAULT_SAMPLE_SEED,
+            fields: FieldMap::new(),
             name: None,
             ignore_identical_ids: false,
             samples_per_label: None,
             legacy_clustering: false,
             max_fraction: None,
+            entry: None,
         }
     }
 }
@@ -114,6 +141,9 @@ pub struct Dataset {
     labels: Labels,
     notes: Vec<String>,
     measures: BTreeMap<String, f64>,
+    sample: Option<Sample>,
+    revision: Option<String>,
+    entry: Option<&'static catalogue::Entry>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -140,86 +170,6 @@ enum Labels {
     Clsd(lists::ClsdLabels),
     /// Candidates of each anchor.
     GradedRanking(Vec<usize>),
-}
-
-/// Loads a dataset and checks every row.
-///
-/// # Errors
-/// A task that is not served yet, a source that is not there, a split or language that is missing or must be chosen, a
-/// broken row (file, line and field named), data that the main metric is undefined on (constant gold scores, one class
-/// only).
-pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Dataset, DatasetError> {
-    if options.limit == Some(0) {
-        return Err(DatasetError::ZeroLimit);
-    }
-    let files = source.files()?;
-    let chosen = layout::choose(task, &files, options)?;
-    let mut measures = BTreeMap::new();
-    let (texts, labels, notes) = match task {
-        TaskType::Bitext => {
-            let (texts, rows) = pairs::read_bitext(&files, chosen.rows()?, options.limit)?;
-            (texts, Labels::Bitext(rows), Vec::new())
-        }
-        TaskType::Reranking => {
-            let (texts, items, notes) = lists::read_reranking(&files, chosen.rows()?, options.limit)?;
-            (texts, Labels::Reranking(items), notes)
-        }
-        TaskType::Summarisation => {
-            let (texts, labels) = lists::read_summarisation(&files, chosen.rows()?, options.limit)?;
-            (texts, Labels::Summarisation(labels), Vec::new())
-        }
-        TaskType::Clsd => {
-            let (texts, labels) = lists::read_clsd(&files, chosen.rows()?, options.limit)?;
-            (texts, Labels::Clsd(labels), Vec::new())
-        }
-        TaskType::GradedRanking => {
-            let (texts, counts, overlap) = lists::read_graded_ranking(&files, chosen.rows()?, options.limit)?;
-            measures.insert("lexical_overlap".to_owned(), overlap);
-            (texts, Labels::GradedRanking(counts), Vec::new())
-        }
-        TaskType::Sts => {
-            let (texts, gold) = pairs::read_sts(&files, chosen.rows()?, options.limit)?;
-            (texts, Labels::Sts(gold), Vec::new())
-        }
-        TaskType::PairClassification => {
-            let (texts, labels) = pairs::read_pair_classification(&files, chosen.rows()?, options.limit)?;
-            (texts, Labels::PairClassification(labels), Vec::new())
-        }
-        TaskType::Retrieval => {
-            let (texts, labels, notes) = retrieval::read(&files, chosen.retrieval()?, options)?;
-            (texts, Labels::Retrieval(labels), notes)
-        }
-        TaskType::Classification => {
-            let (train, test) = chosen.train_and_test()?;
-            let (texts, labels) = labelled::read_classification(&files, train, test, options.limit)?;
-            let samples_per_label = options.samples_per_label.unwrap_or(SAMPLES_PER_LABEL);
-            let labels = Labels::Classification {
-                labels,
-                samples_per_label,
-            };
-            (texts, labels, Vec::new())
-        }
-        TaskType::Clustering => {
-            let (texts, labels) = labelled::read_clustering(&files, chosen.rows()?, options.limit)?;
-            let labels = Labels::Clustering {
-                labels,
-                legacy: options.legacy_clustering,
-                max_fraction: options.max_fraction,
-            };
-            (texts, labels, Vec::new())
-        }
-    };
-    Ok(Dataset {
-        name: options.name.clone().unwrap_or_else(|| source.name()),
-        task,
-        split: options.split.clone(),
-        language: chosen.language,
-        digest: digest::of(task, &texts, &labels),
-        texts,
-        labels,
-        notes,
-        measures,
-    })
 }
 
 impl Dataset {
@@ -275,6 +225,21 @@ impl Dataset {
     /// What a person should know about how it was read, e.g. queries left out.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// How its rows were drawn, where a limit left some out.
+    pub fn sample(&self) -> Option<&Sample> {
+        self.sample.as_ref()
+    }
+
+    /// The hub's commit, for a data set that came from there.
+    pub fn revision(&self) -> Option<&str> {
+        self.revision.as_deref()
+    }
+
+    /// mteb's codes of its languages (`eng-Latn`), where the catalogue says them.
+    pub fn languages(&self) -> Option<&[String]> {
+        self.entry?.languages_of(self.language())
     }
 
     /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their best candidates

@@ -2,18 +2,20 @@
 
 use super::{
     DatasetError, DatasetText, Role,
-    rows::{Lines, Row},
-    source::Files,
+    files::Files,
+    row::Row,
+    rows::Rows,
+    sample::{Picked, Stratum},
 };
-use crate::metric::VectorMatrix;
+use crate::{metric::VectorMatrix, task::TaskType};
 
 /// Reads `sentence1 sentence2 score`.
 pub(super) fn read_sts(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, Vec<f64>), DatasetError> {
-    let (texts, gold) = read(files, name, limit, |row| row.number("score"))?;
+    let (texts, gold) = read(files, name, picked, |row| row.number("score"))?;
     if gold.windows(2).all(|w| w[0] == w[1]) {
         let problem = match gold.as_slice() {
             [_] => "one pair only: a correlation needs at least two".to_owned(),
@@ -35,9 +37,9 @@ pub(super) fn read_sts(
 pub(super) fn read_pair_classification(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, Vec<bool>), DatasetError> {
-    let (texts, labels) = read(files, name, limit, |row| row.binary("label"))?;
+    let (texts, labels) = read(files, name, picked, binary)?;
     if labels.windows(2).all(|w| w[0] == w[1]) {
         let problem = format!(
             "all {} labels are {}: average precision needs both classes; take more rows or other data",
@@ -56,39 +58,60 @@ pub(super) fn read_pair_classification(
 pub(super) fn read_bitext(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
+    picked: Picked,
 ) -> Result<(Vec<DatasetText>, usize), DatasetError> {
-    let (mut texts, rows) = read(files, name, limit, |_| Ok(()))?;
+    let (mut texts, rows) = read(files, name, picked, |_| Ok(()))?;
     for text in &mut texts {
         text.transformable = text.role == Role::First;
     }
     Ok((texts, rows.len()))
 }
 
+/// `label`, or `labels` as mteb names the column.
+fn binary(row: &mut Row) -> Result<bool, DatasetError> {
+    row.also_called("label", "labels");
+    row.binary("label")
+}
+
+/// What a sample keeps in proportion: gold scores, labels, or nothing.
+pub(super) fn stratum(task: TaskType, row: &mut Row) -> Result<Stratum, DatasetError> {
+    match task {
+        TaskType::Sts => Ok(Stratum::Gold(row.number("score")?)),
+        TaskType::PairClassification => Ok(Stratum::Label(u8::from(binary(row)?).to_string())),
+        _ => Ok(Stratum::None),
+    }
+}
+
 fn read<L>(
     files: &Files<'_>,
     name: &str,
-    limit: Option<usize>,
-    label: impl Fn(&Row) -> Result<L, DatasetError>,
+    mut picked: Picked,
+    label: impl Fn(&mut Row) -> Result<L, DatasetError>,
 ) -> Result<(Vec<DatasetText>, Vec<L>), DatasetError> {
-    let mut lines = Lines::open(files, name)?;
+    let mut rows = Rows::open(files, name)?;
     let (mut texts, mut labels) = (Vec::new(), Vec::new());
-    while labels.len() < limit.unwrap_or(usize::MAX) {
-        let Some(mut row) = lines.next_row()? else { break };
-        for (field, role) in [("sentence1", Role::First), ("sentence2", Role::Second)] {
-            let id = format!("{}:{field}", labels.len());
-            texts.push(DatasetText {
-                id,
-                text: row.text(field)?,
-                role,
-                transformable: true,
-            });
+    'rows: while let Some(row) = rows.next_row()? {
+        for mut row in row.pairs() {
+            match picked.takes() {
+                Some(true) => {}
+                Some(false) => continue,
+                None => break 'rows,
+            }
+            for (field, role) in [("sentence1", Role::First), ("sentence2", Role::Second)] {
+                let id = format!("{}:{field}", labels.len());
+                texts.push(DatasetText {
+                    id,
+                    text: row.text(field)?,
+                    role,
+                    transformable: true,
+                });
+            }
+            labels.push(label(&mut row)?);
         }
-        labels.push(label(&row)?);
     }
     if labels.is_empty() {
         return Err(DatasetError::Empty {
-            file: lines.file().to_owned(),
+            file: rows.file().to_owned(),
         });
     }
     Ok((texts, labels))

@@ -1,14 +1,96 @@
-//! Lines of a file, and JSON objects with fields on them. One line is held at a time.
+//! Rows of a table, whatever form its files have. One row is held at a time, and each fault is named by file, line (or row)
+//! and field.
 
-use std::io::BufRead;
+use std::{io::BufRead, sync::Arc};
 
+use parquet::record::reader::RowIter;
 use serde_json::{Map, Value};
 
-use super::{DatasetError, source::Files};
+use super::{
+    DatasetError,
+    error::Unit,
+    files::{Files, Part, Table},
+    format::Format,
+    row::{Place, Row, kind},
+    source::FieldMap,
+};
+
+/// Rows of a table, file after file.
+pub(super) struct Rows<'a> {
+    label: String,
+    parts: std::slice::Iter<'a, Part<'a>>,
+    current: Option<Reader<'a>>,
+    fields: Arc<FieldMap>,
+}
+
+enum Reader<'a> {
+    Lines(Lines<'a>),
+    Separated(Box<Separated<'a>>),
+    Columns(Box<Columns>),
+}
+
+impl<'a> Rows<'a> {
+    /// Opens a table by its name; every file of it is found to be there before the first row is read.
+    pub(super) fn open(files: &'a Files<'a>, name: &str) -> Result<Self, DatasetError> {
+        let table = files.table(name)?;
+        for part in &table.parts {
+            drop(Reader::open(part)?);
+        }
+        Ok(Self {
+            label: files.label(name),
+            parts: table.parts.iter(),
+            current: None,
+            fields: Arc::clone(&files.fields),
+        })
+    }
+
+    /// Name of the table in messages.
+    pub(super) fn file(&self) -> &str {
+        &self.label
+    }
+
+    /// The next row.
+    pub(super) fn next_row(&mut self) -> Result<Option<Row>, DatasetError> {
+        loop {
+            let reader = match &mut self.current {
+                Some(reader) => reader,
+                None => match self.parts.next() {
+                    Some(part) => self.current.insert(Reader::open(part)?),
+                    None => return Ok(None),
+                },
+            };
+            match reader.next()? {
+                Some((place, fields, typed)) => return Ok(Some(Row::new(place, fields, typed, &self.fields))),
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+/// Where a row stands, its fields, and whether its values have types.
+type Read = (Place, Map<String, Value>, bool);
+
+impl<'a> Reader<'a> {
+    fn open(part: &'a Part<'a>) -> Result<Self, DatasetError> {
+        Ok(match part.form.format {
+            Format::Jsonl => Self::Lines(Lines::of(part)?),
+            Format::Separated(separator) => Self::Separated(Box::new(Separated::open(part, separator)?)),
+            Format::Parquet => Self::Columns(Box::new(Columns::open(part)?)),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+        match self {
+            Self::Lines(lines) => lines.next_object(),
+            Self::Separated(cells) => cells.next(),
+            Self::Columns(columns) => columns.next(),
+        }
+    }
+}
 
 /// Lines of a UTF-8 file with their numbers, blank ones skipped.
 pub(super) struct Lines<'a> {
-    file: String,
+    file: Arc<str>,
     reader: Box<dyn BufRead + 'a>,
     buffer: Vec<u8>,
     line: u64,
@@ -16,10 +98,21 @@ pub(super) struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    pub(super) fn open(files: &'a Files<'_>, name: &str) -> Result<Self, DatasetError> {
+    /// The lines of a table in one file.
+    pub(super) fn open(table: &'a Table<'a>) -> Result<Self, DatasetError> {
+        match table.parts.as_slice() {
+            [part] => Self::of(part),
+            parts => Err(DatasetError::Broken {
+                file: parts.first().map(|part| part.label.clone()).unwrap_or_default(),
+                problem: format!("{} shards where one file of lines is expected; join them", parts.len()),
+            }),
+        }
+    }
+
+    fn of(part: &'a Part<'a>) -> Result<Self, DatasetError> {
         Ok(Self {
-            file: files.label(name),
-            reader: files.open(name)?,
+            file: part.label.as_str().into(),
+            reader: part.text()?,
             buffer: Vec::new(),
             line: 0,
             offset: 0,
@@ -27,8 +120,8 @@ impl<'a> Lines<'a> {
     }
 
     /// Name of the file in messages.
-    pub(super) fn file(&self) -> &str {
-        &self.file
+    pub(super) fn file(&self) -> Arc<str> {
+        Arc::clone(&self.file)
     }
 
     /// The next line that is not blank, without its ending, and its number from 1.
@@ -37,7 +130,7 @@ impl<'a> Lines<'a> {
             self.offset += self.buffer.len() as u64;
             self.buffer.clear();
             let unreadable = |source| DatasetError::Unreadable {
-                file: self.file.clone(),
+                file: self.file.to_string(),
                 source,
             };
             if self.reader.read_until(b'\n', &mut self.buffer).map_err(unreadable)? == 0 {
@@ -55,7 +148,7 @@ impl<'a> Lines<'a> {
         match std::str::from_utf8(&self.buffer) {
             Ok(text) => Ok(Some((self.line, text.trim_end_matches(['\n', '\r'])))),
             Err(e) => Err(DatasetError::NotUtf8 {
-                file: self.file.clone(),
+                file: self.file.to_string(),
                 line: self.line,
                 offset: self.offset + e.valid_up_to() as u64,
             }),
@@ -63,23 +156,25 @@ impl<'a> Lines<'a> {
     }
 
     /// The next JSON object.
-    pub(super) fn next_row(&mut self) -> Result<Option<Row>, DatasetError> {
-        let file = self.file.clone();
+    fn next_object(&mut self) -> Result<Option<Read>, DatasetError> {
+        let file = Arc::clone(&self.file);
         let Some((line, text)) = self.next()? else {
             return Ok(None);
         };
-        let error = |field: Option<String>, problem: String| DatasetError::Row {
-            file: file.clone(),
-            line,
-            field,
-            problem,
+        let place = Place {
+            file,
+            unit: Unit::Line,
+            number: line,
         };
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => Ok(Some(Row { file, line, fields })),
-            Ok(other) => Err(error(None, format!("{} where an object is expected", kind(&other)))),
+            Ok(Value::Object(fields)) => Ok(Some((place, fields, true))),
+            Ok(other) => Err(place.error(None, format!("{} where an object is expected", kind(&other)))),
             Err(e) => Err(match not_a_number(text) {
-                Some((field, token)) => error(field, format!("{token} is not a number; JSON has no such value")),
-                None => error(None, broken(&e)),
+                Some((field, token)) => place.error(
+                    field.as_deref(),
+                    format!("{token} is not a number; JSON has no such value"),
+                ),
+                None => place.error(None, broken(&e)),
             }),
         }
     }
@@ -122,204 +217,105 @@ fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
     None
 }
 
-fn class(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(n) if n.is_i64() || n.is_u64() => Some(n.to_string()),
-        Value::Bool(b) => Some(b.to_string()),
-        _ => None,
+/// Records of a CSV or TSV file. Cells have no types: a field's reader decides what a cell must be.
+struct Separated<'a> {
+    file: Arc<str>,
+    header: Vec<String>,
+    reader: csv::Reader<Box<dyn BufRead + 'a>>,
+    record: csv::StringRecord,
+}
+
+impl<'a> Separated<'a> {
+    fn open(part: &'a Part<'a>, separator: u8) -> Result<Self, DatasetError> {
+        let file: Arc<str> = part.label.as_str().into();
+        let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(part.text()?);
+        let header = reader.headers().map_err(|error| cells_error(&file, error))?;
+        let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+        if let Some((_, twice)) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
+            let place = Place {
+                file,
+                unit: Unit::Line,
+                number: 1,
+            };
+            return Err(place.error(Some(twice), "the header has this column twice; rename one"));
+        }
+        Ok(Self {
+            file,
+            header,
+            reader,
+            record: csv::StringRecord::new(),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+        let more = self.reader.read_record(&mut self.record);
+        if !more.map_err(|error| cells_error(&self.file, error))? {
+            return Ok(None);
+        }
+        let place = Place {
+            file: Arc::clone(&self.file),
+            unit: Unit::Line,
+            number: self.record.position().map_or(0, csv::Position::line),
+        };
+        let cells = self.header.iter().zip(self.record.iter());
+        let fields = cells.map(|(name, cell)| (name.clone(), Value::String(cell.to_owned())));
+        Ok(Some((place, fields.collect(), false)))
     }
 }
 
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
-}
-
-/// A JSON object and where it stands.
-pub(super) struct Row {
-    file: String,
-    pub(super) line: u64,
-    fields: Map<String, Value>,
-}
-
-impl Row {
-    /// A fault of a field.
-    pub(super) fn error(&self, field: &str, problem: impl Into<String>) -> DatasetError {
-        DatasetError::Row {
-            file: self.file.clone(),
-            line: self.line,
-            field: Some(field.to_owned()),
-            problem: problem.into(),
-        }
-    }
-
-    fn wrong(&self, field: &str, expected: &str) -> DatasetError {
-        match self.fields.get(field) {
-            None => {
-                let there: Vec<&str> = self.fields.keys().map(String::as_str).collect();
-                self.error(
-                    field,
-                    format!("missing; {expected} is expected, the row has {}", there.join(", ")),
-                )
-            }
-            Some(value) => self.error(field, format!("{} where {expected} is expected", kind(value))),
-        }
-    }
-
-    /// A string, possibly empty.
-    pub(super) fn text(&mut self, field: &str) -> Result<String, DatasetError> {
-        match self.fields.get_mut(field) {
-            Some(Value::String(text)) => Ok(std::mem::take(text)),
-            _ => Err(self.wrong(field, "a string")),
-        }
-    }
-
-    /// A list of strings, possibly empty ones, at least `least` of them.
-    pub(super) fn texts(&mut self, field: &str, least: usize) -> Result<Vec<String>, DatasetError> {
-        let Some(Value::Array(items)) = self.fields.get_mut(field) else {
-            return Err(self.wrong(field, "a list of strings"));
-        };
-        let items = std::mem::take(items);
-        if items.len() < least {
-            let found = items.len();
-            return Err(self.error(field, format!("{found} texts where at least {least} are needed")));
-        }
-        let mut texts = Vec::with_capacity(items.len());
-        for (i, item) in items.into_iter().enumerate() {
-            match item {
-                Value::String(text) => texts.push(text),
-                other => {
-                    let problem = format!("{} where a string is expected", kind(&other));
-                    return Err(self.error(&format!("{field}[{i}]"), problem));
-                }
-            }
-        }
-        Ok(texts)
-    }
-
-    /// A string or a list of strings that is not empty.
-    pub(super) fn one_or_more_texts(&mut self, field: &str) -> Result<Vec<String>, DatasetError> {
-        match self.fields.get(field) {
-            Some(Value::Array(_)) => self.texts(field, 1),
-            Some(Value::String(_)) => Ok(vec![self.text(field)?]),
-            _ => Err(self.wrong(field, "a string or a list of strings")),
-        }
-    }
-
-    /// A list of as many finite numbers as `count` says of another field.
-    pub(super) fn numbers(&self, field: &str, count: usize, other: &str) -> Result<Vec<f64>, DatasetError> {
-        let Some(Value::Array(items)) = self.fields.get(field) else {
-            return Err(self.wrong(field, "a list of numbers"));
-        };
-        if items.len() != count {
-            return Err(self.error(field, format!("{} numbers for {count} of `{other}`", items.len())));
-        }
-        let number = |(i, item): (usize, &Value)| match item.as_f64().filter(|n| n.is_finite()) {
-            Some(number) => Ok(number),
-            None => Err(self.error(
-                &format!("{field}[{i}]"),
-                format!("{} where a number is expected", kind(item)),
-            )),
-        };
-        items.iter().enumerate().map(number).collect()
-    }
-
-    /// A list of as many strings or nulls as `count` says of another field, or nothing where the field is missing.
-    pub(super) fn optional_tags(
-        &self,
-        field: &str,
-        count: usize,
-        other: &str,
-    ) -> Result<Option<Vec<Option<String>>>, DatasetError> {
-        let items = match self.fields.get(field) {
-            None | Some(Value::Null) => return Ok(None),
-            Some(Value::Array(items)) => items,
-            Some(_) => return Err(self.wrong(field, "a list of strings or nulls")),
-        };
-        if items.len() != count {
-            return Err(self.error(field, format!("{} entries for {count} of `{other}`", items.len())));
-        }
-        let tag = |(i, item): (usize, &Value)| match item {
-            Value::Null => Ok(None),
-            Value::String(tag) if !tag.trim().is_empty() => Ok(Some(tag.trim().to_owned())),
-            other => Err(self.error(
-                &format!("{field}[{i}]"),
-                format!("{} where a tag or null is expected", kind(other)),
-            )),
-        };
-        items.iter().enumerate().map(tag).collect::<Result<_, _>>().map(Some)
-    }
-
-    /// A string, or nothing where the field is missing or null.
-    pub(super) fn optional_text(&mut self, field: &str) -> Result<Option<String>, DatasetError> {
-        match self.fields.get(field) {
-            None | Some(Value::Null) => Ok(None),
-            Some(_) => self.text(field).map(Some),
-        }
-    }
-
-    /// An id: a string that is not empty, or an integer, which is written out (as mteb casts them).
-    pub(super) fn id(&mut self, field: &str) -> Result<String, DatasetError> {
-        match self.fields.get_mut(field) {
-            Some(Value::String(text)) if !text.is_empty() => Ok(std::mem::take(text)),
-            Some(Value::String(_)) => Err(self.error(field, "an empty id")),
-            Some(Value::Number(n)) if n.is_i64() || n.is_u64() => Ok(n.to_string()),
-            _ => Err(self.wrong(field, "a string id")),
-        }
-    }
-
-    /// A finite number.
-    pub(super) fn number(&self, field: &str) -> Result<f64, DatasetError> {
-        match self.fields.get(field).and_then(Value::as_f64) {
-            Some(number) if number.is_finite() => Ok(number),
-            _ => Err(self.wrong(field, "a number")),
-        }
-    }
-
-    /// Whether the field is there and not null.
-    pub(super) fn has(&self, field: &str) -> bool {
-        !matches!(self.fields.get(field), None | Some(Value::Null))
-    }
-
-    /// A class: a string that is not empty, an integer or a boolean, written out.
-    pub(super) fn label(&self, field: &str) -> Result<String, DatasetError> {
-        let value = self.fields.get(field);
-        value
-            .and_then(class)
-            .ok_or_else(|| self.wrong(field, "a string, an integer or a boolean"))
-    }
-
-    /// A list of classes, as many as `count` says of another field.
-    pub(super) fn labels(&self, field: &str, count: usize, other: &str) -> Result<Vec<String>, DatasetError> {
-        let Some(Value::Array(items)) = self.fields.get(field) else {
-            return Err(self.wrong(field, "a list of labels"));
-        };
-        if items.len() != count {
-            return Err(self.error(field, format!("{} labels for {count} of `{other}`", items.len())));
-        }
-        let label = |(i, item): (usize, &Value)| {
-            let problem = || format!("{} where a string, an integer or a boolean is expected", kind(item));
-            class(item).ok_or_else(|| self.error(&format!("{field}[{i}]"), problem()))
-        };
-        items.iter().enumerate().map(label).collect()
-    }
-
-    /// A label: 0 or 1.
-    pub(super) fn binary(&self, field: &str) -> Result<bool, DatasetError> {
-        match self.fields.get(field) {
-            Some(Value::Number(n)) => match n.as_i64() {
-                Some(0) => Ok(false),
-                Some(1) => Ok(true),
-                _ => Err(self.error(field, format!("{n} where 0 or 1 is expected"))),
+fn cells_error(file: &str, error: csv::Error) -> DatasetError {
+    let place = |position: &Option<csv::Position>| Place {
+        file: file.into(),
+        unit: Unit::Line,
+        number: position.as_ref().map_or(1, csv::Position::line),
+    };
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => place(pos).error(
+            None,
+            format!("{len} cells where the header has {expected_len}; is a separator or a quote missing or too many?"),
+        ),
+        csv::ErrorKind::Utf8 { pos, .. } => place(pos).error(None, "not UTF-8; convert the file to UTF-8"),
+        _ => match error.into_kind() {
+            csv::ErrorKind::Io(source) => DatasetError::Unreadable {
+                file: file.to_owned(),
+                source,
             },
-            _ => Err(self.wrong(field, "the number 0 or 1")),
+            other => DatasetError::Broken {
+                file: file.to_owned(),
+                problem: format!("cannot be read as separated cells: {other:?}"),
+            },
+        },
+    }
+}
+
+/// Rows of a Parquet file.
+struct Columns {
+    file: Arc<str>,
+    rows: RowIter<'static>,
+    number: u64,
+}
+
+impl Columns {
+    fn open(part: &Part<'_>) -> Result<Self, DatasetError> {
+        Ok(Self {
+            file: part.label.as_str().into(),
+            rows: RowIter::from_file_into(part.columns()?),
+            number: 0,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+        let Some(row) = self.rows.next() else { return Ok(None) };
+        self.number += 1;
+        let place = Place {
+            file: Arc::clone(&self.file),
+            unit: Unit::Row,
+            number: self.number,
+        };
+        match row.map(|row| row.to_json_value()) {
+            Ok(Value::Object(fields)) => Ok(Some((place, fields, true))),
+            Ok(other) => Err(place.error(None, format!("{} where columns are expected", kind(&other)))),
+            Err(error) => Err(place.error(None, format!("cannot be read: {error}"))),
         }
     }
 }

@@ -32,6 +32,21 @@ impl Dataset {
                 found: vectors.rows(),
             });
         }
+        let scores = self.score_labels(vectors, profile, own)?;
+        match self.own_main_score(profile) {
+            Some(main) => scores.with_main(main),
+            None => Ok(scores),
+        }
+    }
+
+    /// The main score, where it is another one than that of its kind of task: mteb names one for a few data sets, the other
+    /// profiles for none.
+    pub fn own_main_score(&self, profile: Profile) -> Option<&'static str> {
+        let entry = self.entry.filter(|_| profile == Profile::MtebV2)?;
+        (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())
+    }
+
+    fn score_labels(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
         match &self.labels {
             Labels::Sts(gold) => {
                 let (first, second) = pairs::split(vectors);

@@ -1,12 +1,19 @@
-//! Where a dataset's files come from.
+//! Where a dataset comes from.
 
 use std::{
-    fs::{self, File},
-    io::{self, BufRead, BufReader},
+    fs, io,
     path::{Component, Path, PathBuf},
+    sync::Arc,
 };
 
-use super::{DatasetError, builtin};
+use super::{
+    DatasetError, builtin,
+    files::{Files, Table},
+    hub::HubRef,
+};
+
+/// Columns under our names: `(ours, theirs)`. Columns that are not named keep their own.
+pub type FieldMap = Vec<(String, String)>;
 
 /// Where a dataset lies.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +24,12 @@ pub enum Source {
     Path(PathBuf),
     /// Files sent along, laid out as on disk.
     Inline(Vec<InlineFile>),
+    /// A name of the catalogue; [`super::Places::locate`] finds where it lies.
+    Catalogue(String),
+    /// On the Hugging Face hub; [`super::Places::locate`] fetches it.
+    Hub(HubRef),
+    /// What [`super::Places::locate`] made of a data set on the hub.
+    Fetched(Fetched),
 }
 
 /// A file sent along.
@@ -28,14 +41,47 @@ pub struct InlineFile {
     pub content: Vec<u8>,
 }
 
+/// Files of a data set on the hub, in this machine's cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fetched {
+    /// `org/name`, with the configuration where there is one.
+    pub id: String,
+    /// The commit.
+    pub commit: String,
+    /// Folder of that commit.
+    pub folder: PathBuf,
+    /// Name of each table as the layout looks for it (`test.jsonl`, `qrels/test.tsv`), and its files in order, relative to
+    /// the folder.
+    pub tables: Vec<(String, Vec<String>)>,
+}
+
 impl Source {
+    /// What a person would write: a dataset that ships with Isomer, a Hugging Face id, else a name of the catalogue.
+    pub fn named(name: &str) -> Self {
+        if super::BUILTIN_NAMES.contains(&name) {
+            return Self::Builtin(name.to_owned());
+        }
+        match HubRef::parse(name) {
+            Some(hub) => Self::Hub(hub),
+            None => Self::Catalogue(name.to_owned()),
+        }
+    }
+
     /// Name for reports where none is given: of the built-in, of the folder, or of a file that is not just `test.jsonl`.
     pub(super) fn name(&self) -> String {
         match self {
-            Self::Builtin(name) => name.clone(),
+            Self::Builtin(name) | Self::Catalogue(name) => name.clone(),
             Self::Inline(_) => "inline".to_owned(),
+            Self::Hub(hub) => hub.to_string(),
+            Self::Fetched(fetched) => fetched.id.clone(),
             Self::Path(path) => {
-                let stem = |p: &Path| p.file_stem().map(|s| s.to_string_lossy().into_owned());
+                let stem = |p: &Path| {
+                    let name = p.file_name()?.to_string_lossy().into_owned();
+                    match super::format::stem(&name) {
+                        Some((stem, _)) => Some(stem.to_owned()),
+                        None => p.file_stem().map(|s| s.to_string_lossy().into_owned()),
+                    }
+                };
                 let is_split = stem(path).is_some_and(|s| {
                     let split = s.split('.').next().unwrap_or_default();
                     matches!(split, "test" | "train" | "dev" | "validation")
@@ -45,12 +91,13 @@ impl Source {
                 } else {
                     None
                 };
+                let folder_name = |p: &Path| {
+                    let real = p.canonicalize().ok()?;
+                    real.file_name().map(|s| s.to_string_lossy().into_owned())
+                };
                 let named = match folder {
-                    Some(folder) => folder.canonicalize().ok().and_then(|f| stem(&f)),
-                    None if path.is_dir() => {
-                        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
-                        real.file_name().map(|s| s.to_string_lossy().into_owned())
-                    }
+                    Some(folder) => folder_name(folder),
+                    None if path.is_dir() => folder_name(path),
                     None => stem(path),
                 };
                 named.unwrap_or_else(|| path.display().to_string())
@@ -58,19 +105,25 @@ impl Source {
         }
     }
 
+    /// What the hub calls the version that was fetched.
+    pub(super) fn revision(&self) -> Option<String> {
+        match self {
+            Self::Fetched(fetched) => Some(fetched.commit.clone()),
+            _ => None,
+        }
+    }
+
     /// The files behind the source.
-    pub(super) fn files(&self) -> Result<Files<'_>, DatasetError> {
+    pub(super) fn files(&self, fields: &FieldMap) -> Result<Files<'_>, DatasetError> {
+        let fields = Arc::new(fields.clone());
         match self {
             Self::Builtin(name) => {
                 let files = builtin::files(name).ok_or_else(|| DatasetError::UnknownBuiltin { name: name.clone() })?;
-                Ok(Files::Memory {
-                    place: format!("built-in {name}"),
-                    files: files.to_vec(),
-                })
+                Ok(Files::in_memory(format!("built-in {name}"), files, fields))
             }
             Self::Path(path) => match fs::metadata(path) {
-                Ok(found) if found.is_dir() => Ok(Files::Folder(path.clone())),
-                Ok(_) => Ok(Files::Single(path.clone())),
+                Ok(found) if found.is_dir() => Files::in_folder(path, fields),
+                Ok(_) => Ok(Files::one(path, fields)),
                 Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DatasetError::NotFound {
                     path: path.display().to_string(),
                 }),
@@ -94,119 +147,22 @@ impl Source {
                         });
                     }
                 }
-                let files = files.iter().map(|f| (f.path.as_str(), f.content.as_slice())).collect();
-                Ok(Files::Memory {
-                    place: "inline files".to_owned(),
-                    files,
-                })
+                let files: Vec<_> = files.iter().map(|f| (f.path.as_str(), f.content.as_slice())).collect();
+                Ok(Files::in_memory("inline files".to_owned(), &files, fields))
             }
-        }
-    }
-}
-
-/// Files that can be listed and opened by relative path.
-pub(super) enum Files<'a> {
-    Folder(PathBuf),
-    Single(PathBuf),
-    Memory {
-        place: String,
-        files: Vec<(&'a str, &'a [u8])>,
-    },
-}
-
-impl Files<'_> {
-    /// What to call the whole in messages.
-    pub(super) fn place(&self) -> String {
-        match self {
-            Self::Folder(path) | Self::Single(path) => path.display().to_string(),
-            Self::Memory { place, .. } => place.clone(),
-        }
-    }
-
-    /// What to call one file in messages.
-    pub(super) fn label(&self, name: &str) -> String {
-        match self {
-            Self::Folder(path) => path.join(name).display().to_string(),
-            Self::Single(path) => path.display().to_string(),
-            Self::Memory { files, .. } if files.len() == 1 => name.to_owned(),
-            Self::Memory { place, .. } => format!("{place}/{name}"),
-        }
-    }
-
-    /// The only file, where the source is one file rather than a folder.
-    pub(super) fn single(&self) -> Option<String> {
-        match self {
-            Self::Folder(_) => None,
-            Self::Single(path) => path.file_name().map(|n| n.to_string_lossy().into_owned()),
-            Self::Memory { files, .. } => match files.as_slice() {
-                [(name, _)] => Some((*name).to_owned()),
-                _ => None,
-            },
-        }
-    }
-
-    /// Names in a folder (`""` for the top), sorted, without folders.
-    pub(super) fn list(&self, folder: &str) -> Result<Vec<String>, DatasetError> {
-        let mut names = match self {
-            Self::Single(_) => self.single().into_iter().collect(),
-            Self::Memory { files, .. } => {
-                let inside = files.iter().filter_map(|(name, _)| match name.rsplit_once('/') {
-                    Some((parent, file)) => (parent == folder).then(|| file.to_owned()),
-                    None => folder.is_empty().then(|| (*name).to_owned()),
+            Self::Fetched(fetched) => {
+                let place = format!("{}@{}", fetched.id, fetched.commit);
+                let tables = fetched.tables.iter().map(|(name, files)| {
+                    let paths = files.iter().map(|file| fetched.folder.join(file));
+                    Table::of_files(name.clone(), paths)
                 });
-                inside.collect()
+                Ok(Files::of_tables(place, tables.collect(), fields))
             }
-            Self::Folder(path) => {
-                let path = if folder.is_empty() {
-                    path.clone()
-                } else {
-                    path.join(folder)
-                };
-                let unreadable = |source| DatasetError::Unreadable {
-                    file: path.display().to_string(),
-                    source,
-                };
-                let entries = match fs::read_dir(&path) {
-                    Ok(entries) => entries,
-                    Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-                    Err(e) => return Err(unreadable(e)),
-                };
-                let mut names = Vec::new();
-                for entry in entries {
-                    let entry = entry.map_err(unreadable)?;
-                    if !entry.path().is_dir() {
-                        names.push(entry.file_name().to_string_lossy().into_owned());
-                    }
-                }
-                names
-            }
-        };
-        names.sort();
-        Ok(names)
-    }
-
-    /// Opens a file for reading line by line.
-    pub(super) fn open(&self, name: &str) -> Result<Box<dyn BufRead + '_>, DatasetError> {
-        let path = match self {
-            Self::Memory { files, .. } => {
-                let found = files.iter().find(|(path, _)| *path == name);
-                let Some((_, content)) = found else {
-                    return Err(DatasetError::NotFound { path: self.label(name) });
-                };
-                return Ok(Box::new(*content));
-            }
-            Self::Folder(folder) => folder.join(name),
-            Self::Single(path) => path.clone(),
-        };
-        match File::open(&path) {
-            Ok(file) => Ok(Box::new(BufReader::with_capacity(1 << 16, file))),
-            Err(e) if e.kind() == io::ErrorKind::NotFound => Err(DatasetError::NotFound {
-                path: path.display().to_string(),
+            Self::Hub(hub) => Err(DatasetError::Hub {
+                dataset: hub.to_string(),
+                message: "it was not fetched; this is read through a service".to_owned(),
             }),
-            Err(source) => Err(DatasetError::Unreadable {
-                file: path.display().to_string(),
-                source,
-            }),
+            Self::Catalogue(name) => Err(DatasetError::NotFound { path: name.clone() }),
         }
     }
 }

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    dataset::Sample,
     profile::{Axis, RobustnessProfile},
     run::{Counters, Outcome},
     suite::Transformation,
@@ -166,6 +167,12 @@ pub struct DatasetInfo {
     pub transformed_texts: usize,
     /// BLAKE3 (hex) of the content.
     pub digest: String,
+    /// The hub's commit, where it came from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// How its rows were drawn, where a limit left some out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<Sample>,
     /// mteb's key of the main score.
     pub main_score: String,
 }

@@ -30,6 +30,14 @@ pub enum RunError {
         #[source]
         source: DatasetError,
     },
+    /// Several datasets of the suite cannot be had.
+    #[error("{} of the suite's {of} datasets cannot be had:\n  {}", .missing.len(), .missing.join("\n  "))]
+    Datasets {
+        /// Datasets of the suite.
+        of: usize,
+        /// Place, name and reason of each that is missing.
+        missing: Vec<String>,
+    },
     /// The transform service knows the transformation but does not serve it yet.
     #[error("the transform service does not serve `{name}`; it serves {}", .served.join(", "))]
     NotServed {

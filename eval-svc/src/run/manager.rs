@@ -24,7 +24,7 @@ use super::{
     store::{INTERRUPTED, RunLock, RunStore},
     units::UnitStore,
 };
-use crate::config::EvalConfig;
+use crate::{config::EvalConfig, dataset::Places};
 
 /// Ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
@@ -92,18 +92,23 @@ impl RunManager {
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn open(config: EvalConfig, clients: EvalClients) -> Result<Self, RunError> {
+    pub fn open(config: EvalConfig, clients: EvalClients, places: Arc<Places>) -> Result<Self, RunError> {
         let store = RunStore::open(config.runs_dir())?;
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
-        let places = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
-        let context = RunContext { config, clients, units };
+        let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
+        let context = RunContext {
+            config,
+            clients,
+            places,
+            units,
+        };
         Ok(Self {
             inner: Arc::new(Inner {
                 context,
                 store,
                 live: Mutex::default(),
                 creating: Mutex::default(),
-                places,
+                places: active,
             }),
         })
     }

@@ -182,7 +182,10 @@ fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
             .unwrap_or_default(),
         dataset: dataset.digest().to_owned(),
         texts: set.digest.clone(),
-        task: dataset.task().name().to_owned(),
+        task: match dataset.own_main_score(plan.suite.profile) {
+            Some(main) => format!("{}, main score {main}", dataset.task()),
+            None => dataset.task().name().to_owned(),
+        },
         // The similarity belongs to the encoder's description rather than to its vectors.
         profile: format!("{}, {:?}", plan.suite.profile.stamp(), encoding::similarity(encoder)),
     }

@@ -20,9 +20,11 @@ pub mod units;
 mod vectors;
 mod wire;
 
+use std::sync::Arc;
+
 use isomer_service_kit::GrpcChannel;
 
-use crate::config::EvalConfig;
+use crate::{config::EvalConfig, dataset::Places};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -48,5 +50,6 @@ pub struct EvalClients {
 struct RunContext {
     config: EvalConfig,
     clients: EvalClients,
+    places: Arc<Places>,
     units: units::UnitStore,
 }

@@ -216,10 +216,16 @@ mod tests {
             task: TaskType::Sts,
             source: DatasetSource::Builtin("x".into()),
             name: None,
-            split: "test".into(),
+            split: None,
             language: None,
             limit: None,
+            train_limit: None,
+            sample_seed: None,
+            fields: Vec::new(),
             ignore_identical_ids: false,
+            samples_per_label: None,
+            max_fraction: None,
+            legacy_clustering: false,
             origin: "t:1".into(),
         };
         (Arc::new(dataset), spec)

@@ -15,7 +15,7 @@ use super::{
     transform, wire,
 };
 use crate::{
-    dataset::{self, Dataset, DatasetError, LoadOptions, Source},
+    dataset::{self, Dataset, DatasetError, Located},
     encoding,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
@@ -105,6 +105,11 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         }
         for dataset in &mut suite.datasets {
             dataset.limit = Some(limit as usize);
+        }
+    }
+    if let Some(seed) = request.sample_seed {
+        for dataset in &mut suite.datasets {
+            dataset.sample_seed = Some(seed);
         }
     }
     if !request.transformations.is_empty() {
@@ -241,32 +246,41 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
     }
 }
 
-/// Loads every dataset on a thread of its own: files are read and rows are checked.
+/// Makes every dataset's files present and loads them, each on a thread of its own: files are read and rows are checked.
+/// What cannot be had is said of all datasets together.
 async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Dataset>, DatasetSpec)>, RunError> {
-    let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(suite.datasets.len());
+    let mut located = Vec::with_capacity(suite.datasets.len());
+    let mut missing = Vec::new();
     for spec in &suite.datasets {
-        let failed = |source: DatasetError| RunError::Dataset {
-            origin: spec.origin.clone(),
-            name: spec.name.clone().unwrap_or_else(|| spec.source.display()),
-            source,
-        };
-        let source = match &spec.source {
-            DatasetSource::Builtin(name) => Source::Builtin(name.clone()),
-            DatasetSource::Path(path) => Source::Path(context.config.data_path(path).map_err(failed)?),
-        };
-        let options = LoadOptions {
-            split: spec.split.clone(),
-            language: spec.language.clone(),
-            limit: spec.limit,
-            name: spec.name.clone(),
-            ignore_identical_ids: spec.ignore_identical_ids,
-            ..LoadOptions::default()
-        };
-        let task = spec.task;
-        let dataset = tokio::task::spawn_blocking(move || dataset::load(task, &source, &options))
+        match locate(context, spec).await {
+            Ok(found) => located.push((found, spec)),
+            Err(error) => missing.push((spec, error)),
+        }
+    }
+    if let [(spec, _)] = missing.as_slice() {
+        let (origin, name) = (spec.origin.clone(), spec.called());
+        let source = missing.remove(0).1;
+        return Err(RunError::Dataset { origin, name, source });
+    }
+    if !missing.is_empty() {
+        return Err(RunError::Datasets {
+            of: suite.datasets.len(),
+            missing: missing
+                .into_iter()
+                .map(|(spec, error)| format!("{}: {}: {error}", spec.origin, spec.called()))
+                .collect(),
+        });
+    }
+    let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(located.len());
+    for (found, spec) in located {
+        let dataset = tokio::task::spawn_blocking(move || dataset::load(found.task, &found.source, &found.options))
             .await
             .map_err(|error| RunError::Internal(error.to_string()))?
-            .map_err(failed)?;
+            .map_err(|source| RunError::Dataset {
+                origin: spec.origin.clone(),
+                name: spec.called(),
+                source,
+            })?;
         if let Some((_, other)) = loaded.iter().find(|(known, _)| known.name() == dataset.name()) {
             let message = format!(
                 "{} and {} are both called `{}`; give one of them a name of its own",
@@ -279,4 +293,20 @@ async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Datase
         loaded.push((Arc::new(dataset), spec.clone()));
     }
     Ok(loaded)
+}
+
+async fn locate(context: &RunContext, spec: &DatasetSpec) -> Result<Located, DatasetError> {
+    let path = match &spec.source {
+        DatasetSource::Path(path) => {
+            let path = context.config.data_path(path)?;
+            if !path.exists() {
+                return Err(DatasetError::NotFound {
+                    path: path.display().to_string(),
+                });
+            }
+            Some(path)
+        }
+        _ => None,
+    };
+    context.places.locate(spec.wanted(path)).await
 }

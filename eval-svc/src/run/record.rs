@@ -22,6 +22,8 @@ pub struct RunRequest {
     pub seeds: Vec<u64>,
     /// Overrides the number of rows of each dataset.
     pub limit: Option<u32>,
+    /// Overrides the seed of the samples.
+    pub sample_seed: Option<u64>,
     /// Encoder to compare the others with.
     pub baseline: Option<String>,
     /// Overrides the suite's transformations (names) where not empty.

@@ -137,6 +137,8 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
         texts: table.texts.len(),
         transformed_texts: distinct_requests(table).len(),
         digest: table.dataset.digest().to_owned(),
+        revision: table.dataset.revision().map(str::to_owned),
+        sample: table.dataset.sample().cloned(),
         main_score: scored
             .iter()
             .find(own)

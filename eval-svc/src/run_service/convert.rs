@@ -18,6 +18,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         generator: filled(spec.generator_id),
         seeds: spec.seeds,
         limit: spec.limit,
+        sample_seed: spec.sample_seed,
         baseline: filled(spec.baseline_encoder_id),
         transformations: spec.transformations,
     })
@@ -88,6 +89,7 @@ fn spec(request: RunRequest) -> proto::RunSpec {
         generator_id: request.generator.unwrap_or_default(),
         seeds: request.seeds,
         limit: request.limit,
+        sample_seed: request.sample_seed,
         baseline_encoder_id: request.baseline.unwrap_or_default(),
         transformations: request.transformations,
     }

@@ -14,13 +14,21 @@
 //!
 //! [[dataset]]
 //! task = "sts"
-//! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts"
-//! split = "test"
+//! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts",
+//! split = "test"                                                     # hub = "org/name:configuration@revision"
 //! language = "en"
-//! limit = 200
-//! # retrieval only: ignore_identical_ids = true                      # as mteb does for ArguAna, Quora and others
+//! limit = 200                                                        # a sample, in proportion to labels or gold scores
+//! sample_seed = 42
+//! fields = { sentence1 = "text_a" }                                  # columns of other names
+//! # retrieval: ignore_identical_ids = true                           # as mteb does for ArguAna, Quora and others
+//! # classification: samples_per_label = 32, train_limit = 500; clustering: max_fraction = 0.04, legacy_clustering = true
+//!
+//! [[dataset]]
+//! catalogue = "AmazonCounterfactualClassification"                   # `isomer datasets` lists the names; it brings its task,
+//! language = "en"                                                    # split, columns and options along
 //! ```
 
+mod dataset;
 mod error;
 mod nearest;
 mod parse;
@@ -33,14 +41,23 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::task::{Profile, TaskType};
+use crate::{
+    dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source, Wanted},
+    task::{Profile, TaskType},
+};
 
 pub use error::SuiteError;
 pub use nearest::nearest;
 pub use transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 
 /// Suites that ship with Isomer: name and text.
-pub const BUILTIN: [(&str, &str); 1] = [("quick", include_str!("../../suites/quick.toml"))];
+pub const BUILTIN: [(&str, &str); 5] = [
+    ("quick", include_str!("../../suites/quick.toml")),
+    ("minimal", include_str!("../../suites/minimal.toml")),
+    ("pteb", include_str!("../../suites/pteb.toml")),
+    ("hteb-english", include_str!("../../suites/hteb-english.toml")),
+    ("hteb-multilingual", include_str!("../../suites/hteb-multilingual.toml")),
+];
 
 /// Seeds of HTEB's three runs.
 pub const DEFAULT_SEEDS: [u64; 3] = [1337, 1338, 1339];
@@ -101,13 +118,18 @@ pub enum DatasetSource {
     Builtin(String),
     /// A folder or file, relative paths already resolved.
     Path(PathBuf),
+    /// A name of the catalogue.
+    Catalogue(String),
+    /// On the Hugging Face hub.
+    Hub(HubRef),
 }
 
 impl DatasetSource {
     /// As a person would name it.
     pub fn display(&self) -> String {
         match self {
-            Self::Builtin(name) => name.clone(),
+            Self::Builtin(name) | Self::Catalogue(name) => name.clone(),
+            Self::Hub(hub) => hub.to_string(),
             Self::Path(path) => path.display().to_string(),
         }
     }
@@ -122,16 +144,62 @@ pub struct DatasetSpec {
     pub source: DatasetSource,
     /// Name in reports; absent: from the source.
     pub name: Option<String>,
-    /// Split.
-    pub split: String,
+    /// Split; absent: the catalogue's, else `test`.
+    pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
-    /// At most so many rows.
+    /// A sample of at most so many rows.
     pub limit: Option<usize>,
+    /// Classification: a sample of at most so many train rows.
+    pub train_limit: Option<usize>,
+    /// Seed of the sample; absent: [`DEFAULT_SAMPLE_SEED`].
+    pub sample_seed: Option<u64>,
+    /// Columns of other names than ours.
+    pub fields: FieldMap,
     /// Retrieval: a document with the query's own id does not count as found.
     pub ignore_identical_ids: bool,
+    /// Classification: train rows of each label in each fit.
+    pub samples_per_label: Option<usize>,
+    /// Clustering: share of the documents that is clustered.
+    pub max_fraction: Option<f64>,
+    /// Clustering: the older form under mteb-v2 too.
+    pub legacy_clustering: bool,
     /// Where the suite names it, e.g. `quick.toml:21`.
     pub origin: String,
+}
+
+impl DatasetSpec {
+    /// What to call it before it is loaded.
+    pub(crate) fn called(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.source.display())
+    }
+
+    /// What is to be located and loaded; `path` is where a path leads that the service may read.
+    pub(crate) fn wanted(&self, path: Option<PathBuf>) -> Wanted {
+        Wanted {
+            task: Some(self.task),
+            source: match &self.source {
+                DatasetSource::Builtin(name) => Source::Builtin(name.clone()),
+                DatasetSource::Path(own) => Source::Path(path.unwrap_or_else(|| own.clone())),
+                DatasetSource::Catalogue(name) => Source::Catalogue(name.clone()),
+                DatasetSource::Hub(hub) => Source::Hub(hub.clone()),
+            },
+            split: self.split.clone(),
+            options: LoadOptions {
+                language: self.language.clone(),
+                limit: self.limit,
+                train_limit: self.train_limit,
+                sample_seed: self.sample_seed.unwrap_or(DEFAULT_SAMPLE_SEED),
+                fields: self.fields.clone(),
+                name: self.name.clone(),
+                ignore_identical_ids: self.ignore_identical_ids,
+                samples_per_label: self.samples_per_label,
+                max_fraction: self.max_fraction,
+                legacy_clustering: self.legacy_clustering,
+                ..LoadOptions::default()
+            },
+        }
+    }
 }
 
 impl Suite {

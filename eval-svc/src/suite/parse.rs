@@ -6,10 +6,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    CATALOGUE, DEFAULT_SEEDS, DatasetSource, DatasetSpec, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation,
+    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset,
     reader::{Document, Found, Section},
 };
-use crate::task::{Profile, TaskType};
+use crate::task::Profile;
 
 const FIELDS: [&str; 12] = [
     "name",
@@ -25,18 +25,7 @@ const FIELDS: [&str; 12] = [
     "profile",
     "dataset",
 ];
-const DATASET_FIELDS: [&str; 8] = [
-    "task",
-    "builtin",
-    "path",
-    "name",
-    "split",
-    "language",
-    "limit",
-    "ignore_identical_ids",
-];
 const MOST_SEEDS: usize = 100;
-const MOST_DATASETS: usize = 1_000;
 
 pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<Suite, SuiteError> {
     let document = Document { file, text };
@@ -64,7 +53,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         attempts: attempts(&top)?,
         on_failure: on_failure(&top)?,
         profile: profile(&top)?,
-        datasets: datasets(&top, base_dir)?,
+        datasets: dataset::datasets(&top, base_dir)?,
     })
 }
 
@@ -76,7 +65,7 @@ fn name(top: &Section<'_>) -> Result<String, SuiteError> {
 }
 
 /// A text that may be left out but not left empty.
-fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Option<String>, SuiteError> {
+pub(super) fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Option<String>, SuiteError> {
     match found {
         Some(found) if found.value.trim().is_empty() => {
             Err(document.invalid(&found.span, found.field, "is empty; fill it in or leave the line out"))
@@ -86,7 +75,7 @@ fn filled(document: &Document<'_>, found: Option<Found<String>>) -> Result<Optio
     }
 }
 
-fn within(
+pub(super) fn within(
     document: &Document<'_>,
     found: Option<Found<f64>>,
     low: f64,
@@ -300,105 +289,4 @@ fn language_tag(document: &Document<'_>, found: Found<String>) -> Result<String,
     }
     let message = format!("`{}` is not a BCP-47 language tag such as `fr` or `pt-BR`", found.value);
     Err(document.invalid(&found.span, found.field, message))
-}
-
-fn datasets(top: &Section<'_>, base_dir: Option<&Path>) -> Result<Vec<DatasetSpec>, SuiteError> {
-    let Some(items) = top.list("dataset")?.filter(|items| !items.is_empty()) else {
-        return Err(top.missing(
-            "dataset",
-            "add at least one [[dataset]] with a task and a path or builtin",
-        ));
-    };
-    if items.len() > MOST_DATASETS {
-        let message = format!("{} datasets, at most {MOST_DATASETS}", items.len());
-        return Err(top.document.invalid(&(0..0), "dataset", message));
-    }
-    items
-        .into_iter()
-        .map(|(field, item)| dataset(top.document, &field, item, base_dir))
-        .collect()
-}
-
-fn dataset(
-    document: &Document<'_>,
-    field: &str,
-    item: &Spanned<DeValue<'_>>,
-    base_dir: Option<&Path>,
-) -> Result<DatasetSpec, SuiteError> {
-    let DeValue::Table(table) = item.get_ref() else {
-        return Err(document.wrong_type(item, field.to_owned(), "a table: [[dataset]]"));
-    };
-    let section = Section {
-        document,
-        prefix: format!("{field}."),
-        table,
-        span: item.span(),
-    };
-    section.only(&DATASET_FIELDS)?;
-    let Some(task) = section.string("task")? else {
-        return Err(section.missing("task", "the kind of task, e.g. task = \"sts\""));
-    };
-    let names: Vec<&str> = TaskType::ALL.iter().map(|task| task.name()).collect();
-    let Some(kind) = TaskType::ALL.into_iter().find(|kind| kind.name() == task.value) else {
-        return Err(document.unknown_name(&task.span, task.field, "task type", &task.value, &names));
-    };
-    let limit = section.integer("limit")?;
-    let limit = match limit.map(|found| (usize::try_from(found.value).unwrap_or(usize::MAX), found)) {
-        Some((0, found)) => {
-            return Err(document.invalid(&found.span, found.field, "is 0; leave it out to take all rows"));
-        }
-        Some((rows, _)) => Some(rows),
-        None => None,
-    };
-    Ok(DatasetSpec {
-        task: kind,
-        source: source(&section, base_dir)?,
-        name: filled(document, section.string("name")?)?,
-        split: filled(document, section.string("split")?)?.unwrap_or_else(|| "test".to_owned()),
-        language: filled(document, section.string("language")?)?,
-        limit,
-        ignore_identical_ids: ignore_identical_ids(&section, kind)?,
-        origin: format!("{}:{}", document.file, document.line(item.span().start)),
-    })
-}
-
-fn ignore_identical_ids(section: &Section<'_>, task: TaskType) -> Result<bool, SuiteError> {
-    let Some(found) = section.truth("ignore_identical_ids")? else {
-        return Ok(false);
-    };
-    if found.value && task != TaskType::Retrieval {
-        return Err(section.document.invalid(
-            &found.span,
-            found.field,
-            "only retrieval has queries and documents with ids",
-        ));
-    }
-    Ok(found.value)
-}
-
-fn source(section: &Section<'_>, base_dir: Option<&Path>) -> Result<DatasetSource, SuiteError> {
-    let document = section.document;
-    let path = section.string("path")?;
-    let builtin = section.string("builtin")?;
-    match (path, builtin) {
-        (Some(_), Some(found)) => Err(document.invalid(
-            &found.span,
-            found.field,
-            "names a second source beside `path`; keep one",
-        )),
-        (None, None) => Err(section.missing("path", "where the data is: path = \"…\" or builtin = \"quick/sts\"")),
-        (None, Some(found)) => Ok(DatasetSource::Builtin(found.value)),
-        (Some(found), None) => {
-            let path = Path::new(&found.value);
-            match base_dir {
-                _ if path.is_absolute() => Ok(DatasetSource::Path(path.to_owned())),
-                Some(base) => Ok(DatasetSource::Path(base.join(path))),
-                None => Err(document.invalid(
-                    &found.span,
-                    found.field,
-                    "is relative, and the folder of the suite file is not known; write an absolute path",
-                )),
-            }
-        }
-    }
 }

@@ -33,8 +33,8 @@ fn a_good_suite_is_read_with_its_defaults_and_paths_relative_to_the_file() {
     );
     assert_eq!(suite.datasets[0].source, DatasetSource::Path("/suites/data/sts".into()));
     assert_eq!(
-        (suite.datasets[0].limit, suite.datasets[0].split.as_str()),
-        (Some(200), "test")
+        (suite.datasets[0].limit, suite.datasets[0].split.as_deref()),
+        (Some(200), None)
     );
     assert_eq!(suite.datasets[0].origin, "nightly.toml:6");
 }
@@ -100,6 +100,47 @@ fn values_out_of_bounds_say_what_is_allowed() {
     assert!(complaint("temperature = 0.7", "attempts = 11").contains("is 11, should be 1 to 10"));
     assert!(complaint("temperature = 0.7", "on_failure = \"drop\"").contains("cannot be scored against its labels"));
     assert!(complaint("limit = 200", "ignore_identical_ids = true").contains("only retrieval"));
+}
+
+#[test]
+fn a_name_of_the_catalogue_brings_its_task_along_and_refuses_another() {
+    let suite = parse(&GOOD.replace("task = \"sts\"\npath = \"data/sts\"", "catalogue = \"stsbenchmark\"")).unwrap();
+    assert_eq!(suite.datasets[0].task, TaskType::Sts);
+    assert_eq!(
+        suite.datasets[0].source,
+        DatasetSource::Catalogue("STSBenchmark".into())
+    );
+    let named = complaint("path = \"data/sts\"", "catalogue = \"SciFact\"");
+    assert!(
+        named.contains("`dataset[0].task`: is sts, and the data set is for retrieval"),
+        "{named}"
+    );
+    let typo = complaint("path = \"data/sts\"", "catalogue = \"STSBenchmrk\"");
+    assert!(
+        typo.contains("unknown data set `STSBenchmrk`; did you mean `STSBenchmark`?"),
+        "{typo}"
+    );
+    let hub = complaint("path = \"data/sts\"", "hub = \"sts\"");
+    assert!(hub.contains("`dataset[0].hub`: `sts` is no id on the hub"), "{hub}");
+}
+
+#[test]
+fn columns_samples_and_options_of_tasks_are_read() {
+    let text = GOOD.replace(
+        "limit = 200",
+        "limit = 200\nsample_seed = 7\nfields = { sentence1 = \"text_a\" }",
+    );
+    let dataset = &parse(&text).unwrap().datasets[0];
+    assert_eq!(
+        (dataset.sample_seed, dataset.fields.as_slice()),
+        (Some(7), &[("sentence1".into(), "text_a".into())][..])
+    );
+    let odd = complaint("limit = 200", "samples_per_label = 16");
+    assert!(
+        odd.contains("`dataset[0].samples_per_label`: has no meaning for sts, only for classification"),
+        "{odd}"
+    );
+    assert!(complaint("limit = 200", "fields = \"a=b\"").contains("should be a table of our names to theirs"));
 }
 
 #[test]

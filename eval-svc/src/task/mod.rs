@@ -54,6 +54,13 @@ impl Scores {
         })
     }
 
+    /// The same scores with another one as the main one.
+    pub(crate) fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
+        self.main = *self.all.get(key).ok_or(ScoreError::MissingMain { key })?;
+        self.main_key = key;
+        Ok(self)
+    }
+
     fn with_items(mut self, columns: BTreeMap<String, Vec<f64>>) -> Self {
         self.per_item = columns;
         self

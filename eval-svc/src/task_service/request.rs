@@ -10,29 +10,35 @@ use isomer_service_kit::Fault;
 
 use crate::{
     config::EvalConfig,
-    dataset::{InlineFile, LoadOptions, Source},
+    dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source, Wanted},
     error::EvalError,
     metric::Similarity,
     task::{Profile, TaskType},
 };
 
-/// The task and profile of a request; unknown numbers are refused, tasks not served yet are unimplemented.
-pub(super) fn task_and_profile(request: &ScoreRequest) -> Result<(TaskType, Profile), Fault> {
-    let names = || TaskType::ALL.map(TaskType::name).join(", ");
-    let task = proto::TaskType::try_from(request.task_type)
-        .ok()
-        .and_then(task_from_proto)
-        .ok_or_else(|| Fault::invalid("task_type", "no known task type").mend(format!("give one of {}", names())))?;
-    let profile = match MetricProfile::try_from(request.profile) {
+/// The task of a request; `None` where it names none. Unknown numbers are refused.
+pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
+    let task = proto::TaskType::try_from(number).ok();
+    if task == Some(proto::TaskType::Unspecified) {
+        return Ok(None);
+    }
+    task.and_then(task_from_proto).map(Some).ok_or_else(unknown_task)
+}
+
+/// No task that we know.
+pub(super) fn unknown_task() -> Fault {
+    let names = TaskType::ALL.map(TaskType::name).join(", ");
+    Fault::invalid("task_type", "no known task type").mend(format!("give one of {names}"))
+}
+
+/// The profile of a request.
+pub(super) fn profile(request: &ScoreRequest) -> Result<Profile, Fault> {
+    Ok(match MetricProfile::try_from(request.profile) {
         Ok(MetricProfile::Unspecified | MetricProfile::MtebV2) => Profile::MtebV2,
         Ok(MetricProfile::MtebV1) => Profile::MtebV1,
         Ok(MetricProfile::Hteb) => Profile::Hteb,
         Err(_) => return Err(Fault::invalid("profile", "no known metric profile").mend("mteb-v2, mteb-v1 or hteb")),
-    };
-    if task.main_score(profile).is_none() {
-        return Err(Fault::unimplemented(format!("{task} is not served yet under {profile}")).field("task_type"));
-    }
-    Ok((task, profile))
+    })
 }
 
 fn task_from_proto(task: proto::TaskType) -> Option<TaskType> {
@@ -72,6 +78,9 @@ pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault
     if options.samples_per_label == Some(0) {
         return Err(Fault::invalid("options.samples_per_label", "is 0").mend("leave it out for 8"));
     }
+    if options.train_limit == Some(0) {
+        return Err(Fault::invalid("options.train_limit", "is 0").mend("leave it out for all rows"));
+    }
     match options.max_fraction {
         Some(share) if !(share > 0.0 && share <= 1.0) => {
             Err(Fault::invalid("options.max_fraction", format!("{share} is no share")).mend("give a number in (0, 1]"))
@@ -80,21 +89,28 @@ pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault
     }
 }
 
-/// Where a request's dataset lies and which part of it is wanted.
+/// Which dataset a request wants, and which part of it.
 pub(super) fn dataset(
     config: &EvalConfig,
     dataset: Option<DatasetRef>,
-    limit: Option<u32>,
-    task: &TaskOptions,
-) -> Result<(Source, LoadOptions), Fault> {
-    let missing = || Fault::invalid("dataset.dataset", "no dataset is named").mend("give builtin, path or inline");
+    sample: (Option<u32>, Option<u64>),
+    task: Option<TaskType>,
+    asked: &TaskOptions,
+) -> Result<Wanted, Fault> {
+    let missing = || {
+        Fault::invalid("dataset.dataset", "no dataset is named").mend("give builtin, path, catalogue, hub_id or inline")
+    };
     let DatasetRef {
         source,
         split,
         language,
         name,
+        config: configuration,
+        revision,
+        fields,
     } = dataset.ok_or_else(missing)?;
-    let source = match source.ok_or_else(missing)? {
+    let some = |text: String| (!text.is_empty()).then_some(text);
+    let mut source = match source.ok_or_else(missing)? {
         dataset_ref::Source::Builtin(name) => Source::Builtin(name),
         dataset_ref::Source::Path(path) => Source::Path(config.data_path(Path::new(&path)).map_err(EvalError::from)?),
         dataset_ref::Source::Inline(files) => {
@@ -104,20 +120,56 @@ pub(super) fn dataset(
             });
             Source::Inline(files.collect())
         }
-        dataset_ref::Source::HubId(_) => {
-            return Err(Fault::unimplemented("datasets are not fetched from a hub yet").field("dataset.dataset.hub_id"));
-        }
+        dataset_ref::Source::HubId(id) => Source::Hub(HubRef::parse(&id).ok_or_else(|| {
+            Fault::invalid("dataset.dataset.hub_id", format!("`{id}` is no id of a data set"))
+                .mend("write org/name, or org/name:configuration@revision")
+        })?),
+        dataset_ref::Source::Catalogue(name) => Source::Catalogue(name),
+        dataset_ref::Source::Named(name) => Source::named(&name),
     };
-    let some = |text: String| (!text.is_empty()).then_some(text);
+    for (field, given) in [("config", some(configuration)), ("revision", some(revision))] {
+        let Some(given) = given else { continue };
+        let Source::Hub(hub) = &mut source else {
+            let field = format!("dataset.dataset.{field}");
+            return Err(
+                Fault::invalid(field, "only a data set on the hub has one").mend("leave it out, or give hub_id")
+            );
+        };
+        if field == "config" {
+            hub.config = Some(given);
+        } else {
+            hub.revision = Some(given);
+        }
+    }
+    let mut fields: Vec<(String, String)> = fields.into_iter().collect();
+    fields.sort();
+    if let Some((ours, _)) = fields
+        .iter()
+        .find(|(ours, theirs)| ours.is_empty() || theirs.is_empty())
+    {
+        return Err(Fault::invalid(
+            "dataset.dataset.fields",
+            format!("`{ours}` is mapped from or to nothing"),
+        )
+        .mend("write our name to theirs, e.g. sentence1 to text_a"));
+    }
+    let (limit, seed) = sample;
     let options = LoadOptions {
-        split: some(split).unwrap_or_else(|| LoadOptions::default().split),
         language: some(language),
         limit: limit.map(|limit| limit as usize),
+        sample_seed: seed.unwrap_or(DEFAULT_SAMPLE_SEED),
+        fields,
         name: some(name),
-        samples_per_label: task.samples_per_label.map(|count| count as usize),
-        legacy_clustering: task.legacy_clustering,
-        max_fraction: task.max_fraction,
+        train_limit: asked.train_limit.map(|count| count as usize),
+        samples_per_label: asked.samples_per_label.map(|count| count as usize),
+        legacy_clustering: asked.legacy_clustering,
+        max_fraction: asked.max_fraction,
         ..LoadOptions::default()
     };
-    Ok((source, options))
+    Ok(Wanted {
+        task,
+        source,
+        split: some(split),
+        options,
+    })
 }

@@ -162,6 +162,7 @@ async fn score(
             }),
             encoder_id: "fake".into(),
             limit: None,
+            sample_seed: None,
             augmentation,
         })),
         ..ScoreRequest::default()

@@ -265,7 +265,28 @@ fn the_digest_is_of_the_content_and_of_nothing_else() {
 }
 
 #[test]
-fn a_limit_takes_the_first_rows() {
+fn a_limit_draws_rows_by_its_seed_and_checks_those_it_leaves_out_for_what_they_count_as() {
+    let rows = |i: u32| format!("{{\"sentence1\":\"a{i}\",\"sentence2\":\"b\",\"score\":{i}}}\n");
+    let source = inline(&[("test.jsonl", &(0..40).map(rows).collect::<String>())]);
+    let drawn = |limit, sample_seed| {
+        let options = LoadOptions {
+            limit: Some(limit),
+            sample_seed,
+            ..LoadOptions::default()
+        };
+        load(TaskType::Sts, &source, &options).unwrap()
+    };
+    assert_eq!(drawn(10, 1).digest(), drawn(10, 1).digest());
+    assert_ne!(drawn(10, 1).digest(), drawn(10, 2).digest());
+    let sample = drawn(10, 7);
+    let said = sample.sample().unwrap();
+    assert_eq!((sample.items(), said.rows, said.of, said.seed), (10, 10, 40, 7));
+    assert!(
+        sample.gold().unwrap().windows(2).all(|pair| pair[0] < pair[1]),
+        "rows keep their order"
+    );
+    assert_eq!(drawn(40, 1).sample(), None);
+
     let source = inline(&[("test.jsonl", &format!("{GOOD}not json\n"))]);
     let limited = |limit| {
         load(
@@ -277,8 +298,7 @@ fn a_limit_takes_the_first_rows() {
             },
         )
     };
-    assert_eq!(limited(Some(2)).unwrap().items(), 2);
-    assert!(limited(None).is_err());
+    assert!(limited(Some(2)).unwrap_err().to_string().contains("line 3"));
     assert!(matches!(limited(Some(0)), Err(DatasetError::ZeroLimit)));
 }
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_models::Resolver;
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Similarity, Usage, VectorSpace},
     encoder::v1::{
@@ -156,6 +157,15 @@ pub(crate) async fn house() -> House {
 }
 
 pub(crate) async fn house_with(config: EvalConfig) -> House {
+    build(config, None).await
+}
+
+/// A house with a way to a hub.
+pub(crate) async fn house_on_hub(config: EvalConfig, hub: Resolver) -> House {
+    build(config, Some(hub)).await
+}
+
+async fn build(config: EvalConfig, hub: Option<Resolver>) -> House {
     let home = tempfile::tempdir().unwrap();
     let limits = LimitsConfig::default();
     let encoder = FakeEncoder::default();
@@ -165,12 +175,13 @@ pub(crate) async fn house_with(config: EvalConfig) -> House {
         encoder: channel.clone(),
         transform: channel,
     };
-    let service = EvalService::new(
+    let service = EvalService::with_hub(
         EvalConfig {
             home: home.path().to_owned(),
             ..config
         },
         clients,
+        hub,
     )
     .unwrap();
     let channel = memory::channel(isomer_eval::services(service), &limits).await.unwrap();

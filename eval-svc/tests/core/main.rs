@@ -10,8 +10,10 @@
 mod augmented;
 mod comparisons;
 mod datasets;
+mod formats;
 mod golden;
 mod house;
+mod hub;
 mod labelled;
 mod list_tasks;
 mod mteb;

@@ -53,6 +53,7 @@ fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Sourc
         dataset: Some(dataset),
         encoder_id: encoder.to_owned(),
         limit: None,
+        sample_seed: None,
         augmentation: None,
     };
     request(task, score_request::Input::Dataset(input))
@@ -294,7 +295,7 @@ async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
     assert_eq!((code, fault.reason.as_str()), (Code::NotFound, "UNKNOWN_ENCODER"));
     assert!(fault.message.contains("nobody"), "{fault}");
     let hub = dataset_ref::Source::HubId("mteb/stsbenchmark-sts".into());
-    assert_eq!(refused(with_dataset(sts, "fake", hub)).await.0, Code::Unimplemented);
+    assert_eq!(refused(with_dataset(sts, "fake", hub)).await.0, Code::Unavailable);
     let path = dataset_ref::Source::Path("/etc".into());
     assert_eq!(refused(with_dataset(sts, "fake", path)).await.0, Code::PermissionDenied);
     let (code, fault) = refused(with_dataset(sts, "fake-failing", builtin("quick/sts"))).await;

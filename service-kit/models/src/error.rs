@@ -37,6 +37,16 @@ pub enum ModelError {
         /// The command that fetches it.
         command: String,
     },
+    /// Offline, and the hub's cache does not hold the files wanted of a data set.
+    #[error("data set `{id}` is not in the hub's cache at {}, and this process is offline; fetch it first, online: {command}", cache.display())]
+    DatasetOffline {
+        /// The id asked for.
+        id: String,
+        /// The hub's cache.
+        cache: PathBuf,
+        /// The command that fetches it.
+        command: String,
+    },
     /// A path was given and nothing is there.
     #[error("no model at `{}`: the path does not exist (give a folder, a .gguf file, a catalogue id, or `org/name`)", path.display())]
     PathMissing {
@@ -202,6 +212,7 @@ impl ModelError {
             Self::UnknownModel { .. } => "UNKNOWN_MODEL",
             Self::WrongKind { .. } => "WRONG_MODEL_KIND",
             Self::Offline { .. } => "MODEL_NOT_CACHED",
+            Self::DatasetOffline { .. } => "DATASET_NOT_CACHED",
             Self::PathMissing { .. } => "MODEL_PATH_MISSING",
             Self::NotAModel { .. } => "MODEL_UNUSABLE",
             Self::Catalogue { .. } => "CATALOGUE_INVALID",
@@ -234,6 +245,7 @@ impl From<ModelError> for Fault {
             ModelError::Offline { id, command, .. } => Fault::precondition(reason, message)
                 .mend(command.clone())
                 .with("model", id),
+            ModelError::DatasetOffline { command, .. } => Fault::precondition(reason, message).mend(command.clone()),
             ModelError::Pip { .. } | ModelError::Hub { .. } | ModelError::AllSourcesFailed { .. } => {
                 Fault::unavailable(reason, message)
             }

@@ -22,7 +22,7 @@ pub mod hub;
 mod install;
 mod lock;
 pub mod manifest;
-mod pattern;
+pub mod pattern;
 pub mod pip;
 pub mod progress;
 pub mod resolver;

@@ -1,7 +1,7 @@
 //! Names that are nearly right, and names with wildcards.
 
 /// Whether `name` matches `pattern`, in which `*` stands for any run of characters (`/` included) and `?` for one.
-pub(crate) fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches(pattern: &str, name: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
     let (mut p, mut n) = (0, 0);

@@ -64,6 +64,9 @@ fn scores(outcome: &Outcome) -> String {
     for (key, value) in rest {
         text.push_str(&format!("  {key:<28} {value:.4}\n"));
     }
+    for note in &response.notes {
+        text.push_str(&format!("note: {note}\n"));
+    }
     text
 }
 

@@ -1,6 +1,7 @@
 //! The Hugging Face hub, through its own cache layout so that what Python fetched is found and the other way round.
 
 mod choose;
+mod dataset;
 
 use std::{
     path::PathBuf,
@@ -13,10 +14,11 @@ use std::{
 
 use hf_hub::{
     Cache, Repo, RepoType,
-    api::tokio::{Api, ApiBuilder, ApiError},
+    api::tokio::{Api, ApiBuilder, ApiError, ApiRepo},
 };
 
 pub use choose::HubModel;
+pub use dataset::{ChooseError, HubDataset};
 
 use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progress::Reporter};
 use choose::wanted_files;
@@ -26,7 +28,7 @@ const STALLED: Duration = Duration::from_secs(60);
 /// After the hub was found unreachable it is not asked again for so long.
 const REST: Duration = Duration::from_secs(60);
 
-/// A model's files in the hub's cache.
+/// A repository's files in the hub's cache.
 #[derive(Debug)]
 pub struct Snapshot {
     /// Folder of that commit.
@@ -59,17 +61,17 @@ impl HubFailure {
         }
     }
 
-    pub(crate) fn into_error(self, endpoint: &str, model: &HubModel) -> ModelError {
+    pub(crate) fn into_error(self, endpoint: &str, repository: &impl std::fmt::Display) -> ModelError {
         let (message, mend) = match self {
             Self::Unreachable(message) => (
                 message,
-                "check the network, a proxy, or HF_ENDPOINT; or give a model folder instead of an id".to_owned(),
+                "check the network, a proxy, or HF_ENDPOINT; or give a folder instead of an id".to_owned(),
             ),
             Self::Refused { message, mend } => (message, mend),
         };
         ModelError::Hub {
             endpoint: endpoint.to_owned(),
-            repo: model.to_string(),
+            repo: repository.to_string(),
             message,
             mend,
         }
@@ -92,6 +94,8 @@ pub(crate) struct Hub {
     cache: Cache,
     token: Option<String>,
     timeout: Duration,
+    /// Folder of the notes of what data sets hold.
+    listings: PathBuf,
     unreachable: Mutex<Option<(Instant, String)>>,
 }
 
@@ -107,6 +111,7 @@ impl Hub {
             cache,
             token,
             timeout: Duration::from_secs_f64(config.hub_timeout_s),
+            listings: config.home.join("datasets"),
             unreachable: Mutex::new(None),
         }
     }
@@ -124,20 +129,24 @@ impl Hub {
             .map_err(|error| HubFailure::refused(error.to_string(), "check HF_ENDPOINT and HF_TOKEN"))
     }
 
-    /// The model in the hub's cache, without a network: the pinned commit, or the one the branch was last seen at.
-    pub(crate) fn cached(&self, model: &HubModel, kind: ModelKind, weights: Option<&str>) -> Option<Snapshot> {
-        let repo = self.cache.repo(model.handle());
-        let revision = model.revision.as_deref().unwrap_or("main");
-        let folder = self.cache.path().join(model.handle().folder_name());
-        let commit = std::fs::read_to_string(folder.join("refs").join(revision))
+    /// A repository in the hub's cache, without a network: the pinned commit, or the one the branch was last seen at.
+    fn snapshot(&self, handle: &Repo) -> Option<(PathBuf, String, Vec<String>)> {
+        let folder = self.cache.path().join(handle.folder_name());
+        let commit = std::fs::read_to_string(folder.join("refs").join(handle.revision()))
             .ok()
             .map(|commit| commit.trim().to_owned())
-            .unwrap_or_else(|| revision.to_owned());
+            .unwrap_or_else(|| handle.revision().to_owned());
         if !crate::catalogue::read::is_plain_name(&commit) {
             return None;
         }
-        let folder = repo.pointer_path(&commit);
+        let folder = self.cache.repo(handle.clone()).pointer_path(&commit);
         let present = crate::manifest::files_under(&folder).ok()?;
+        Some((folder, commit, present))
+    }
+
+    /// The model in the hub's cache, without a network.
+    pub(crate) fn cached(&self, model: &HubModel, kind: ModelKind, weights: Option<&str>) -> Option<Snapshot> {
+        let (folder, commit, present) = self.snapshot(&model.handle())?;
         let files = wanted_files(&present, model, kind, weights).ok()?;
         let complete = match kind {
             ModelKind::Encoder => crate::folder::inspect(&folder, kind).is_ok(),
@@ -157,39 +166,48 @@ impl Hub {
         expected: impl Fn(&str) -> Option<String>,
         reporter: &Reporter,
     ) -> Result<Snapshot, HubFailure> {
+        self.unless_resting(async {
+            let choose = |listed: &[String]| wanted_files(listed, model, kind, weights);
+            self.fetch_now(&model.handle(), model, choose, expected, reporter).await
+        })
+        .await
+    }
+
+    /// Asks, unless the hub was found unreachable a moment ago.
+    async fn unless_resting<T>(&self, asked: impl Future<Output = Result<T, HubFailure>>) -> Result<T, HubFailure> {
         if let Some((when, why)) = &*self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
             && when.elapsed() < REST
         {
             return Err(HubFailure::Unreachable(format!("{why} (not asked again yet)")));
         }
-        let result = self.fetch_now(model, kind, weights, expected, reporter).await;
+        let result = asked.await;
         if let Err(HubFailure::Unreachable(why)) = &result {
             *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), why.clone()));
         }
         result
     }
 
+    /// Fetches what `choose` picks of a repository's files. `name` is what to call the repository.
     async fn fetch_now(
         &self,
-        model: &HubModel,
-        kind: ModelKind,
-        weights: Option<&str>,
+        handle: &Repo,
+        name: &impl std::fmt::Display,
+        choose: impl Fn(&[String]) -> Result<Vec<String>, HubFailure>,
         expected: impl Fn(&str) -> Option<String>,
         reporter: &Reporter,
     ) -> Result<Snapshot, HubFailure> {
-        reporter.say(format!("asking {} for {model}", self.endpoint));
+        reporter.say(format!("asking {} for {name}", self.endpoint));
         let api = self.api()?;
-        let (commit, listed) = self.list(&api, model).await?;
-        let files = wanted_files(&listed, model, kind, weights)?;
-        let pinned = Repo::with_revision(model.repo.clone(), RepoType::Model, commit.clone());
-        let cached = self.cache.repo(model.handle());
+        let (commit, listed) = self.list(&api, handle, name).await?;
+        let files = choose(&listed)?;
+        let cached = self.cache.repo(handle.clone());
         let folder = cached.pointer_path(&commit);
         for file in files.iter().filter(|file| !folder.join(file).is_file()) {
+            let pinned = api.repo(at_commit(handle, &commit));
             if let Some(wanted) = expected(file) {
-                self.check_announced(&api, &api.repo(pinned.clone()).url(file), file, &wanted)
-                    .await?;
+                self.check_announced(&api, &pinned.url(file), file, &wanted).await?;
             }
-            self.download(&api, model, &pinned, file, reporter).await?;
+            self.download(pinned, name, file, reporter).await?;
         }
         // Python looks a branch up by this note.
         if let Err(error) = cached.create_ref(&commit) {
@@ -201,9 +219,8 @@ impl Hub {
     /// One file into the hub's cache, in a task of its own: the client may panic on an answer it did not think of.
     async fn download(
         &self,
-        api: &Api,
-        model: &HubModel,
-        pinned: &Repo,
+        repo: ApiRepo,
+        name: &impl std::fmt::Display,
         file: &str,
         reporter: &Reporter,
     ) -> Result<(), HubFailure> {
@@ -214,14 +231,14 @@ impl Hub {
             heartbeat: Arc::clone(&heartbeat),
             reporter: reporter.clone(),
         };
-        let (repo, name) = (api.repo(pinned.clone()), file.to_owned());
+        let wanted = file.to_owned();
         // A set, because its tasks end when it is dropped.
         let mut task = tokio::task::JoinSet::new();
-        task.spawn(async move { repo.download_with_progress(&name, progress).await });
+        task.spawn(async move { repo.download_with_progress(&wanted, progress).await });
         tokio::select! {
             ended = task.join_next() => match ended {
                 Some(Ok(Ok(_))) => Ok(()),
-                Some(Ok(Err(error))) => Err(self.failure(error, model)),
+                Some(Ok(Err(error))) => Err(failure(error, name)),
                 Some(Err(_)) | None => Err(HubFailure::refused(
                     format!("{file}: its answer is not understood"),
                     "is HF_ENDPOINT a Hugging Face hub?",
@@ -234,10 +251,15 @@ impl Hub {
     }
 
     /// The commit and the names of its files; bounded in time, since this is where an unreachable hub is noticed.
-    async fn list(&self, api: &Api, model: &HubModel) -> Result<(String, Vec<String>), HubFailure> {
+    async fn list(
+        &self,
+        api: &Api,
+        handle: &Repo,
+        name: &impl std::fmt::Display,
+    ) -> Result<(String, Vec<String>), HubFailure> {
         let asked = async {
             let response = api
-                .repo(model.handle())
+                .repo(handle.clone())
                 .info_request()
                 .send()
                 .await?
@@ -257,7 +279,7 @@ impl Hub {
                     "is HF_ENDPOINT a Hugging Face hub?",
                 ));
             }
-            Ok(Err(error)) => return Err(self.failure(error.into(), model)),
+            Ok(Err(error)) => return Err(failure(error.into(), name)),
             Ok(Ok(info)) => info,
         };
         if !crate::catalogue::read::is_plain_name(&info.sha) {
@@ -283,30 +305,39 @@ impl Hub {
         }
         Ok(())
     }
+}
 
-    /// Sorts failures into those of the way and those of the answer.
-    fn failure(&self, error: ApiError, model: &HubModel) -> HubFailure {
-        let ApiError::RequestError(request) = &error else {
-            return HubFailure::refused(
-                error.to_string(),
-                "try again, or remove the repository from the hub's cache",
-            );
-        };
-        let status = request.status().map(|status| status.as_u16());
-        match status {
-            Some(401 | 403) => HubFailure::refused(
-                format!("access refused (HTTP {})", status.unwrap_or_default()),
-                "accept the model's terms on its page and set HF_TOKEN",
-            ),
-            Some(404) => HubFailure::refused(
-                format!("no repository or revision `{model}` (HTTP 404)"),
-                "check the spelling; a private repository needs HF_TOKEN",
-            ),
-            Some(code @ (408 | 429 | 500..=599)) => HubFailure::Unreachable(format!("HTTP {code}")),
-            Some(code) => HubFailure::refused(format!("HTTP {code}"), "check HF_ENDPOINT"),
-            None => HubFailure::Unreachable(root_cause(request)),
-        }
+/// Sorts failures into those of the way and those of the answer.
+fn failure(error: ApiError, name: &impl std::fmt::Display) -> HubFailure {
+    let ApiError::RequestError(request) = &error else {
+        return HubFailure::refused(
+            error.to_string(),
+            "try again, or remove the repository from the hub's cache",
+        );
+    };
+    let status = request.status().map(|status| status.as_u16());
+    match status {
+        Some(401 | 403) => HubFailure::refused(
+            format!("access refused (HTTP {})", status.unwrap_or_default()),
+            "accept the terms on its page and set HF_TOKEN",
+        ),
+        Some(404) => HubFailure::refused(
+            format!("no repository or revision `{name}` (HTTP 404)"),
+            "check the spelling; a private repository needs HF_TOKEN",
+        ),
+        Some(code @ (408 | 429 | 500..=599)) => HubFailure::Unreachable(format!("HTTP {code}")),
+        Some(code) => HubFailure::refused(format!("HTTP {code}"), "check HF_ENDPOINT"),
+        None => HubFailure::Unreachable(root_cause(request)),
     }
+}
+
+/// The same repository at this commit.
+fn at_commit(handle: &Repo, commit: &str) -> Repo {
+    let (kind, id) = match handle.url().split_once("datasets/") {
+        Some(("", id)) => (RepoType::Dataset, id.to_owned()),
+        _ => (RepoType::Model, handle.url()),
+    };
+    Repo::with_revision(id, kind, commit.to_owned())
 }
 
 /// The innermost reason: the outer ones only say that a request failed, and repeat its address.

@@ -1,0 +1,117 @@
+//! `isomer datasets`: the catalogue of data sets.
+
+use std::{io::Write, process::ExitCode};
+
+use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
+use isomer_proto::eval::v1::{DatasetInfo, ListDatasetsRequest, TaskType, task_service_client::TaskServiceClient};
+use serde_json::{Value, json};
+
+use super::{
+    eval::{TASKS, named},
+    stdout_failure,
+};
+use crate::{
+    args::{DatasetsArgs, Format, Global},
+    connect,
+    exit::Failure,
+};
+
+pub(super) async fn run(global: &Global, args: DatasetsArgs) -> Result<ExitCode, Failure> {
+    let task_type = match &args.task {
+        Some(task) => named("--task", task, TASKS)?,
+        None => TaskType::Unspecified,
+    };
+    let connection = connect::connect(global).await?;
+    let mut client = TaskServiceClient::new(connection.channel.clone());
+    let mut request = ListDatasetsRequest {
+        family: args.family.unwrap_or_default(),
+        task_type: task_type.into(),
+        ..ListDatasetsRequest::default()
+    };
+    let mut datasets = Vec::new();
+    loop {
+        let page = client.list_datasets(request.clone()).await?.into_inner();
+        datasets.extend(page.datasets);
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        request.page_token = page.next_page_token;
+    }
+    let mut out = std::io::stdout().lock();
+    match global.format {
+        Format::Json => datasets
+            .iter()
+            .try_for_each(|dataset| writeln!(out, "{}", document(dataset))),
+        Format::Text => writeln!(out, "{}", table(&datasets)),
+    }
+    .map_err(|error| stdout_failure(&error))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn task(dataset: &DatasetInfo) -> &'static str {
+    let known = |(_, task): &&(&str, TaskType)| *task == dataset.task_type();
+    TASKS.iter().find(known).map_or("", |(name, _)| name)
+}
+
+fn document(dataset: &DatasetInfo) -> Value {
+    let families = dataset
+        .families
+        .iter()
+        .map(|f| json!({ "name": f.name, "subsets": f.subsets }));
+    let mut fields: Vec<_> = dataset.fields.iter().collect();
+    fields.sort();
+    json!({
+        "name": dataset.name,
+        "task": task(dataset),
+        "main_score": dataset.main_score,
+        "split": dataset.split,
+        "hub_id": dataset.hub_id,
+        "revision": dataset.revision,
+        "fields": fields.into_iter().map(|(ours, theirs)| (ours.clone(), json!(theirs))).collect::<serde_json::Map<_, _>>(),
+        "transformed_fields": dataset.transformed_fields,
+        "subsets": dataset.subsets,
+        "languages": dataset.languages,
+        "families": families.collect::<Vec<_>>(),
+        "path": Some(&dataset.path).filter(|path| !path.is_empty()),
+    })
+}
+
+fn table(datasets: &[DatasetInfo]) -> Table {
+    let mut table = Table::new();
+    table
+        .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_header(["name", "task", "main score", "languages", "in", "where"]);
+    for dataset in datasets {
+        let families: Vec<&str> = dataset.families.iter().map(|family| family.name.as_str()).collect();
+        // Subsets are what --language takes; codes say what a data set without them is in.
+        let languages = if dataset.subsets.is_empty() {
+            &dataset.languages
+        } else {
+            &dataset.subsets
+        };
+        let place = if dataset.path.is_empty() {
+            &dataset.hub_id
+        } else {
+            &dataset.path
+        };
+        table.add_row([
+            dataset.name.clone(),
+            task(dataset).to_owned(),
+            dataset.main_score.clone(),
+            few(languages),
+            families.join(", "),
+            place.clone(),
+        ]);
+    }
+    table
+}
+
+/// The first of many.
+fn few(names: &[String]) -> String {
+    const SHOWN: usize = 6;
+    let shown = names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(" ");
+    match names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        Some(more) => format!("{shown} + {more}"),
+        None => shown,
+    }
+}

@@ -1,0 +1,92 @@
+//! How a file holds its rows, told by its name.
+
+/// Form of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Form {
+    /// How rows are written.
+    pub(super) format: Format,
+    /// Whether gzip lies around it.
+    pub(super) gzip: bool,
+}
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    /// A JSON object a line.
+    Jsonl,
+    /// A header, and cells apart by this byte, quoted as RFC 4180 has it.
+    Separated(u8),
+    /// Apache Parquet.
+    Parquet,
+}
+
+/// Lines of JSON, what a file without a known ending is taken for.
+pub(super) const LINES: Form = Form {
+    format: Format::Jsonl,
+    gzip: false,
+};
+
+impl Form {
+    /// By the end of a name; `None` where it says nothing.
+    pub(super) fn of(name: &str) -> Option<Self> {
+        let lower = name.to_ascii_lowercase();
+        let (stem, gzip) = match lower.strip_suffix(".gz") {
+            Some(stem) => (stem, true),
+            None => (lower.as_str(), false),
+        };
+        let format = match stem.rsplit_once('.')?.1 {
+            "jsonl" | "ndjson" => Format::Jsonl,
+            "csv" => Format::Separated(b','),
+            "tsv" => Format::Separated(b'\t'),
+            "parquet" if !gzip => Format::Parquet,
+            _ => return None,
+        };
+        Some(Self { format, gzip })
+    }
+}
+
+/// A part of a table that is spread over several files, as `test-00000-of-00003.parquet` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shard {
+    /// Its number, from 0.
+    pub(super) number: usize,
+    /// How many there are.
+    pub(super) of: usize,
+}
+
+/// The name of a readable file without its ending and shard number, e.g. `test.de` of `test.de-00000-of-00002.csv.gz`.
+pub(super) fn stem(name: &str) -> Option<(&str, Option<Shard>)> {
+    Form::of(name)?;
+    let name = match name.len().checked_sub(3) {
+        Some(end) if name.is_char_boundary(end) && name[end..].eq_ignore_ascii_case(".gz") => &name[..end],
+        _ => name,
+    };
+    let (stem, _) = name.rsplit_once('.')?;
+    let sharded = || {
+        let (before, of) = stem.rsplit_once("-of-")?;
+        let (stem, number) = before.rsplit_once('-')?;
+        let shard = Shard {
+            number: number.parse().ok()?,
+            of: of.parse().ok()?,
+        };
+        Some((stem, Some(shard)))
+    };
+    Some(sharded().unwrap_or((stem, None)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_tell_form_stem_and_shard() {
+        assert_eq!(stem("test.jsonl"), Some(("test", None)));
+        assert_eq!(stem("Test.CSV.GZ"), Some(("Test", None)));
+        let shard = Shard { number: 1, of: 3 };
+        assert_eq!(stem("test.de-00001-of-00003.parquet"), Some(("test.de", Some(shard))));
+        assert_eq!(stem("one-of-a-kind.csv"), Some(("one-of-a-kind", None)));
+        for other in ["README.md", "test", "test.parquet.gz", "test.json", ".gz"] {
+            assert_eq!(stem(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! From a source to a dataset.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Dataset, DatasetError, DatasetText, Labels, LoadOptions, Source, digest,
+    files::Files,
+    labelled,
+    layout::{self, Chosen},
+    lists, pairs, retrieval,
+    row::Row,
+    rows::Rows,
+    sample::{self, Picked, Sample, Stratum},
+};
+use crate::task::{SAMPLES_PER_LABEL, TaskType};
+
+/// What a task's rows came to.
+#[derive(Default)]
+struct Read {
+    notes: Vec<String>,
+    measures: BTreeMap<String, f64>,
+    sample: Option<Sample>,
+}
+
+/// Loads a dataset and checks every row. A source that lies on the hub or is a name of the catalogue must have been located
+/// before.
+///
+/// # Errors
+/// A source that is not there, a split or language that is missing or must be chosen, a broken row (file, line and field
+/// named), data that the main metric is undefined on (constant gold scores, one class only).
+pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Dataset, DatasetError> {
+    if options.limit == Some(0) || options.train_limit == Some(0) {
+        return Err(DatasetError::ZeroLimit);
+    }
+    let files = source.files(&options.fields)?;
+    let chosen = layout::choose(task, &files, options)?;
+    let mut read = Read::default();
+    let (texts, labels) = read_task(task, &files, &chosen, options, &mut read)?;
+    read.notes.extend(read.sample.iter().map(ToString::to_string));
+    Ok(Dataset {
+        name: options.name.clone().unwrap_or_else(|| source.name()),
+        task,
+        split: options.split.clone(),
+        language: chosen.language,
+        digest: digest::of(task, &texts, &labels),
+        texts,
+        labels,
+        notes: read.notes,
+        measures: read.measures,
+        sample: read.sample,
+        revision: source.revision(),
+        entry: options.entry,
+    })
+}
+
+/// Whether the source holds the split and language asked for; nothing is read.
+pub(super) fn find(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
+    layout::choose(task, &source.files(&options.fields)?, options).map(|_| ())
+}
+
+fn read_task(
+    task: TaskType,
+    files: &Files<'_>,
+    chosen: &Chosen,
+    options: &LoadOptions,
+    read: &mut Read,
+) -> Result<(Vec<DatasetText>, Labels), DatasetError> {
+    let mut picked = |name: &str| -> Result<Picked, DatasetError> {
+        let (picked, sample) = pick(task, files, name, options.limit, options.sample_seed)?;
+        read.sample = sample;
+        Ok(picked)
+    };
+    Ok(match task {
+        TaskType::Bitext => {
+            let name = chosen.rows()?;
+            let (texts, rows) = pairs::read_bitext(files, name, picked(name)?)?;
+            (texts, Labels::Bitext(rows))
+        }
+        TaskType::Sts => {
+            let name = chosen.rows()?;
+            let (texts, gold) = pairs::read_sts(files, name, picked(name)?)?;
+            (texts, Labels::Sts(gold))
+        }
+        TaskType::PairClassification => {
+            let name = chosen.rows()?;
+            let (texts, labels) = pairs::read_pair_classification(files, name, picked(name)?)?;
+            (texts, Labels::PairClassification(labels))
+        }
+        TaskType::Reranking => {
+            let (texts, items, notes) = match chosen.ranked() {
+                Some((names, candidates)) => {
+                    let (texts, items, notes, sample) = retrieval::read_ranked(files, names, candidates, options)?;
+                    read.sample = sample;
+                    (texts, items, notes)
+                }
+                None => {
+                    let name = chosen.rows()?;
+                    lists::read_reranking(files, name, picked(name)?)?
+                }
+            };
+            read.notes = notes;
+            (texts, Labels::Reranking(items))
+        }
+        TaskType::Summarisation => {
+            let name = chosen.rows()?;
+            let (texts, labels) = lists::read_summarisation(files, name, picked(name)?)?;
+            (texts, Labels::Summarisation(labels))
+        }
+        TaskType::Clsd => {
+            let name = chosen.rows()?;
+            let (texts, labels) = lists::read_clsd(files, name, picked(name)?)?;
+            (texts, Labels::Clsd(labels))
+        }
+        TaskType::GradedRanking => {
+            let name = chosen.rows()?;
+            let (texts, counts, overlap) = lists::read_graded_ranking(files, name, picked(name)?)?;
+            read.measures.insert("lexical_overlap".to_owned(), overlap);
+            (texts, Labels::GradedRanking(counts))
+        }
+        TaskType::Retrieval => {
+            let (texts, labels, notes, sample) = retrieval::read(files, chosen.retrieval()?, options)?;
+            (read.notes, read.sample) = (notes, sample);
+            (texts, Labels::Retrieval(labels))
+        }
+        TaskType::Classification => {
+            let (train, test) = chosen.train_and_test()?;
+            let (rows, sample) = pick(task, files, train, options.train_limit, options.sample_seed)?;
+            let picked = [rows, picked(test)?];
+            let (texts, labels) = labelled::read_classification(files, [train, test], picked)?;
+            read.notes.extend(sample.map(|sample| format!("train rows: {sample}")));
+            let samples_per_label = options.samples_per_label.unwrap_or(SAMPLES_PER_LABEL);
+            (
+                texts,
+                Labels::Classification {
+                    labels,
+                    samples_per_label,
+                },
+            )
+        }
+        TaskType::Clustering => {
+            let name = chosen.rows()?;
+            let (texts, mut labels) = labelled::read_clustering(files, name, picked(name)?)?;
+            if options.entry.is_some_and(|entry| entry.joined_sets) {
+                labels.sets.clear();
+            }
+            let labels = Labels::Clustering {
+                labels,
+                legacy: options.legacy_clustering,
+                max_fraction: options.max_fraction,
+            };
+            (texts, labels)
+        }
+    })
+}
+
+/// The rows that a limit leaves. The table is read once for what the rows count as, and again for what they hold, so that
+/// nothing but the sample is ever kept.
+fn pick(
+    task: TaskType,
+    files: &Files<'_>,
+    name: &str,
+    limit: Option<usize>,
+    seed: u64,
+) -> Result<(Picked, Option<Sample>), DatasetError> {
+    let Some(limit) = limit else {
+        return Ok((Picked::all(), None));
+    };
+    let mut rows = Rows::open(files, name)?;
+    let mut strata = Vec::new();
+    while let Some(row) = rows.next_row()? {
+        match task {
+            TaskType::Sts | TaskType::PairClassification | TaskType::Bitext => {
+                for mut row in row.pairs() {
+                    strata.push(Some(pairs::stratum(task, &mut row)?));
+                }
+            }
+            _ => strata.push(stratum(task, row)?),
+        }
+    }
+    Ok(sample::draw(&strata, limit, seed))
+}
+
+fn stratum(task: TaskType, mut row: Row) -> Result<Option<Stratum>, DatasetError> {
+    match task {
+        TaskType::Classification | TaskType::Clustering => labelled::stratum(&mut row).map(Some),
+        TaskType::Reranking => Ok(lists::can_be_ranked(&mut row)?.then_some(Stratum::None)),
+        _ => Ok(Some(Stratum::None)),
+    }
+}

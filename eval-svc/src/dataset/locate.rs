@@ -1,0 +1,175 @@
+//! Where a named data set lies: in a folder of this machine, else on the hub.
+
+use std::path::PathBuf;
+
+use isomer_models::Resolver;
+
+use super::{DatasetError, HubRef, LoadOptions, Source, catalogue, hub, load};
+use crate::task::TaskType;
+
+/// Where data sets are looked for.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// Folders that hold data sets under their catalogue names.
+    pub folders: Vec<PathBuf>,
+    /// The way to the hub and its cache; absent: it is not asked.
+    pub hub: Option<Resolver>,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// Kind of task; absent: the one the catalogue says.
+    pub task: Option<TaskType>,
+    /// Where from.
+    pub source: Source,
+    /// Split; absent: the one the catalogue says, else `test`.
+    pub split: Option<String>,
+    /// Everything else. Its split does not count.
+    pub options: LoadOptions,
+}
+
+/// What [`load`] needs: everything is on this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Located {
+    /// Kind of task.
+    pub task: TaskType,
+    /// Files of this machine.
+    pub source: Source,
+    /// With what the catalogue adds.
+    pub options: LoadOptions,
+}
+
+impl Places {
+    /// Finds the source and makes its files present. A name of the catalogue brings its task, split, columns and options
+    /// along, where the request does not name its own.
+    ///
+    /// # Errors
+    /// A name that nobody knows; a task that the data set is not for; files that are neither here nor on the hub, with
+    /// every place that was looked at and how to get them.
+    pub async fn locate(&self, wanted: Wanted) -> Result<Located, DatasetError> {
+        let Wanted {
+            task,
+            source,
+            split,
+            mut options,
+        } = wanted;
+        let entry = match &source {
+            Source::Catalogue(name) => Some(catalogue::find(name).ok_or_else(|| DatasetError::UnknownName {
+                name: name.clone(),
+                nearest: catalogue::nearest_name(name).map(str::to_owned),
+            })?),
+            _ => None,
+        };
+        options.split = split
+            .or_else(|| entry.map(|entry| entry.split.clone()))
+            .unwrap_or_else(|| LoadOptions::default().split);
+        if let Some(entry) = entry {
+            if let Some(asked) = task.filter(|asked| *asked != entry.task) {
+                return Err(DatasetError::OtherTask {
+                    name: entry.name.clone(),
+                    task: entry.task,
+                    asked,
+                });
+            }
+            entry.apply(&mut options);
+            let source = self.entry(entry, &options).await?;
+            return Ok(Located {
+                task: entry.task,
+                source,
+                options,
+            });
+        }
+        let task = task.ok_or(DatasetError::NoTask)?;
+        let source = match source {
+            Source::Hub(wanted) => {
+                if options.language.is_none() {
+                    // A configuration is often a language, and then mteb's name of the subset.
+                    options.language = wanted.config.clone().filter(|config| is_language(config));
+                }
+                Source::Fetched(self.from_hub(&wanted, task, &options).await?)
+            }
+            source => source,
+        };
+        Ok(Located { task, source, options })
+    }
+
+    /// A data set of the catalogue: a folder of its name that holds the split and language, else the hub's.
+    async fn entry(&self, entry: &catalogue::Entry, options: &LoadOptions) -> Result<Source, DatasetError> {
+        let mut tried = Vec::new();
+        for folder in &self.folders {
+            let path = folder.join(&entry.name);
+            if !path.is_dir() {
+                tried.push(format!("{} is not there", path.display()));
+                continue;
+            }
+            let source = Source::Path(path);
+            match load::find(entry.task, &source, options) {
+                Ok(()) => return Ok(source),
+                // Several languages and none chosen: the same on the hub.
+                Err(error @ DatasetError::Language { .. }) if options.language.is_none() => return Err(error),
+                Err(error) => tried.push(error.to_string()),
+            }
+        }
+        if options.language.is_none() && entry.subsets.len() > 1 {
+            return Err(DatasetError::Language {
+                place: entry.name.clone(),
+                split: options.split.clone(),
+                problem: "choose a language".to_owned(),
+                languages: entry.subsets.clone(),
+            });
+        }
+        let wanted = entry.hub();
+        match self.from_hub(&wanted, entry.task, options).await {
+            Ok(fetched) => Ok(Source::Fetched(fetched)),
+            Err(error) => {
+                tried.push(error.to_string());
+                let folder = match self.folders.first() {
+                    Some(folder) => folder.join(&entry.name).display().to_string(),
+                    None => format!("{} below a folder of data sets (--data-root)", entry.name),
+                };
+                Err(DatasetError::Unreachable {
+                    name: entry.name.clone(),
+                    tried,
+                    mend: format!(
+                        "put its files into {folder}, or fetch them where the hub can be reached: hf download --repo-type \
+                         dataset {} --revision {}",
+                        wanted.repo,
+                        wanted.revision.as_deref().unwrap_or("main"),
+                    ),
+                })
+            }
+        }
+    }
+
+    async fn from_hub(
+        &self,
+        wanted: &HubRef,
+        task: TaskType,
+        options: &LoadOptions,
+    ) -> Result<super::Fetched, DatasetError> {
+        let Some(resolver) = &self.hub else {
+            return Err(DatasetError::Hub {
+                dataset: wanted.to_string(),
+                message: "this service was not given a way to the hub".to_owned(),
+            });
+        };
+        hub::fetch(wanted, task, options, resolver).await
+    }
+
+    /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it holds what will be asked
+    /// of it is not looked at.
+    pub fn folder_of(&self, name: &str) -> Option<PathBuf> {
+        self.folders
+            .iter()
+            .map(|folder| folder.join(name))
+            .find(|path| path.is_dir())
+    }
+}
+
+/// Two or three letters, with variants or a second language after hyphens.
+fn is_language(config: &str) -> bool {
+    let mut parts = config.split('-');
+    let code = |part: &str| matches!(part.len(), 2 | 3) && part.bytes().all(|b| b.is_ascii_lowercase());
+    parts.next().is_some_and(code) && parts.all(|part| part.bytes().all(|b| b.is_ascii_alphanumeric()))
+}

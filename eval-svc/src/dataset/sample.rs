@@ -1,0 +1,253 @@
+//! A few rows of many, for a quick look: drawn by a seed, and in proportion to labels or gold scores where rows have them.
+
+use rand::seq::SliceRandom;
+use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
+use serde::{Deserialize, Serialize};
+
+/// Seed of a sample where none is given.
+pub const DEFAULT_SAMPLE_SEED: u64 = 42;
+/// Gold scores are binned by so many intervals of equal width.
+const BINS: usize = 5;
+
+/// How a sample was drawn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sample {
+    /// Rows drawn.
+    pub rows: usize,
+    /// Rows there are.
+    pub of: usize,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// What it keeps in proportion, e.g. `label`; absent: nothing.
+    pub by: Option<String>,
+}
+
+impl std::fmt::Display for Sample {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a sample of {} of {} rows, seed {}", self.rows, self.of, self.seed)?;
+        match &self.by {
+            Some(by) => write!(f, ", in proportion to {by}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a row counts as.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Stratum {
+    /// One like all others.
+    None,
+    /// One of its label.
+    Label(String),
+    /// One of its gold score's bin.
+    Gold(f64),
+}
+
+/// Rows to take, in the order of the table.
+#[derive(Debug, Clone)]
+pub(super) struct Picked {
+    /// Ascending; absent: all.
+    rows: Option<Vec<usize>>,
+    next: usize,
+    seen: usize,
+}
+
+impl Picked {
+    /// Every row.
+    pub(super) fn all() -> Self {
+        Self {
+            rows: None,
+            next: 0,
+            seen: 0,
+        }
+    }
+
+    /// These rows, ascending.
+    fn only(rows: Vec<usize>) -> Self {
+        Self {
+            rows: Some(rows),
+            ..Self::all()
+        }
+    }
+
+    /// Whether the row that comes now is taken; `None`: neither it nor any after it. To be asked once a row.
+    pub(super) fn takes(&mut self) -> Option<bool> {
+        let Some(rows) = &self.rows else { return Some(true) };
+        let wanted = *rows.get(self.next)?;
+        let taken = wanted == self.seen;
+        self.seen += 1;
+        self.next += usize::from(taken);
+        Some(taken)
+    }
+}
+
+/// Draws at most `limit` of the rows whose strata are given; a row without one (`None`) does not count and is never drawn.
+/// Where all rows count and there are no more than the limit, nothing is drawn.
+pub(super) fn draw(strata: &[Option<Stratum>], limit: usize, seed: u64) -> (Picked, Option<Sample>) {
+    let of = strata.iter().flatten().count();
+    if of <= limit {
+        return (Picked::all(), None);
+    }
+    let (groups, by) = groups(strata);
+    let sizes: Vec<usize> = groups.iter().map(|(_, rows)| rows.len()).collect();
+    let mut rows = Vec::with_capacity(limit);
+    for ((name, mut members), share) in groups.into_iter().zip(shares(&sizes, limit)) {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&seed.to_le_bytes());
+        hasher.update(name.as_bytes());
+        members.shuffle(&mut ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()));
+        members.truncate(share);
+        rows.append(&mut members);
+    }
+    rows.sort_unstable();
+    let sample = Sample {
+        rows: rows.len(),
+        of,
+        seed,
+        by: by.map(str::to_owned),
+    };
+    (Picked::only(rows), Some(sample))
+}
+
+type Groups = Vec<(String, Vec<usize>)>;
+
+/// Rows by stratum, in order of the strata's names, and what they are told apart by.
+fn groups(strata: &[Option<Stratum>]) -> (Groups, Option<&'static str>) {
+    let gold = strata.iter().flatten().filter_map(|stratum| match stratum {
+        Stratum::Gold(gold) => Some(*gold),
+        _ => None,
+    });
+    let (low, high) = gold.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), gold| {
+        (low.min(gold), high.max(gold))
+    });
+    let mut groups = std::collections::BTreeMap::<String, Vec<usize>>::new();
+    let mut by = None;
+    for (row, stratum) in strata.iter().enumerate() {
+        let name = match stratum {
+            None => continue,
+            Some(Stratum::None) => String::new(),
+            Some(Stratum::Label(label)) => {
+                by = Some("label");
+                label.clone()
+            }
+            Some(Stratum::Gold(gold)) => {
+                by = Some("score (5 bins of equal width)");
+                let place = (gold - low) / (high - low) * BINS as f64;
+                // Where all scores are equal there is one bin.
+                (place.min(BINS as f64 - 1.0).max(0.0) as usize).to_string()
+            }
+        };
+        groups.entry(name).or_default().push(row);
+    }
+    (groups.into_iter().collect(), by)
+}
+
+/// Shares out `limit` rows to groups in proportion to their sizes, largest remainders first; every group gets one where
+/// there are enough for all.
+fn shares(sizes: &[usize], limit: usize) -> Vec<usize> {
+    let all: usize = sizes.iter().sum();
+    let least = usize::from(limit >= sizes.len());
+    // What each group has beyond its least is shared out exactly; products of rows fit in 128 bits.
+    let rest = limit - least * sizes.len();
+    let over = (all - least * sizes.len()).max(1);
+    let parts: Vec<(usize, usize)> = sizes
+        .iter()
+        .map(|size| {
+            let product = (size - least) as u128 * rest as u128;
+            ((product / over as u128) as usize, (product % over as u128) as usize)
+        })
+        .collect();
+    let mut shares: Vec<usize> = parts.iter().map(|(whole, _)| least + whole).collect();
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    order.sort_by(|a, b| parts[*b].1.cmp(&parts[*a].1).then(a.cmp(b)));
+    let missing = limit - shares.iter().sum::<usize>();
+    for group in order.into_iter().take(missing) {
+        shares[group] += 1;
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn drawn(strata: &[Option<Stratum>], limit: usize, seed: u64) -> Vec<usize> {
+        let (mut picked, _) = draw(strata, limit, seed);
+        (0..strata.len()).filter(|_| picked.takes() == Some(true)).collect()
+    }
+
+    fn labels(counts: &[(&str, usize)]) -> Vec<Option<Stratum>> {
+        let of = |(label, count): &(&str, usize)| vec![Some(Stratum::Label((*label).to_owned())); *count];
+        counts.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn labels_keep_their_proportions_and_rare_ones_are_not_lost() {
+        let strata = labels(&[("a", 800), ("b", 195), ("c", 5)]);
+        let rows = drawn(&strata, 100, 42);
+        let within = |range: std::ops::Range<usize>| rows.iter().filter(|row| range.contains(row)).count();
+        assert_eq!(rows.len(), 100);
+        assert_eq!([within(0..800), within(800..995), within(995..1000)], [79, 20, 1]);
+        assert!(rows.windows(2).all(|pair| pair[0] < pair[1]));
+    }
+
+    #[test]
+    fn a_sample_depends_on_its_seed_and_not_on_the_rest() {
+        let strata = labels(&[("a", 50), ("b", 50)]);
+        assert_eq!(drawn(&strata, 10, 1), drawn(&strata, 10, 1));
+        assert_ne!(drawn(&strata, 10, 1), drawn(&strata, 10, 2));
+    }
+
+    #[test]
+    fn gold_scores_are_drawn_from_the_whole_range() {
+        let strata: Vec<_> = (0..1000).map(|i| Some(Stratum::Gold(f64::from(i) / 200.0))).collect();
+        let rows = drawn(&strata, 50, 7);
+        for bin in 0..5 {
+            let inside = rows
+                .iter()
+                .filter(|row| (bin * 200..(bin + 1) * 200).contains(*row))
+                .count();
+            assert_eq!(inside, 10, "bin {bin}");
+        }
+        let constant = vec![Some(Stratum::Gold(3.0)); 10];
+        assert_eq!(drawn(&constant, 4, 7).len(), 4);
+    }
+
+    #[test]
+    fn rows_that_do_not_count_are_never_drawn() {
+        let mut strata = vec![Some(Stratum::None); 20];
+        strata.extend(vec![None; 20]);
+        let rows = drawn(&strata, 5, 3);
+        assert!(rows.len() == 5 && rows.iter().all(|row| *row < 20));
+    }
+
+    #[test]
+    fn what_fits_is_not_sampled() {
+        let strata = labels(&[("a", 2), ("b", 1)]);
+        let (_, sample) = draw(&strata, 3, 42);
+        assert_eq!(sample, None);
+        let (_, sample) = draw(&strata, 2, 42);
+        assert_eq!(
+            sample.unwrap().to_string(),
+            "a sample of 2 of 3 rows, seed 42, in proportion to label"
+        );
+    }
+
+    #[test]
+    fn shares_add_up_to_the_limit() {
+        for (sizes, limit) in [
+            (vec![1, 1, 1], 2),
+            (vec![5, 3, 2], 7),
+            (vec![10], 9),
+            (vec![3, 3, 3], 4),
+        ] {
+            let shares = shares(&sizes, limit);
+            assert_eq!(shares.iter().sum::<usize>(), limit, "{sizes:?}");
+            assert!(
+                shares.iter().zip(&sizes).all(|(share, size)| share <= size),
+                "{sizes:?}"
+            );
+        }
+    }
+}

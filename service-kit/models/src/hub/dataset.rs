@@ -1,0 +1,185 @@
+//! Data sets on the hub.
+
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use hf_hub::{Repo, RepoType};
+
+use super::{Hub, HubFailure, Snapshot};
+use crate::{
+    error::ModelError,
+    progress::{Progress, Reporter, drive},
+    resolver::Resolver,
+};
+
+/// A data set's repository.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct HubDataset {
+    /// `org/name`.
+    pub repo: String,
+    /// Commit, tag or branch; absent = `main`.
+    pub revision: Option<String>,
+}
+
+impl HubDataset {
+    /// `None` where either is not a plain name (`org/name`; a revision may have slashes, as `refs/convert/parquet` has).
+    pub fn new(repo: &str, revision: Option<&str>) -> Option<Self> {
+        let plain = crate::catalogue::read::is_plain_name;
+        let (org, name) = repo.split_once('/')?;
+        let revision_is_plain = revision.is_none_or(|revision| revision.split('/').all(plain));
+        (plain(org) && plain(name) && revision_is_plain).then(|| Self {
+            repo: repo.to_owned(),
+            revision: revision.map(str::to_owned),
+        })
+    }
+
+    fn handle(&self) -> Repo {
+        let revision = self.revision.clone().unwrap_or_else(|| "main".into());
+        Repo::with_revision(self.repo.clone(), RepoType::Dataset, revision)
+    }
+}
+
+impl std::fmt::Display for HubDataset {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.repo)?;
+        self.revision.iter().try_for_each(|revision| write!(f, "@{revision}"))
+    }
+}
+
+/// The repository does not hold what is wanted of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChooseError {
+    /// What is missing.
+    pub message: String,
+    /// How to mend it.
+    pub mend: String,
+}
+
+impl Hub {
+    async fn fetch_dataset(
+        &self,
+        dataset: &HubDataset,
+        choose: impl Fn(&[String]) -> Result<Vec<String>, ChooseError>,
+        reporter: &Reporter,
+    ) -> Result<Snapshot, HubFailure> {
+        let all = Mutex::new(Vec::new());
+        let choose = |listed: &[String]| {
+            listed.clone_into(&mut all.lock().unwrap_or_else(PoisonError::into_inner));
+            choose(listed).map_err(|ChooseError { message, mend }| HubFailure::Refused { message, mend })
+        };
+        let handle = dataset.handle();
+        let fetched = self.fetch_now(&handle, dataset, choose, |_| None, reporter);
+        let snapshot = self.unless_resting(fetched).await?;
+        let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        // Without the note the hub is asked again, nothing worse.
+        if let Err(error) = self.note(dataset, &snapshot.commit, &all) {
+            tracing::debug!(%error, "what is in a data set could not be noted");
+        }
+        Ok(snapshot)
+    }
+
+    /// Where the names of all files of a data set are noted: the hub's cache holds only those that somebody asked for, and
+    /// a missing shard would go unseen.
+    fn note_path(&self, dataset: &HubDataset, commit: &str) -> PathBuf {
+        let folder = dataset.handle().folder_name();
+        self.listings.join(format!("{folder}@{commit}.json"))
+    }
+
+    fn note(&self, dataset: &HubDataset, commit: &str, all: &[String]) -> std::io::Result<()> {
+        std::fs::create_dir_all(&self.listings)?;
+        let mut file = tempfile::NamedTempFile::new_in(&self.listings)?;
+        serde_json::to_writer(&mut file, all)?;
+        file.persist(self.note_path(dataset, commit))?;
+        Ok(())
+    }
+
+    /// The files of a data set that are in the hub's cache. Without a note of all names (Python fetched it), `choose` sees
+    /// the names that are there.
+    fn cached_dataset(
+        &self,
+        dataset: &HubDataset,
+        choose: impl Fn(&[String]) -> Result<Vec<String>, ChooseError>,
+        online: bool,
+    ) -> Option<Snapshot> {
+        let (folder, commit, present) = self.snapshot(&dataset.handle())?;
+        let noted = std::fs::read(self.note_path(dataset, &commit)).ok();
+        let all = noted.and_then(|json| serde_json::from_slice::<Vec<String>>(&json).ok());
+        let files = choose(all.as_ref().unwrap_or(&present)).ok()?;
+        // Nothing chosen of names that may not be all of them: the hub knows better, where it can be asked.
+        let certain = !files.is_empty() || all.is_some() || !online;
+        let complete = certain && files.iter().all(|file| folder.join(file).is_file());
+        complete.then_some(Snapshot { folder, commit, files })
+    }
+}
+
+impl Resolver {
+    /// Makes files of a data set on the hub present, in the cache that Python's libraries use too. `choose` picks them from
+    /// the names of all files there; offline, or where the hub cannot be reached, from those that the cache holds.
+    ///
+    /// # Errors
+    /// [`ModelError::Hub`] with `choose`'s own words where it refuses; [`ModelError::Offline`].
+    pub async fn dataset(
+        &self,
+        dataset: &HubDataset,
+        choose: impl Fn(&[String]) -> Result<Vec<String>, ChooseError>,
+        progress: &dyn Progress,
+    ) -> Result<Snapshot, ModelError> {
+        let (hub, config) = (&self.inner.hub, &self.inner.config);
+        // A commit does not change: what the cache has of it needs no question.
+        let is_commit = |revision: &String| revision.len() == 40 && revision.bytes().all(|b| b.is_ascii_hexdigit());
+        let online = config.hub && !config.offline;
+        if (!online || dataset.revision.as_ref().is_some_and(is_commit))
+            && let Some(snapshot) = hub.cached_dataset(dataset, &choose, online)
+        {
+            return Ok(snapshot);
+        }
+        if !online {
+            let revision = dataset
+                .revision
+                .as_ref()
+                .map(|r| format!(" --revision {r}"))
+                .unwrap_or_default();
+            return Err(ModelError::DatasetOffline {
+                id: dataset.to_string(),
+                cache: config.hub_cache(),
+                command: format!("hf download --repo-type dataset {}{revision}", dataset.repo),
+            });
+        }
+        let fetched = drive(progress, |reporter| {
+            let choose = &choose;
+            async move { hub.fetch_dataset(dataset, choose, &reporter).await }
+        })
+        .await;
+        match fetched {
+            Ok(snapshot) => Ok(snapshot),
+            Err(HubFailure::Unreachable(why)) => match hub.cached_dataset(dataset, &choose, false) {
+                Some(snapshot) => {
+                    tracing::warn!(%dataset, commit = snapshot.commit, why, "the hub is out of reach; its cache is used");
+                    Ok(snapshot)
+                }
+                None => Err(HubFailure::Unreachable(why).into_error(hub.endpoint(), dataset)),
+            },
+            Err(failure) => Err(failure.into_error(hub.endpoint(), dataset)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plain_names_are_data_sets() {
+        assert!(HubDataset::new("mteb/sts17", Some("refs/convert/parquet")).is_some());
+        for (repo, revision) in [
+            ("sts17", None),
+            ("../sts17", None),
+            ("a/b", Some("../c")),
+            ("a/b/c", None),
+        ] {
+            assert_eq!(HubDataset::new(repo, revision), None, "{repo}");
+        }
+    }
+}
