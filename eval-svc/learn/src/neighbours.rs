@@ -89,7 +89,13 @@ fn nearest(rows: &RowBlocks, norms: &[f64], test: Vectors<'_>, some: &[usize], n
     // ‖test‖² is the same for all rows and left out.
     let mut best: Vec<Vec<(f64, usize)>> = vec![Vec::with_capacity(neighbours + 1); some.len()];
     for block in 0..rows.blocks() {
-        forward(rows.block(block), rows.groups(), &panel, &mut products);
+        forward(
+            rows.block(block),
+            rows.rows_in(block),
+            rows.groups(),
+            &panel,
+            &mut products,
+        );
         for row in 0..rows.rows_in(block) {
             let i = block * BLOCK + row;
             for (column, best) in best.iter_mut().enumerate() {

@@ -88,8 +88,9 @@ impl<'a> Distances<'a> {
             let start = out.len();
             out.resize(start + some.len(), vec![0.0; self.positions.len()]);
             for block in 0..self.rows.blocks() {
-                forward(self.rows.block(block), self.rows.groups(), &panel, &mut products);
-                for row in 0..self.rows.rows_in(block) {
+                let rows = self.rows.rows_in(block);
+                forward(self.rows.block(block), rows, self.rows.groups(), &panel, &mut products);
+                for row in 0..rows {
                     let i = block * BLOCK + row;
                     for (column, &at) in some.iter().enumerate() {
                         let apart = -2.0 * products[row * PANEL + column] + self.norms[at] + self.norms[i];

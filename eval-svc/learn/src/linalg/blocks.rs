@@ -4,7 +4,7 @@ use super::GROUP;
 use crate::Vectors;
 
 /// Rows of a block: its values and scores stay in the second-level cache between the two products.
-pub(crate) const BLOCK: usize = 64;
+pub(crate) const BLOCK: usize = 96;
 
 /// Rows in blocks of [`BLOCK`], a block in groups of [`GROUP`] dimensions: `[block][group][row][dimension]`. Missing rows
 /// and dimensions are zero.

@@ -1,4 +1,5 @@
-//! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, four by twelve at a time.
+//! The two products of a block of rows: `rows · weights` and `rowsᵀ · slopes`, six by eight at a time: twelve sums, two
+//! vectors of weights and one number leave a register of AVX2's sixteen free, without which compilers put sums on the stack.
 //!
 //! Weights stand in panels of [`PANEL`] columns: `[panel][dimension][column]`, scores and slopes as `[row][column of all
 //! panels]`. Per output element the products are added in the order of the dimension (or of the row), one after the other;
@@ -7,33 +8,33 @@
 use super::BLOCK;
 
 /// Columns of a panel.
-pub(crate) const PANEL: usize = 12;
+pub(crate) const PANEL: usize = 8;
 /// Dimensions, and rows, of a tile.
-pub(crate) const GROUP: usize = 4;
-/// Groups of dimensions that scores are summed over at a time: 9 kB of a panel.
-const GROUPS_AT_ONCE: usize = 24;
-/// Rows that meet every panel before the next rows do: 12 kB of that many groups.
-const ROWS_AT_ONCE: usize = 16;
-/// Groups of dimensions whose sums are made for every panel before the next: 8 kB of a block.
+pub(crate) const GROUP: usize = 6;
+/// Groups of dimensions that scores are summed over at a time: 6 kB of a panel.
+const GROUPS_AT_ONCE: usize = 16;
+/// Rows that meet every panel before the next rows do: 18 kB of that many groups.
+const ROWS_AT_ONCE: usize = 24;
+/// Groups of dimensions whose sums are made for every panel before the next: 18 kB of a block.
 const SUMS_AT_ONCE: usize = 4;
 
-/// `scores = intercepts + block · weights` for every row of a block. A panel holds `groups · GROUP` rows of weights and then
-/// the intercepts.
-pub(crate) fn forward(block: &[f64], groups: usize, panels: &[f64], scores: &mut [f64]) {
+/// `scores = intercepts + block · weights` for the first `rows` rows of a block; what it writes into the rows after them
+/// means nothing. A panel holds `groups · GROUP` rows of weights and then the intercepts.
+pub(crate) fn forward(block: &[f64], rows: usize, groups: usize, panels: &[f64], scores: &mut [f64]) {
     let panel_len = (groups * GROUP + 1) * PANEL;
     let width = panels.len() / panel_len * PANEL;
-    assert!(block.len() >= groups * GROUP * BLOCK && scores.len() >= BLOCK * width);
-    for row in scores.chunks_exact_mut(width.max(1)).take(BLOCK) {
+    assert!(block.len() >= groups * GROUP * BLOCK && scores.len() >= BLOCK * width && rows <= BLOCK);
+    for row in scores.chunks_exact_mut(width.max(1)).take(rows.next_multiple_of(GROUP)) {
         for (to, panel) in row.chunks_exact_mut(PANEL).zip(panels.chunks_exact(panel_len)) {
             to.copy_from_slice(&panel[groups * GROUP * PANEL..]);
         }
     }
     for first in (0..groups).step_by(GROUPS_AT_ONCE) {
         let count = GROUPS_AT_ONCE.min(groups - first);
-        for rows in (0..BLOCK).step_by(ROWS_AT_ONCE) {
+        for from in (0..rows).step_by(ROWS_AT_ONCE) {
             for (p, panel) in panels.chunks_exact(panel_len).enumerate() {
                 let weights = &panel[first * GROUP * PANEL..][..count * GROUP * PANEL];
-                for row in (rows..rows + ROWS_AT_ONCE).step_by(GROUP) {
+                for row in (from..rows.min(from + ROWS_AT_ONCE)).step_by(GROUP) {
                     let x = &block[(first * BLOCK + row) * GROUP..];
                     let out = &mut scores[row * width + p * PANEL..];
                     add_scores(x, count, weights, out, width);
@@ -43,23 +44,24 @@ pub(crate) fn forward(block: &[f64], groups: usize, panels: &[f64], scores: &mut
     }
 }
 
-/// `sums += blockᵀ · slopes` for every dimension of a block. Panels are laid out as weights are; intercepts are left alone.
-pub(crate) fn backward(block: &[f64], groups: usize, slopes: &[f64], panels: &mut [f64]) {
+/// `sums += blockᵀ · slopes` over the first `rows` rows of a block, for every dimension. Panels are laid out as weights are;
+/// intercepts are left alone.
+pub(crate) fn backward(block: &[f64], rows: usize, groups: usize, slopes: &[f64], panels: &mut [f64]) {
     let panel_len = (groups * GROUP + 1) * PANEL;
     let width = panels.len() / panel_len * PANEL;
-    assert!(block.len() >= groups * GROUP * BLOCK && slopes.len() >= BLOCK * width);
+    assert!(block.len() >= groups * GROUP * BLOCK && slopes.len() >= rows * width && rows <= BLOCK);
     for first in (0..groups).step_by(SUMS_AT_ONCE) {
         for (p, panel) in panels.chunks_exact_mut(panel_len).enumerate() {
             for group in first..groups.min(first + SUMS_AT_ONCE) {
                 let x = &block[group * BLOCK * GROUP..][..BLOCK * GROUP];
                 let out = &mut panel[group * GROUP * PANEL..][..GROUP * PANEL];
-                add_sums(x, &slopes[p * PANEL..], width, out);
+                add_sums(x, rows, &slopes[p * PANEL..], width, out);
             }
         }
     }
 }
 
-/// A tile of scores: four rows at the start of `x`, `groups` groups of dimensions, added to four rows of `out`.
+/// A tile of scores: [`GROUP`] rows at the start of `x`, `groups` groups of dimensions, added to as many rows of `out`.
 #[inline]
 fn add_scores(x: &[f64], groups: usize, weights: &[f64], out: &mut [f64], width: usize) {
     assert!(groups > 0 && x.len() >= ((groups - 1) * BLOCK + GROUP) * GROUP && weights.len() >= groups * GROUP * PANEL);
@@ -73,18 +75,18 @@ fn add_scores(x: &[f64], groups: usize, weights: &[f64], out: &mut [f64], width:
     portable::add_scores(x, groups, weights, out, width);
 }
 
-/// A tile of sums: one group of dimensions over all rows.
+/// A tile of sums: one group of dimensions over `rows` rows.
 #[inline]
-fn add_sums(x: &[f64], slopes: &[f64], width: usize, out: &mut [f64]) {
-    assert!(x.len() >= BLOCK * GROUP && out.len() >= GROUP * PANEL);
-    assert!(width >= PANEL && slopes.len() >= (BLOCK - 1) * width + PANEL);
+fn add_sums(x: &[f64], rows: usize, slopes: &[f64], width: usize, out: &mut [f64]) {
+    assert!(rows > 0 && x.len() >= rows * GROUP && out.len() >= GROUP * PANEL);
+    assert!(width >= PANEL && slopes.len() >= (rows - 1) * width + PANEL);
     #[cfg(target_arch = "x86_64")]
     if super::dispatch_has_avx2() {
         // SAFETY: the processor has AVX2 and FMA, and the sizes were checked.
-        unsafe { avx2::add_sums(x.as_ptr(), slopes.as_ptr(), width, out.as_mut_ptr()) };
+        unsafe { avx2::add_sums(x.as_ptr(), rows, slopes.as_ptr(), width, out.as_mut_ptr()) };
         return;
     }
-    portable::add_sums(x, slopes, width, out);
+    portable::add_sums(x, rows, slopes, width, out);
 }
 
 #[cfg(any(test, not(target_arch = "x86_64")))]
@@ -118,9 +120,9 @@ mod portable {
         }
     }
 
-    pub(super) fn add_sums(x: &[f64], slopes: &[f64], width: usize, out: &mut [f64]) {
+    pub(super) fn add_sums(x: &[f64], rows: usize, slopes: &[f64], width: usize, out: &mut [f64]) {
         let mut sums = [[0.0_f64; PANEL]; GROUP];
-        for row in 0..BLOCK {
+        for row in 0..rows {
             let x = &x[row * GROUP..][..GROUP];
             let slope = &slopes[row * width..][..PANEL];
             for d in 0..GROUP {
@@ -146,7 +148,7 @@ mod avx2 {
 
     const VECTORS: usize = PANEL / 4;
 
-    /// One step of a tile: four numbers at `x` against a row of twelve at `w`. `spacing` is between the four.
+    /// One step of a tile: six numbers at `x` against a row of eight at `w`. `spacing` is between the six.
     ///
     /// # Safety
     /// The numbers can be read.
@@ -154,7 +156,7 @@ mod avx2 {
     unsafe fn step(sums: &mut [[__m256d; VECTORS]; GROUP], x: *const f64, spacing: usize, w: *const f64) {
         // SAFETY: the caller's.
         unsafe {
-            let w = [_mm256_loadu_pd(w), _mm256_loadu_pd(w.add(4)), _mm256_loadu_pd(w.add(8))];
+            let w = [_mm256_loadu_pd(w), _mm256_loadu_pd(w.add(4))];
             for r in 0..GROUP {
                 let x = _mm256_broadcast_sd(&*x.add(r * spacing));
                 for v in 0..VECTORS {
@@ -193,11 +195,11 @@ mod avx2 {
     /// # Safety
     /// The sizes [`super::add_sums`] checks; AVX2 and FMA.
     #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn add_sums(x: *const f64, slopes: *const f64, width: usize, out: *mut f64) {
+    pub(super) unsafe fn add_sums(x: *const f64, rows: usize, slopes: *const f64, width: usize, out: *mut f64) {
         // SAFETY: every offset is below the sizes checked.
         unsafe {
             let mut sums = [[_mm256_setzero_pd(); VECTORS]; GROUP];
-            for row in 0..BLOCK {
+            for row in 0..rows {
                 step(&mut sums, x.add(row * GROUP), 1, slopes.add(row * width));
             }
             for (d, sum) in sums.iter().enumerate() {
@@ -228,20 +230,21 @@ mod tests {
         let at = |row: usize, d: usize| block[(d / GROUP * BLOCK + row) * GROUP + d % GROUP];
         let weight = |d: usize, column: usize| panels[column / PANEL * panel_len + d * PANEL + column % PANEL];
         let mut scores = vec![f64::NAN; BLOCK * width];
-        forward(&block, groups, &panels, &mut scores);
+        let rows = BLOCK - 5;
+        forward(&block, rows, groups, &panels, &mut scores);
         let slopes = numbers(BLOCK * width, 3);
         let start = numbers(count * panel_len, 4);
         let mut sums = start.clone();
-        backward(&block, groups, &slopes, &mut sums);
+        backward(&block, rows, groups, &slopes, &mut sums);
         for column in 0..width {
-            for row in 0..BLOCK {
+            for row in 0..rows {
                 let products = (0..groups * GROUP).map(|d| at(row, d) * weight(d, column));
                 let expected = weight(groups * GROUP, column) + products.sum::<f64>();
                 assert!((scores[row * width + column] - expected).abs() < 1e-13);
             }
             for d in 0..groups * GROUP {
                 let place = column / PANEL * panel_len + d * PANEL + column % PANEL;
-                let products = (0..BLOCK).map(|row| at(row, d) * slopes[row * width + column]);
+                let products = (0..rows).map(|row| at(row, d) * slopes[row * width + column]);
                 assert!((sums[place] - start[place] - products.sum::<f64>()).abs() < 1e-13);
             }
             let intercept = column / PANEL * panel_len + groups * GROUP * PANEL + column % PANEL;
@@ -259,8 +262,8 @@ mod tests {
         portable::add_scores(&x, groups, &weights, &mut plain, width);
         assert!(fast.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-14));
         let (mut fast, mut plain) = (start.clone(), start);
-        add_sums(&x, &slopes, width, &mut fast[..GROUP * PANEL]);
-        portable::add_sums(&x, &slopes, width, &mut plain[..GROUP * PANEL]);
+        add_sums(&x, BLOCK - 1, &slopes, width, &mut fast[..GROUP * PANEL]);
+        portable::add_sums(&x, BLOCK - 1, &slopes, width, &mut plain[..GROUP * PANEL]);
         assert!(fast.iter().zip(&plain).all(|(a, b)| (a - b).abs() < 1e-13));
     }
 }

@@ -18,8 +18,8 @@ pub(super) struct History {
     step_change: Vec<Vec<f64>>,
     /// `changes[i] · changes[j]`.
     change_change: Vec<Vec<f64>>,
-    /// `steps[i] · gradient`, `changes[i] · gradient`.
-    with_gradient: Vec<[f64; 2]>,
+    /// Step by change of the newest pair, as the line search has it.
+    curvature: f64,
     scale: f64,
 }
 
@@ -31,7 +31,7 @@ impl History {
             changes: Vec::new(),
             step_change: vec![vec![0.0; capacity]; capacity],
             change_change: vec![vec![0.0; capacity]; capacity],
-            with_gradient: Vec::new(),
+            curvature: 0.0,
             scale: 1.0,
         }
     }
@@ -66,54 +66,62 @@ impl History {
         new_change.extend_from_slice(change);
         self.steps.push(new_step);
         self.changes.push(new_change);
-        let last = self.steps.len() - 1;
-        let products = self.products(|at, chunk| {
-            let newest = &self.changes[last][chunk.clone()];
-            [
-                dot(&self.steps[at][chunk.clone()], newest),
-                dot(&self.changes[at][chunk], newest),
-            ]
-        });
-        for (i, [step, change]) in products.into_iter().enumerate() {
-            self.step_change[i][last] = step;
-            self.change_change[i][last] = change;
-            self.change_change[last][i] = change;
-        }
-        self.step_change[last][last] = curvature;
-        self.scale = curvature / self.change_change[last][last];
+        self.curvature = curvature;
     }
 
-    /// Two inner products for every pair, summed chunk by chunk in order.
-    fn products(&self, of: impl Fn(usize, std::ops::Range<usize>) -> [f64; 2] + Sync) -> Vec<[f64; 2]> {
-        let length = self.steps.first().map_or(0, Vec::len);
-        let parts: Vec<Vec<[f64; 2]>> = (0..length.div_ceil(CHUNK))
-            .into_par_iter()
-            .map(|c| {
-                let chunk = c * CHUNK..((c + 1) * CHUNK).min(length);
-                (0..self.steps.len()).map(|at| of(at, chunk.clone())).collect()
+    /// For every pair: its step and its change by the newest change, and by the gradient. Summed chunk by chunk in order.
+    fn products(&self, gradient: &[f64]) -> Vec<[f64; 4]> {
+        let newest = self.changes.last().map_or(&[][..], Vec::as_slice);
+        let parts: Vec<Vec<[f64; 4]>> = newest
+            .par_chunks(CHUNK)
+            .zip(gradient.par_chunks(CHUNK))
+            .enumerate()
+            .map(|(c, (newest, gradient))| {
+                let chunk = c * CHUNK..c * CHUNK + newest.len();
+                let pairs = self.steps.iter().zip(&self.changes);
+                pairs
+                    .map(|(step, change)| {
+                        let (step, change) = (&step[chunk.clone()], &change[chunk.clone()]);
+                        [
+                            dot(step, newest),
+                            dot(change, newest),
+                            dot(step, gradient),
+                            dot(change, gradient),
+                        ]
+                    })
+                    .collect()
             })
             .collect();
-        let mut sums = vec![[0.0; 2]; self.steps.len()];
+        let mut sums = vec![[0.0; 4]; self.steps.len()];
         for part in parts {
-            for (sum, value) in sums.iter_mut().zip(part) {
-                sum[0] += value[0];
-                sum[1] += value[1];
+            for (sum, values) in sums.iter_mut().zip(part) {
+                for (sum, value) in sum.iter_mut().zip(values) {
+                    *sum += value;
+                }
             }
         }
         sums
     }
 
-    /// Writes minus the inverse Hessian's estimate times the gradient into `out`.
+    /// Takes in what the newest pair is to the others.
+    fn place(&mut self, products: &[[f64; 4]]) {
+        let last = products.len() - 1;
+        for (i, &[step, change, ..]) in products.iter().enumerate() {
+            self.step_change[i][last] = step;
+            self.change_change[i][last] = change;
+            self.change_change[last][i] = change;
+        }
+        self.step_change[last][last] = self.curvature;
+        self.scale = self.curvature / self.change_change[last][last];
+    }
+
+    /// Writes minus the inverse Hessian's estimate times the gradient into `out`. There must be a pair.
     pub(super) fn direction(&mut self, gradient: &[f64], out: &mut [f64]) {
         let n = self.steps.len();
-        self.with_gradient = self.products(|at, chunk| {
-            [
-                dot(&self.steps[at][chunk.clone()], &gradient[chunk.clone()]),
-                dot(&self.changes[at][chunk.clone()], &gradient[chunk]),
-            ]
-        });
+        let products = self.products(gradient);
+        self.place(&products);
         // With R the upper triangle of step · change: a = R⁻¹ Sᵀg, b = R⁻ᵀ (D a + γ YᵀY a − γ Yᵀg).
-        let mut a: Vec<f64> = self.with_gradient.iter().map(|p| p[0]).collect();
+        let mut a: Vec<f64> = products.iter().map(|p| p[2]).collect();
         for i in (0..n).rev() {
             for j in i + 1..n {
                 a[i] -= self.step_change[i][j] * a[j];
@@ -123,7 +131,7 @@ impl History {
         let mut b: Vec<f64> = (0..n)
             .map(|i| {
                 let squares: f64 = (0..n).map(|j| self.change_change[i][j] * a[j]).sum();
-                self.step_change[i][i] * a[i] + self.scale * (squares - self.with_gradient[i][1])
+                self.step_change[i][i] * a[i] + self.scale * (squares - products[i][3])
             })
             .collect();
         for i in 0..n {
