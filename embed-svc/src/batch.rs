@@ -197,6 +197,27 @@ pub fn runs(lengths: impl IntoIterator<Item = usize>, target: usize) -> Vec<Rang
     runs
 }
 
+/// Cuts texts into at most `count` runs of nearly the same number of tokens, each run at least one text; keeps the order.
+pub fn even_runs(lengths: impl Iterator<Item = usize> + Clone, count: usize) -> Vec<Range<usize>> {
+    let total: usize = lengths.clone().sum();
+    let count = count.max(1);
+    let mut runs: Vec<Range<usize>> = Vec::with_capacity(count);
+    let (mut start, mut end, mut tokens) = (0, 0, 0);
+    for length in lengths {
+        // A text that lies across a run's end belongs to the side that holds more of it.
+        if end > start && (2 * tokens + length) * count > 2 * total * (runs.len() + 1) {
+            runs.push(start..end);
+            start = end;
+        }
+        end += 1;
+        tokens += length;
+    }
+    if end > start {
+        runs.push(start..end);
+    }
+    runs
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -231,6 +252,21 @@ mod tests {
             for run in runs {
                 prop_assert!(!run.is_empty());
                 prop_assert!(run.len() == 1 || lengths[run].iter().sum::<usize>() <= target);
+            }
+        }
+
+        #[test]
+        fn even_runs_cover_all_texts_in_order_and_differ_by_no_more_than_a_text(
+            lengths in prop::collection::vec(0usize..50, 0..200), count in 1usize..20,
+        ) {
+            let runs = even_runs(lengths.iter().copied(), count);
+            let covered: Vec<usize> = runs.iter().cloned().flatten().collect();
+            prop_assert_eq!(covered, (0..lengths.len()).collect::<Vec<_>>());
+            prop_assert!(runs.len() <= count);
+            let share = lengths.iter().sum::<usize>() as f64 / count as f64;
+            for run in runs {
+                prop_assert!(!run.is_empty());
+                prop_assert!(run.len() == 1 || lengths[run].iter().sum::<usize>() as f64 <= share + 50.0);
             }
         }
     }

@@ -136,7 +136,7 @@ pub enum Rows<'a> {
 /// Where a forward pass puts what it gives.
 pub struct Sink<'a> {
     /// Called where a device has been given all of its work and is waited for; at most once.
-    pub launched: &'a mut dyn FnMut(),
+    pub launched: &'a mut (dyn FnMut() + Send),
     /// Called once, at the end.
     pub visit: &'a mut dyn FnMut(Rows<'_>),
 }

@@ -1,6 +1,6 @@
 //! What runs batches: on each replica of a model two threads, of which one launches while the other waits for its results or
-//! hands them out. So a replica goes from batch to batch without a gap, and a device that is told to compute and then waited
-//! for (a GPU) has the next batch before it has finished the last.
+//! hands them out. So a replica goes from batch to batch without a gap: a device that is told to compute and then waited for (a
+//! GPU) has the next batch before it has finished the last, and threads that find no work left in a batch begin the next.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Done, PIECES, Shared, Unit};
+use super::{Done, Shared, Unit};
 use crate::error::EmbedError;
 
 /// Threads of a replica.
@@ -17,7 +17,7 @@ pub(super) const LANES: usize = 2;
 /// What a replica does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Turn {
-    /// A batch is being given to it. On the CPU that is computing.
+    /// A batch is being given to it. On the CPU that lasts until the batch's last run begins.
     launching: bool,
     /// Batches that it was given and has not finished.
     running: usize,
@@ -97,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// Waits for work and the replica's turn; `None` when the engine was dropped. A device that still computes is given a
+    /// Waits for work and the replica's turn; `None` when the engine was dropped. A replica that still computes is given a
     /// batch ahead only when enough waits: taken too early, batches would be small.
     fn next_batch(&self, replica: usize) -> Option<Vec<Unit>> {
         let mut state = self.lock();
@@ -106,7 +106,8 @@ impl Shared {
                 return None;
             }
             let turn = state.turns[replica];
-            let ahead = state.queue.tokens() >= self.limits.batch_tokens.div_ceil(PIECES);
+            let enough = self.replicas[replica].model.worth_overlapping(self.limits.batch_tokens);
+            let ahead = state.queue.tokens() >= enough;
             if !turn.launching && (turn.running == 0 || ahead) {
                 let now = Instant::now();
                 // Dropping a unit drops its sender, which the waiting side reads as a passed deadline.

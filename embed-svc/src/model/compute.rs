@@ -1,11 +1,16 @@
 //! Tokenised texts through the transformer and what follows it.
 
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use rayon::prelude::*;
 
 use super::Model;
 use crate::{
     backend::{Rows, Sink, Threads},
-    batch::{Sequence, Sums, TextView, TokenBatch, Want, runs},
+    batch::{Sequence, Sums, TextView, TokenBatch, Want, even_runs, runs},
     error::EmbedError,
     folder::Source,
     pooling::{TokenRows, pool, weights},
@@ -45,17 +50,27 @@ impl Model {
         self.encode_launching(texts, &mut || ())
     }
 
-    /// [`Model::encode_sequences`], with a call at the moment when a device has been given all of its work and could take
-    /// more. The CPU has no such moment.
+    /// [`Model::encode_sequences`], with a call at the moment when all of the work has been given out and more could be
+    /// taken: a device has it queued, or the threads of the CPU have begun the last run and the first of them falls idle.
     ///
     /// # Errors
     /// Only from the device.
     pub fn encode_launching<'a>(
         &self,
         texts: impl Iterator<Item = &'a Sequence>,
-        launched: &mut dyn FnMut(),
+        launched: &mut (dyn FnMut() + Send),
     ) -> Result<Vec<f32>, EmbedError> {
         self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
+    }
+
+    /// Tokens that must wait for a batch to be worth computing while another one still runs, of a budget of `batch_tokens`.
+    /// A device is slow on small batches; a thread of the CPU would have nothing else to do.
+    pub fn worth_overlapping(&self, batch_tokens: usize) -> usize {
+        if self.on_threads() {
+            SMALLEST_RUN
+        } else {
+            batch_tokens.div_ceil(4)
+        }
     }
 
     /// Whether a batch is computed by the threads of the CPU, run by run.
@@ -63,19 +78,17 @@ impl Model {
         self.device.is_cpu() || self.folder.source != Source::Transformer
     }
 
-    fn compute(&self, texts: &[TextView<'_>], launched: &mut dyn FnMut()) -> Result<Vec<f32>, EmbedError> {
+    fn compute(&self, texts: &[TextView<'_>], launched: &mut (dyn FnMut() + Send)) -> Result<Vec<f32>, EmbedError> {
         let lengths = || texts.iter().map(|text| text.ids.len());
         let threads = rayon::current_num_threads();
-        let target = if self.on_threads() {
-            // Two runs a thread even out their lengths.
-            lengths()
-                .sum::<usize>()
-                .div_ceil(2 * threads)
-                .clamp(SMALLEST_RUN, RUN_TOKENS)
+        let runs = if self.on_threads() {
+            let tokens = lengths().sum::<usize>();
+            // As many runs for one thread as for the next, two of them at least to even out what they take.
+            let count = tokens.div_ceil(RUN_TOKENS).next_multiple_of(threads).max(2 * threads);
+            even_runs(lengths(), count.min((tokens + SMALLEST_RUN / 2) / SMALLEST_RUN))
         } else {
-            DEVICE_TOKENS
+            runs(lengths(), DEVICE_TOKENS)
         };
-        let runs = runs(lengths(), target);
         let values = |texts: &[TextView<'_>]| texts.iter().map(|text| self.values(*text)).sum::<usize>();
         let mut out = vec![0.0; values(texts)];
         let mut rest = &mut out[..];
@@ -87,15 +100,20 @@ impl Model {
             rest = after;
         }
         if self.on_threads() && pieces.len() >= threads {
-            pieces
-                .into_par_iter()
-                .try_for_each(|(texts, out)| self.run(texts, Threads::One, &mut || (), out))?;
+            let waiting = AtomicUsize::new(pieces.len());
+            let launched = Mutex::new(launched);
+            pieces.into_par_iter().with_max_len(1).try_for_each(|(texts, out)| {
+                if waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
+                    (launched.lock().unwrap_or_else(PoisonError::into_inner))();
+                }
+                self.run(texts, Threads::One, &mut || (), out)
+            })?;
             return Ok(out);
         }
         let last = pieces.len().saturating_sub(1);
         for (number, (texts, out)) in pieces.into_iter().enumerate() {
             let mut nothing = || ();
-            let launched: &mut dyn FnMut() = if number == last { launched } else { &mut nothing };
+            let launched: &mut (dyn FnMut() + Send) = if number == last { launched } else { &mut nothing };
             self.run(texts, Threads::All, launched, out)?;
         }
         Ok(out)
@@ -106,7 +124,7 @@ impl Model {
         &self,
         texts: &[TextView<'_>],
         threads: Threads,
-        launched: &mut dyn FnMut(),
+        launched: &mut (dyn FnMut() + Send),
         out: &mut [f32],
     ) -> Result<(), EmbedError> {
         let mut batch = TokenBatch::of(texts);
