@@ -370,12 +370,13 @@ pub(crate) struct JudgeSelectArgs {
     /// Paraphrasers to compare; repeat for several [default: none, step 1 only].
     #[arg(long = "generator", env = "ISOMER_GENERATORS", value_name = "SPEC")]
     pub(crate) generators: Vec<String>,
-    /// STS data, a folder or file; `@LOW:HIGH` after it is the range of its gold scores [default: 0:5]. Repeat for several.
-    #[arg(long = "data", env = "ISOMER_DATA", value_name = "PATH[@LOW:HIGH]", required = true)]
+    /// STS data, as `isomer eval --data` takes it: a folder or file, a name, an id on the hub; `@LOW:HIGH` after it is the range
+    /// of its gold scores [default: 0:5]. Repeat for several.
+    #[arg(long = "data", env = "ISOMER_DATA", value_name = "DATA[@LOW:HIGH]", required = true)]
     pub(crate) data: Vec<String>,
-    /// Split.
-    #[arg(long, env = "ISOMER_SPLIT", default_value = "test")]
-    pub(crate) split: String,
+    /// Split [default: what the catalogue says of a data set with a name, else test].
+    #[arg(long, env = "ISOMER_SPLIT")]
+    pub(crate) split: Option<String>,
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_LANGUAGE")]
     pub(crate) language: Option<String>,

@@ -1,7 +1,7 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`task`], [`metric`], [`stats`],
-//! [`suite`], [`profile`], [`report`], [`selection`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
+//! [`suite`], [`profile`], [`report`], [`selection`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
@@ -11,6 +11,7 @@ mod encoding;
 pub mod error;
 pub mod metric;
 pub mod mteb_result;
+pub mod places;
 pub mod profile;
 pub mod report;
 mod retry;
@@ -38,7 +39,7 @@ pub use error::EvalError;
 pub use isomer_stats as stats;
 pub use run::EvalClients;
 
-use dataset::Places;
+use places::Places;
 use run::RunManager;
 use run_service::RunFace;
 use statistics_service::StatisticsFace;

@@ -23,10 +23,11 @@ use tonic::{Request, Response, Status};
 
 use crate::{
     config::EvalConfig,
-    dataset::{self, Dataset, Places},
+    dataset::{self, Dataset},
     error::EvalError,
     metric::{Similarity, VectorMatrix},
     mteb_result,
+    places::Places,
     run::EvalClients,
     task::{Profile, ScoreError, Scores, TaskType, score_bitext, score_pair_classification, score_sts},
 };

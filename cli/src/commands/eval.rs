@@ -187,7 +187,7 @@ fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<Datas
 }
 
 /// The beginning or the ending of a path, or a first folder that is there.
-fn looks_like_a_path(data: &str) -> bool {
+pub(super) fn looks_like_a_path(data: &str) -> bool {
     let endings = [".jsonl", ".csv", ".tsv", ".gz", ".parquet"];
     let in_a_folder = data.split_once('/').is_some_and(|(first, _)| Path::new(first).is_dir());
     data.starts_with(['.', '/', '~']) || endings.iter().any(|ending| data.ends_with(ending)) || in_a_folder

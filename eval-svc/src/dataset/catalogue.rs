@@ -77,7 +77,7 @@ impl Entry {
     }
 
     /// Adds to options what they do not say themselves.
-    pub(super) fn apply(&'static self, options: &mut LoadOptions) {
+    pub(crate) fn apply(&'static self, options: &mut LoadOptions) {
         for (ours, theirs) in self.fields() {
             if !options.fields.iter().any(|(known, _)| *known == ours) {
                 options.fields.push((ours, theirs));

@@ -45,6 +45,11 @@ impl Form {
     }
 }
 
+/// Whether a file's name says that its rows can be read.
+pub(crate) fn is_readable(name: &str) -> bool {
+    Form::of(name).is_some()
+}
+
 /// A part of a table that is spread over several files, as `test-00000-of-00003.parquet` says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shard {

@@ -54,7 +54,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
 }
 
 /// Whether the source holds the split and language asked for; nothing is read.
-pub(super) fn find(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
+pub(crate) fn holds(task: TaskType, source: &Source, options: &LoadOptions) -> Result<(), DatasetError> {
     layout::choose(task, &source.files(&options.fields)?, options).map(|_| ())
 }
 

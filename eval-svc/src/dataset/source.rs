@@ -9,7 +9,7 @@ use std::{
 use super::{
     DatasetError, builtin,
     files::{Files, Table},
-    hub::HubRef,
+    hub_ref::HubRef,
 };
 
 /// Columns under our names: `(ours, theirs)`. Columns that are not named keep their own.
@@ -24,11 +24,11 @@ pub enum Source {
     Path(PathBuf),
     /// Files sent along, laid out as on disk.
     Inline(Vec<InlineFile>),
-    /// A name of the catalogue; [`super::Places::locate`] finds where it lies.
+    /// A name of the catalogue; [`crate::places::Places::locate`] finds where it lies.
     Catalogue(String),
-    /// On the Hugging Face hub; [`super::Places::locate`] fetches it.
+    /// On the Hugging Face hub; [`crate::places::Places::locate`] fetches it.
     Hub(HubRef),
-    /// What [`super::Places::locate`] made of a data set on the hub.
+    /// What [`crate::places::Places::locate`] made of a data set on the hub.
     Fetched(Fetched),
 }
 

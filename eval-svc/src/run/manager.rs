@@ -24,7 +24,7 @@ use super::{
     store::{INTERRUPTED, RunLock, RunStore},
     units::UnitStore,
 };
-use crate::{config::EvalConfig, dataset::Places};
+use crate::{config::EvalConfig, places::Places};
 
 /// Ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use isomer_service_kit::GrpcChannel;
 
-use crate::{config::EvalConfig, dataset::Places};
+use crate::{config::EvalConfig, places::Places};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};

@@ -15,8 +15,9 @@ use super::{
     transform, wire,
 };
 use crate::{
-    dataset::{self, Dataset, DatasetError, Located},
+    dataset::{self, Dataset, DatasetError},
     encoding,
+    places::Located,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
 };

@@ -42,7 +42,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source, Wanted},
+    dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
+    places::Wanted,
     task::{Profile, TaskType},
 };
 

@@ -6,9 +6,9 @@ use isomer_proto::eval::v1::{DatasetInfo, ListDatasetsRequest, ListDatasetsRespo
 use isomer_service_kit::Fault;
 
 use super::{MOST_PER_PAGE, request};
-use crate::dataset::{
-    Places,
-    catalogue::{Entry, FAMILIES, entries},
+use crate::{
+    dataset::catalogue::{Entry, FAMILIES, entries},
+    places::Places,
 };
 
 /// A page of the data sets asked for.

@@ -10,9 +10,10 @@ use isomer_service_kit::Fault;
 
 use crate::{
     config::EvalConfig,
-    dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source, Wanted},
+    dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source},
     error::EvalError,
     metric::Similarity,
+    places::Wanted,
     task::{Profile, TaskType},
 };
 

@@ -17,8 +17,9 @@ use axum::{
 };
 use isomer_eval::{
     EvalConfig,
-    dataset::{Dataset, DatasetError, HubRef, LoadOptions, Places, Source, Wanted, load},
+    dataset::{Dataset, DatasetError, HubRef, LoadOptions, Source, load},
     mteb_result,
+    places::{Places, Wanted},
     task::TaskType,
 };
 use isomer_models::{ModelsConfig, Resolver};

@@ -1,14 +1,25 @@
 //! The gold pairs of a `--data`.
 
-use std::{collections::HashSet, path::PathBuf};
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+};
 
 use isomer_eval::{
-    dataset::{self, LoadOptions, Source},
+    dataset::{self, DatasetError, LoadOptions, Source},
+    places::{Places, Wanted},
     selection,
     task::TaskType,
 };
+use isomer_models::Resolver;
+use isomer_service_kit::Fault;
 
-use crate::{args::JudgeSelectArgs, exit::Failure};
+use crate::{
+    args::{Global, JudgeSelectArgs},
+    commands::eval::looks_like_a_path,
+    connect,
+    exit::Failure,
+};
 
 /// A sampled STS dataset.
 pub(super) struct StsData {
@@ -46,21 +57,37 @@ impl StsData {
     }
 }
 
+/// Where data sets with a name are looked for: the gold pairs are read here, whoever judges them.
+pub(super) fn places(global: &Global) -> Result<Places, Failure> {
+    let config = connect::configuration(global)?;
+    let mut eval = config.eval;
+    eval.home.clone_from(&config.models.home);
+    Ok(Places {
+        folders: eval.named_data(),
+        hub: Some(Resolver::new(config.models).map_err(Fault::from)?),
+    })
+}
+
 /// Loads and samples what a `--data` names.
-pub(super) fn load(data: &str, args: &JudgeSelectArgs) -> Result<StsData, Failure> {
+pub(super) async fn load(data: &str, args: &JudgeSelectArgs, places: &Places) -> Result<StsData, Failure> {
     let (path, range) = split(data)?;
-    let source = if dataset::BUILTIN_NAMES.contains(&path) {
-        Source::Builtin(path.to_owned())
-    } else {
+    let source = if looks_like_a_path(path) || Path::new(path).exists() {
         Source::Path(PathBuf::from(path))
+    } else {
+        Source::named(path)
     };
-    let options = LoadOptions {
+    let wanted = Wanted {
+        task: Some(TaskType::Sts),
+        source,
         split: args.split.clone(),
-        language: args.language.clone(),
-        ..LoadOptions::default()
+        options: LoadOptions {
+            language: args.language.clone(),
+            ..LoadOptions::default()
+        },
     };
-    let loaded = dataset::load(TaskType::Sts, &source, &options)
-        .map_err(|error| Failure::dependency(format!("--data: {error}")))?;
+    let failed = |error: DatasetError| Failure::dependency(format!("--data: {error}"));
+    let located = places.locate(wanted).await.map_err(failed)?;
+    let loaded = dataset::load(located.task, &located.source, &located.options).map_err(failed)?;
     let gold = loaded.gold().unwrap_or_default();
     let limit = args.limit.map(|limit| limit as usize);
     let mut pairs = Vec::new();

@@ -30,11 +30,11 @@ pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCo
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
         ));
     }
-    let data = args
-        .data
-        .iter()
-        .map(|data| data::load(data, &args))
-        .collect::<Result<Vec<_>, _>>()?;
+    let places = data::places(global)?;
+    let mut data = Vec::with_capacity(args.data.len());
+    for name in &args.data {
+        data.push(data::load(name, &args, &places).await?);
+    }
     let selecting = Selecting {
         connection: connect::connect(global).await?,
         display: Display::new(global.quiet),

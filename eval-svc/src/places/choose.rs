@@ -1,207 +1,24 @@
-//! Data sets on the Hugging Face hub: which files hold a split, and fetching them.
-//!
-//! The repository's card (the head of README.md) says which files belong to which configuration and split; where it does
-//! not, the usual names are looked for (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the like).
+//! Which files of a repository hold what a task needs. The card says it; where it does not, the usual names are looked for
+//! (`data/<split>-*.parquet`, `<configuration>/<split>.jsonl` and the like).
 
-use std::collections::BTreeMap;
+use isomer_models::{hub::ChooseError, pattern};
 
-use isomer_models::{
-    NoProgress, Resolver,
-    hub::{ChooseError, HubDataset},
-    pattern,
-};
-use serde::Deserialize;
-
-use super::{DatasetError, LoadOptions, format::Form, source::Fetched};
-use crate::task::TaskType;
-
-/// A data set on the hub.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HubRef {
-    /// `org/name`.
-    pub repo: String,
-    /// Configuration; absent: the one named by the language, or the only one.
-    pub config: Option<String>,
-    /// Commit, tag or branch; absent: `main`.
-    pub revision: Option<String>,
-}
-
-impl HubRef {
-    /// Reads `org/name`, `org/name:configuration`, `org/name@revision`, `org/name:configuration@revision`.
-    pub fn parse(text: &str) -> Option<Self> {
-        let (text, revision) = match text.split_once('@') {
-            Some((text, revision)) => (text, Some(revision)),
-            None => (text, None),
-        };
-        let (repo, config) = match text.split_once(':') {
-            Some((repo, config)) => (repo, Some(config)),
-            None => (text, None),
-        };
-        HubDataset::new(repo, revision)?;
-        if config.is_some_and(str::is_empty) {
-            return None;
-        }
-        Some(Self {
-            repo: repo.to_owned(),
-            config: config.map(str::to_owned),
-            revision: revision.map(str::to_owned),
-        })
-    }
-}
-
-impl std::fmt::Display for HubRef {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.repo)?;
-        self.config.iter().try_for_each(|config| write!(f, ":{config}"))?;
-        self.revision.iter().try_for_each(|revision| write!(f, "@{revision}"))
-    }
-}
-
-/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked for again where the
-/// revision is a commit.
-///
-/// # Errors
-/// What the repository does not hold, naming the configurations and splits there are; a hub out of reach.
-pub(super) async fn fetch(
-    wanted: &HubRef,
-    task: TaskType,
-    options: &LoadOptions,
-    resolver: &Resolver,
-) -> Result<Fetched, DatasetError> {
-    let failed = |message: String| DatasetError::Hub {
-        dataset: wanted.to_string(),
-        message,
-    };
-    let repository = HubDataset::new(&wanted.repo, wanted.revision.as_deref())
-        .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
-    // The card first, at whatever commit that is; then the files, at the same commit.
-    let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
-    let first = resolver.dataset(&repository, card, &NoProgress).await;
-    let first = first.map_err(|error| failed(error.to_string()))?;
-    let card = match first.files.first() {
-        Some(name) => {
-            std::fs::read_to_string(first.folder.join(name)).map_err(|error| failed(format!("{name}: {error}")))?
-        }
-        None => String::new(),
-    };
-    let configurations = configurations(&card);
-    let pinned = HubDataset {
-        repo: wanted.repo.clone(),
-        revision: Some(first.commit),
-    };
-    let choice = Choice {
-        configurations: &configurations,
-        task,
-        split: &options.split,
-        config: wanted.config.as_deref(),
-        language: options.language.as_deref(),
-    };
-    let files = |listed: &[String]| {
-        let tables = choice.tables(listed)?;
-        Ok(tables.into_iter().flat_map(|(_, files)| files).collect())
-    };
-    let snapshot = resolver.dataset(&pinned, files, &NoProgress).await;
-    let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
-    let tables = choice
-        .tables(&snapshot.files)
-        .map_err(|error| failed(format!("{}; {}", error.message, error.mend)))?;
-    let config = wanted
-        .config
-        .as_ref()
-        .map(|config| format!(":{config}"))
-        .unwrap_or_default();
-    Ok(Fetched {
-        id: format!("{}{config}", wanted.repo),
-        commit: snapshot.commit,
-        folder: snapshot.folder,
-        tables,
-    })
-}
-
-/// The file with a repository's card.
-const CARD: &str = "README.md";
-
-/// Patterns of files, by configuration and split.
-type Configurations = BTreeMap<String, BTreeMap<String, Vec<String>>>;
-
-/// What the head of a card says.
-fn configurations(card: &str) -> Configurations {
-    #[derive(Deserialize)]
-    struct Card {
-        #[serde(default)]
-        configs: Vec<Configuration>,
-    }
-    #[derive(Deserialize)]
-    struct Configuration {
-        config_name: String,
-        #[serde(default)]
-        data_files: DataFiles,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(untagged)]
-    enum DataFiles {
-        #[default]
-        None,
-        One(String),
-        Splits(Vec<SplitFiles>),
-        Many(Vec<String>),
-    }
-    #[derive(Deserialize)]
-    struct SplitFiles {
-        split: String,
-        path: Paths,
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Paths {
-        One(String),
-        Many(Vec<String>),
-    }
-    let Some(head) = card.strip_prefix("---").and_then(|rest| rest.split_once("\n---")) else {
-        return Configurations::new();
-    };
-    let card: Card = match serde_norway::from_str(head.0) {
-        Ok(card) => card,
-        Err(error) => {
-            tracing::debug!(%error, "the card of a data set is not understood; usual file names are looked for");
-            return Configurations::new();
-        }
-    };
-    let splits = |files: DataFiles| match files {
-        DataFiles::None => BTreeMap::new(),
-        // Files without a split are `train`, as the `datasets` library has it.
-        DataFiles::One(path) => BTreeMap::from([("train".to_owned(), vec![path])]),
-        DataFiles::Many(paths) => BTreeMap::from([("train".to_owned(), paths)]),
-        DataFiles::Splits(splits) => {
-            let paths = |paths| match paths {
-                Paths::One(path) => vec![path],
-                Paths::Many(paths) => paths,
-            };
-            splits
-                .into_iter()
-                .map(|files| (files.split, paths(files.path)))
-                .collect()
-        }
-    };
-    card.configs
-        .into_iter()
-        .map(|configuration| (configuration.config_name, splits(configuration.data_files)))
-        .collect()
-}
+use super::card::Configurations;
+use crate::{dataset::is_readable, task::TaskType};
 
 /// What is wanted of a repository.
-struct Choice<'a> {
-    configurations: &'a Configurations,
-    task: TaskType,
-    split: &'a str,
-    config: Option<&'a str>,
-    language: Option<&'a str>,
+pub(super) struct Choice<'a> {
+    pub(super) configurations: &'a Configurations,
+    pub(super) task: TaskType,
+    pub(super) split: &'a str,
+    pub(super) config: Option<&'a str>,
+    pub(super) language: Option<&'a str>,
 }
 
 impl Choice<'_> {
     /// The tables that the layout looks for, each with its files.
-    fn tables(&self, listed: &[String]) -> Result<Vec<(String, Vec<String>)>, ChooseError> {
-        let readable: Vec<&String> = listed.iter().filter(|name| Form::of(name).is_some()).collect();
+    pub(super) fn tables(&self, listed: &[String]) -> Result<Vec<(String, Vec<String>)>, ChooseError> {
+        let readable: Vec<&String> = listed.iter().filter(|name| is_readable(name)).collect();
         match self.task {
             TaskType::Retrieval => return self.retrieval(&readable),
             // mteb's newer layout of reranking; the older one has rows of queries with their candidates.
@@ -397,6 +214,7 @@ fn shards(name: &str) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::places::card::configurations;
 
     const CARD: &str = "---\nlanguage: en\nconfigs:\n- config_name: de\n  data_files:\n  - split: test\n    path: de/test-*\n  \
                         - split: train\n    path: [de/a.parquet, de/b.parquet]\n- config_name: en\n  data_files: en/all.csv\n---\n# Text\n";
@@ -412,20 +230,6 @@ mod tests {
             split: "test",
             config: None,
             language,
-        }
-    }
-
-    #[test]
-    fn ids_are_read_in_all_their_forms() {
-        let read = |text: &str| HubRef::parse(text).map(|found| (found.repo, found.config, found.revision));
-        let some = |text: &str| Some(text.to_owned());
-        assert_eq!(read("mteb/sts17"), Some(("mteb/sts17".into(), None, None)));
-        assert_eq!(
-            read("mteb/sts17:en-en@abc"),
-            Some(("mteb/sts17".into(), some("en-en"), some("abc")))
-        );
-        for wrong in ["sts17", "a/b:", "a/b@../c", "../b/c"] {
-            assert_eq!(read(wrong), None, "{wrong}");
         }
     }
 

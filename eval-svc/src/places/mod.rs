@@ -1,11 +1,19 @@
 //! Where a named data set lies: in a folder of this machine, else on the hub.
+//!
+//! At the edge: the hub is asked here, and what [`crate::dataset`] then reads is files of this machine.
+
+mod card;
+mod choose;
+mod hub;
 
 use std::path::PathBuf;
 
 use isomer_models::Resolver;
 
-use super::{DatasetError, HubRef, LoadOptions, Source, catalogue, hub, load};
-use crate::task::TaskType;
+use crate::{
+    dataset::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds},
+    task::TaskType,
+};
 
 /// Where data sets are looked for.
 #[derive(Debug, Clone, Default)]
@@ -29,7 +37,7 @@ pub struct Wanted {
     pub options: LoadOptions,
 }
 
-/// What [`load`] needs: everything is on this machine.
+/// What [`crate::dataset::load`] needs: everything is on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located {
     /// Kind of task.
@@ -104,7 +112,7 @@ impl Places {
                 continue;
             }
             let source = Source::Path(path);
-            match load::find(entry.task, &source, options) {
+            match holds(entry.task, &source, options) {
                 Ok(()) => return Ok(source),
                 // Several languages and none chosen: the same on the hub.
                 Err(error @ DatasetError::Language { .. }) if options.language.is_none() => return Err(error),
@@ -142,12 +150,7 @@ impl Places {
         }
     }
 
-    async fn from_hub(
-        &self,
-        wanted: &HubRef,
-        task: TaskType,
-        options: &LoadOptions,
-    ) -> Result<super::Fetched, DatasetError> {
+    async fn from_hub(&self, wanted: &HubRef, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
         let Some(resolver) = &self.hub else {
             return Err(DatasetError::Hub {
                 dataset: wanted.to_string(),

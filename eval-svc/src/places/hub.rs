@@ -1,0 +1,73 @@
+//! Fetching a data set on the Hugging Face hub into its cache.
+
+use isomer_models::{NoProgress, Resolver, hub::HubDataset};
+
+use super::{card::configurations, choose::Choice};
+use crate::{
+    dataset::{DatasetError, Fetched, HubRef, LoadOptions},
+    task::TaskType,
+};
+
+/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked for again where the
+/// revision is a commit.
+///
+/// # Errors
+/// What the repository does not hold, naming the configurations and splits there are; a hub out of reach.
+pub(super) async fn fetch(
+    wanted: &HubRef,
+    task: TaskType,
+    options: &LoadOptions,
+    resolver: &Resolver,
+) -> Result<Fetched, DatasetError> {
+    let failed = |message: String| DatasetError::Hub {
+        dataset: wanted.to_string(),
+        message,
+    };
+    let repository = HubDataset::new(&wanted.repo, wanted.revision.as_deref())
+        .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
+    // The card first, at whatever commit that is; then the files, at the same commit.
+    let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
+    let first = resolver.dataset(&repository, card, &NoProgress).await;
+    let first = first.map_err(|error| failed(error.to_string()))?;
+    let card = match first.files.first() {
+        Some(name) => {
+            std::fs::read_to_string(first.folder.join(name)).map_err(|error| failed(format!("{name}: {error}")))?
+        }
+        None => String::new(),
+    };
+    let configurations = configurations(&card);
+    let pinned = HubDataset {
+        repo: wanted.repo.clone(),
+        revision: Some(first.commit),
+    };
+    let choice = Choice {
+        configurations: &configurations,
+        task,
+        split: &options.split,
+        config: wanted.config.as_deref(),
+        language: options.language.as_deref(),
+    };
+    let files = |listed: &[String]| {
+        let tables = choice.tables(listed)?;
+        Ok(tables.into_iter().flat_map(|(_, files)| files).collect())
+    };
+    let snapshot = resolver.dataset(&pinned, files, &NoProgress).await;
+    let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
+    let tables = choice
+        .tables(&snapshot.files)
+        .map_err(|error| failed(format!("{}; {}", error.message, error.mend)))?;
+    let config = wanted
+        .config
+        .as_ref()
+        .map(|config| format!(":{config}"))
+        .unwrap_or_default();
+    Ok(Fetched {
+        id: format!("{}{config}", wanted.repo),
+        commit: snapshot.commit,
+        folder: snapshot.folder,
+        tables,
+    })
+}
+
+/// The file with a repository's card.
+const CARD: &str = "README.md";
