@@ -46,10 +46,13 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
             texts.push(text);
         }
     }
-    let mut fired: HashSet<Check> = texts
-        .iter()
-        .flat_map(|text| checks::run(Kind::Distractors, original, text, expected))
-        .collect();
+    let mut language = None;
+    let mut fired = HashSet::<Check>::new();
+    for text in &texts {
+        let told = expected.map(|expected| language::check(text, expected));
+        fired.extend(checks::run_told(Kind::Distractors, original, text, told));
+        language = language.max(told);
+    }
     if said == 0 {
         // No list at all: what the answer is instead says why.
         fired.extend(checks::run(Kind::Distractors, original, answer, expected));
@@ -59,7 +62,6 @@ pub fn read(original: &str, answer: &str, count: usize, expected: Option<Languag
         fired.extend(copied.then_some(Check::Identical));
         fired.extend(repeated.then_some(Check::Duplicate));
     }
-    let language = expected.and_then(|expected| texts.iter().map(|text| language::check(text, expected)).max());
     Set {
         failed: Check::ALL.into_iter().filter(|check| fired.contains(check)).collect(),
         texts,

@@ -90,6 +90,9 @@ pub enum TransformError {
     /// Finding a model.
     #[error(transparent)]
     Model(#[from] ModelError),
+    /// The process ends while texts are being made.
+    #[error("the service is shutting down")]
+    ShuttingDown,
     /// Serving.
     #[error("{0}")]
     Serve(Box<Fault>),
@@ -129,7 +132,7 @@ impl From<TransformError> for Fault {
                 let configured = if configured.is_empty() { "none".to_owned() } else { configured.join(", ") };
                 Fault::not_found("UNKNOWN_GENERATOR", message)
                     .field("spec.generator_id")
-                    .mend(format!("use {GENERATOR_FORMS}, or an id of the configuration ({configured})"))
+                    .mend(format!("use {GENERATOR_FORMS}, or an id of the configuration, which has {configured}"))
                     .with("generator_id", id)
             }
             TransformError::Unreachable { id, .. } => Fault::unavailable("GENERATOR_UNREACHABLE", message)
@@ -144,14 +147,17 @@ impl From<TransformError> for Fault {
                 .with("generator_id", id),
             TransformError::Aborted { index, .. } => Fault::new(Code::Aborted, "TEXT_FAILED", message)
                 .field(format!("items[{index}]"))
-                .mend("choose ON_FAILURE_KEEP_ORIGINAL or ON_FAILURE_DROP, more attempts, or a stronger generator"),
+                .mend("set on_failure to keep the original or to drop it, allow more attempts, or take a stronger generator"),
             TransformError::Prompt { .. } => {
-                Fault::precondition("BAD_PROMPT", message).mend("correct the file, or take it out of `prompts_dir`")
+                Fault::precondition("BAD_PROMPT", message).mend("correct it, or leave it out")
             }
             TransformError::Cache(_) | TransformError::SharedCache(_) => Fault::precondition("CACHE_UNUSABLE", message)
                 .mend("make `cache_dir` writable and free space, or set `bypass_cache`"),
             TransformError::Config(_) => Fault::precondition("BAD_CONFIGURATION", message),
             TransformError::Model(error) => error.into(),
+            TransformError::ShuttingDown => Fault::unavailable("SHUTTING_DOWN", message)
+                .mend("ask again: what was made is in the cache")
+                .retry_after(Duration::from_secs(5)),
             TransformError::Serve(fault) => *fault,
         }
     }

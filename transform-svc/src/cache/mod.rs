@@ -179,26 +179,30 @@ impl Cache {
         if !inner.index.contains_key(key) {
             self.refresh(&mut inner)?;
         }
-        Ok(self.read(&mut inner, key))
+        drop(inner);
+        Ok(self.peek(key))
     }
 
-    fn read(&self, inner: &mut Inner, key: &Key) -> Option<Entry> {
+    /// Finds an entry that is known here already. Reading and checking its line is nobody else's wait.
+    pub fn peek(&self, key: &Key) -> Option<Entry> {
+        let mut inner = self.lock();
         let place = inner.index.get(key).copied()?;
         let segment = inner.segments.get_mut(place.segment)?.as_mut()?;
-        match segment.read(place.offset, place.length) {
-            Ok(Some((found_key, entry))) if found_key == *key => {
-                segment.touch();
-                Some(entry)
-            }
+        segment.touch();
+        let file = segment.file();
+        drop(inner);
+        match segment::read(&file, place.offset, place.length) {
+            Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
             // Gone or changed under our hands: a miss, and noticed.
             Ok(_) => {
+                let mut inner = self.lock();
                 inner.index.remove(key);
                 inner.corrupt_lines += 1;
                 None
             }
             Err(error) => {
                 tracing::warn!(directory = %self.directory.display(), %error, "a cache segment cannot be read any more");
-                inner.index.remove(key);
+                self.lock().index.remove(key);
                 None
             }
         }
@@ -221,9 +225,23 @@ impl Cache {
         let Some(writer) = &mut inner.writer else {
             return Ok(());
         };
+        let offset = writer.length();
         writer.append(&line)?;
-        // Reading our own line back indexes it like any other's.
         let path = writer.path().to_owned();
+        if let Some(&number) = inner.numbers.get(&path)
+            && let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut)
+            && segment.pass(offset, line.len())
+        {
+            let place = Place {
+                segment: number,
+                offset,
+                // Without its end.
+                length: line.len() - 1,
+            };
+            inner.index.insert(key, place);
+            return Ok(());
+        }
+        // The first line of a segment, or one after lines of others: read like any.
         Self::read_on(&mut inner, &path)
     }
 

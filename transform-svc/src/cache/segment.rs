@@ -4,6 +4,7 @@ use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -69,7 +70,7 @@ pub(super) enum Found {
 /// A segment as a reader sees it.
 #[derive(Debug)]
 pub(super) struct Segment {
-    file: File,
+    file: Arc<File>,
     /// Everything before this has been read; it is the start of a line.
     read_to: u64,
     /// When a use was noted last.
@@ -79,7 +80,7 @@ pub(super) struct Segment {
 impl Segment {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self {
-            file: File::open(path)?,
+            file: Arc::new(File::open(path)?),
             read_to: 0,
             touched: None,
         })
@@ -106,8 +107,11 @@ impl Segment {
         if self.file.metadata()?.len() <= self.read_to {
             return Ok(found);
         }
-        self.file.seek(SeekFrom::Start(self.read_to))?;
-        let mut reader = BufReader::with_capacity(1 << 16, &self.file);
+        let rest = Rest {
+            file: &self.file,
+            offset: self.read_to,
+        };
+        let mut reader = BufReader::with_capacity(1 << 16, rest);
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             let (offset, length) = (self.read_to, line.len() - 1);
@@ -121,15 +125,45 @@ impl Segment {
         Ok(found)
     }
 
-    /// Reads one line again; `None` when it is no longer what it was.
-    pub(super) fn read(&mut self, offset: u64, length: usize) -> io::Result<Option<(Key, Entry)>> {
-        let mut line = vec![0; length];
-        self.file.seek(SeekFrom::Start(offset))?;
-        match self.file.read_exact(&mut line) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            Err(error) => Err(error),
-            Ok(()) => Ok(decode(&line)),
+    /// Passes over a line that this process has just written, where it is the next one.
+    pub(super) fn pass(&mut self, offset: u64, bytes: usize) -> bool {
+        let next = self.read_to == offset;
+        if next {
+            self.read_to += bytes as u64;
         }
+        next
+    }
+
+    /// The file, for [`read`].
+    pub(super) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+}
+
+/// Reads one line again; `None` when it is no longer what it was. Several may read one file at a time.
+pub(super) fn read(file: &File, offset: u64, length: usize) -> io::Result<Option<(Key, Entry)>> {
+    let mut line = vec![0; length];
+    match (Rest { file, offset }).read_exact(&mut line) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+        Ok(()) => Ok(decode(&line)),
+    }
+}
+
+/// A file from an offset on. Where others read it at the same time is their own affair.
+struct Rest<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for Rest<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(self.file, into, self.offset)?;
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(self.file, into, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
     }
 }
 

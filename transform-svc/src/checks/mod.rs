@@ -111,6 +111,14 @@ impl Check {
 /// (unknown) skips that check. Transformations without a generator are defined, not generated: a text may rightly lose
 /// most of its words or keep them all, so that only "empty" is asked of them.
 pub fn run(kind: Kind, original: &str, transformed: &str, expected: Option<Language>) -> Vec<Check> {
+    let language = expected
+        .filter(|_| kind.needs_generator())
+        .map(|expected| language::check(transformed, expected));
+    run_told(kind, original, transformed, language)
+}
+
+/// The same, told what the detector says of the text; `None` skips that check.
+pub fn run_told(kind: Kind, original: &str, transformed: &str, language: Option<LanguageCheck>) -> Vec<Check> {
     let text = transformed.trim();
     if !kind.needs_generator() {
         return if text.is_empty() {
@@ -127,7 +135,7 @@ pub fn run(kind: Kind, original: &str, transformed: &str, expected: Option<Langu
         Check::Structured => text.starts_with(['{', '[']),
         Check::ReasoningLeak => leaks::shows_reasoning(original, text),
         Check::InstructionPrefix => leaks::has_lead_in(original, text),
-        Check::WrongLanguage => is_wrong_language(text, expected),
+        Check::WrongLanguage => language == Some(LanguageCheck::Wrong),
         Check::Runaway => !kind.expands() && after > RUNAWAY_FACTOR * before.max(1),
         Check::Truncated => !kind.shortens() && before > TRUNCATED_MIN_WORDS && after * TRUNCATED_DIVISOR < before,
         Check::SummaryLonger => kind == Kind::Summarisation && after > before,
@@ -143,10 +151,6 @@ fn is_ellipsis(text: &str) -> bool {
             .all(|c| matches!(c, '.' | '…' | '。' | '⋯') || c.is_whitespace())
         && text != "."
         && text != "。"
-}
-
-fn is_wrong_language(text: &str, expected: Option<Language>) -> bool {
-    expected.is_some_and(|expected| language::check(text, expected) == LanguageCheck::Wrong)
 }
 
 #[cfg(test)]

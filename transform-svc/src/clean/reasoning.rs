@@ -88,7 +88,13 @@ const ENDS: &[&str] = &[
 /// The answer without its reasoning, and whether the reasoning never ended: then there is no answer.
 pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
     let mut text = answer.trim().to_owned();
-    for rule in REASONING.iter().filter(|rule| !has(original, rule.open)) {
+    // The answer is looked at first: hardly one has a mark.
+    let applies =
+        |rule: &Rule, text: &str| (has(text, rule.open) || has(text, rule.close)) && !has(original, rule.open);
+    for rule in REASONING {
+        if !applies(rule, &text) {
+            continue;
+        }
         match without(rule, &text) {
             Some(Stripped::Ended(rest)) => text = rest,
             Some(Stripped::Unended) => {
@@ -106,8 +112,8 @@ pub(super) fn strip(original: &str, answer: &str) -> (String, bool) {
     {
         text = last.to_owned();
     }
-    for rule in ENVELOPES.iter().filter(|rule| !has(original, rule.open)) {
-        if let Some((at, length)) = find(&text, rule.open) {
+    for rule in ENVELOPES {
+        if let Some((at, length)) = find(&text, rule.open).filter(|_| !has(original, rule.open)) {
             let inside = text[at + length..].to_owned();
             text = find(&inside, rule.close).map_or(inside.clone(), |(end, _)| inside[..end].to_owned());
         }
@@ -162,12 +168,12 @@ fn has(text: &str, mark: &str) -> bool {
 
 /// Where a mark is, in whatever ASCII case, and how long.
 fn find(text: &str, mark: &str) -> Option<(usize, usize)> {
-    text.char_indices()
-        .find(|(at, _)| {
-            text.get(*at..*at + mark.len())
-                .is_some_and(|here| here.eq_ignore_ascii_case(mark))
-        })
-        .map(|(at, _)| (at, mark.len()))
+    // A whole mark is found at the beginning of a character only, since UTF-8 is.
+    let (text, mark) = (text.as_bytes(), mark.as_bytes());
+    let first = mark.first()?;
+    text.windows(mark.len())
+        .position(|here| here[0].eq_ignore_ascii_case(first) && here.eq_ignore_ascii_case(mark))
+        .map(|at| (at, mark.len()))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use url::Url;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GeneratorKind {
-    /// A server with OpenAI's chat completions.
+    /// A server with OpenAI's completions.
     Openai,
     /// A GGUF model in this process.
     Local,

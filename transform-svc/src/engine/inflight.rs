@@ -117,6 +117,10 @@ impl Inflight {
     }
 
     fn find(&self, key: Key, cache: &Arc<Cache>, make: impl FnOnce() -> Work) -> Result<Found, ProduceError> {
+        // What is there already needs no turn at the table.
+        if let Some(entry) = cache.peek(&key) {
+            return Ok(Found::Cached(Box::new(entry)));
+        }
         let mut table = lock(&self.inner);
         let under_way = table
             .works

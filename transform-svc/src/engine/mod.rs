@@ -1,5 +1,5 @@
 //! From a request to its texts: plan it, group equal texts, attempt each until the checks pass, as many at once as the
-//! generator takes. All of it belongs to the caller's future: dropping that drops the work.
+//! generator takes. All of it belongs to the caller's future: dropping that ends the work.
 
 mod ask;
 mod attempt;
@@ -22,6 +22,7 @@ use crate::{
     error::TransformError,
     generator::registry::Registry,
     language::{Language, LanguageCheck},
+    measures::{Measures, measure},
     plain::{multi_swap, random_keywords::random_keywords, stopwords},
     prompt::{Prompt, Prompts},
 };
@@ -29,6 +30,7 @@ pub(crate) use ask::Ask;
 use inflight::Inflight;
 pub use plan::{Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
+use task::in_own_task;
 
 /// Texts worked on at once where no generator bounds them.
 const PLAIN_CONCURRENCY: usize = 32;
@@ -58,7 +60,7 @@ pub struct Call {
 }
 
 /// One text, done.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Finished {
     /// How it ended; what a failure turns into is the plan's policy.
     pub outcome: Outcome,
@@ -70,6 +72,8 @@ pub struct Finished {
     pub trail: Vec<Call>,
     /// What the detector says of the last attempt; `None` where it was not asked.
     pub language_check: Option<LanguageCheck>,
+    /// How far the text, or each of the texts, is from the original.
+    pub measures: Vec<Measures>,
     /// Checks that fired on the last attempt.
     pub failed: Vec<Check>,
     /// Checks that fired on earlier attempts.
@@ -110,6 +114,7 @@ impl Finished {
             texts: Vec::new(),
             trail: Vec::new(),
             language_check: None,
+            measures: Vec::new(),
             failed: Vec::new(),
             retried: Vec::new(),
             error: String::new(),
@@ -126,6 +131,15 @@ impl Finished {
             calls: 0,
             waited: Duration::ZERO,
         }
+    }
+
+    fn measured(mut self, original: &str) -> Self {
+        if self.outcome != Outcome::Failed {
+            let one = std::slice::from_ref(&self.text);
+            let texts = if self.texts.is_empty() { one } else { &self.texts };
+            self.measures = texts.iter().map(|text| measure(original, text)).collect();
+        }
+        self
     }
 
     /// Whether everything came from the cache, or from work that another request counts.
@@ -200,13 +214,15 @@ impl Engine {
         stream::iter(jobs)
             .map(move |job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                async move {
-                    let finished = engine.transform(&plan, &job).await?;
+                // A task for each, so that checks and measures run on as many cores as there are.
+                let done = in_own_task(async move {
+                    let finished = engine.transform(&plan, &job).await?.measured(&job.text);
                     if finished.outcome == Outcome::Failed && plan.on_failure == OnFailure::Fail {
                         return Err(aborted(&job, &finished));
                     }
                     Ok((job, finished))
-                }
+                });
+                async move { done.await.unwrap_or(Err(TransformError::ShuttingDown)) }
             })
             .buffer_unordered(concurrency)
     }
@@ -313,7 +329,8 @@ fn without_generator(plan: &Plan, job: &Job) -> Finished {
 fn aborted(job: &Job, finished: &Finished) -> TransformError {
     let member = job.members.first().cloned().unwrap_or_default();
     let names: Vec<_> = finished.failed.iter().map(|check| check.name()).collect();
-    let mut why = format!("after {} attempts: {}", finished.attempts, names.join(", "));
+    let attempts = if finished.attempts == 1 { "attempt" } else { "attempts" };
+    let mut why = format!("after {} {attempts}: {}", finished.attempts, names.join(", "));
     if !finished.error.is_empty() {
         why = format!("{why} ({})", finished.error);
     }

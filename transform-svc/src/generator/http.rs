@@ -24,23 +24,45 @@ const HIDDEN: &str = "[key]";
 /// Keys shorter than this, in bytes, are placeholders (`none`, `EMPTY`) that may be ordinary words of a message.
 const SHORTEST_KEY: usize = 8;
 
-/// What we read of a chat completion. Servers differ in the rest.
+/// What we read of a completion, of a conversation or of a text. Servers differ in the rest.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ChatReply {
-    pub(super) choices: Vec<Choice>,
+pub(super) struct Reply {
+    choices: Vec<Choice>,
     #[serde(default)]
     pub(super) usage: Option<Usage>,
 }
 
+/// One of these, by what was asked for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Choice {
-    pub(super) message: ReplyMessage,
+struct Choice {
+    /// The next message of a conversation.
+    #[serde(default)]
+    message: Option<ReplyMessage>,
+    /// How a text goes on.
+    #[serde(default)]
+    text: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ReplyMessage {
+struct ReplyMessage {
     #[serde(default)]
-    pub(super) content: Option<String>,
+    content: Option<String>,
+}
+
+impl Choice {
+    fn content(&self) -> Option<&str> {
+        match &self.message {
+            Some(message) => message.content.as_deref(),
+            None => self.text.as_deref(),
+        }
+    }
+}
+
+impl Reply {
+    /// The first choice's text; a model that says nothing has none.
+    pub(super) fn content(&self) -> Option<&str> {
+        self.choices.first()?.content()
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,8 +92,8 @@ pub(super) enum CallError {
         message: String,
         retry_after: Option<Duration>,
     },
-    /// An answer that is no chat completion.
-    #[error("the server's answer is no chat completion: {0}")]
+    /// An answer that is no completion.
+    #[error("the server's answer is no completion: {0}")]
     Malformed(String),
     /// A status that will be the same for every request.
     #[error("the server answered {status}{}", told(.message))]
@@ -159,16 +181,20 @@ async fn exchange(
         return Err(of_status(status, &body, retry_after, key));
     }
     // Read here, so that async-openai never logs an answer it cannot read.
-    let reply: ChatReply =
+    let reply: Reply =
         serde_json::from_slice(&body).map_err(|error| CallError::Malformed(hide(&error.to_string(), key)))?;
     if reply.choices.is_empty() {
         return Err(CallError::Malformed("it has no choices".into()));
     }
-    let texts = reply
+    if reply
         .choices
         .iter()
-        .filter_map(|choice| choice.message.content.as_deref());
-    if texts.into_iter().any(|text| shows(text, key)) {
+        .any(|choice| choice.message.is_none() && choice.text.is_none())
+    {
+        return Err(CallError::Malformed("a choice has neither a message nor a text".into()));
+    }
+    let mut texts = reply.choices.iter().filter_map(Choice::content);
+    if texts.any(|text| shows(text, key)) {
         // Kept, it would stand in the cache.
         return Err(CallError::Malformed("its text repeats the key".into()));
     }

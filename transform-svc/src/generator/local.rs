@@ -64,10 +64,6 @@ impl Generator for Local {
         true
     }
 
-    fn continues(&self) -> bool {
-        true
-    }
-
     fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
         Box::pin(async move {
             let messages = request

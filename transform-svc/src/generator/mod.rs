@@ -15,7 +15,7 @@ use std::{
 
 use futures::future::BoxFuture;
 
-use crate::prompt::Message;
+use crate::prompt::{Message, Role};
 pub use budget::{Budget, BudgetSpent, Spent};
 pub use places::{Place, Places};
 
@@ -33,7 +33,8 @@ pub struct Identity {
 /// One call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// The conversation; the last message is the user's.
+    /// The conversation; the last message is the user's. One alone of [`Role::Text`] is a text to go on with
+    /// as it stands.
     pub messages: Vec<Message>,
     /// 0 is greedy.
     pub temperature: f64,
@@ -43,6 +44,21 @@ pub struct Request {
     pub max_tokens: u32,
     /// Seed of the sampling.
     pub seed: u64,
+}
+
+impl Request {
+    /// The text to go on with, where the request is that and no conversation.
+    pub fn text_to_continue(&self) -> Option<&str> {
+        match self.messages.as_slice() {
+            [
+                Message {
+                    role: Role::Text,
+                    content,
+                },
+            ] => Some(content),
+            _ => None,
+        }
+    }
 }
 
 /// What came back.
@@ -122,11 +138,6 @@ pub trait Generator: Send + Sync {
     /// Whether a greedy call (temperature 0) gives the same text whatever its seed.
     fn greedy_ignores_seed(&self) -> bool;
 
-    /// Whether it continues a text as it stands ([`crate::prompt::Role::Text`]), rather than answering in a conversation.
-    fn continues(&self) -> bool {
-        false
-    }
-
     /// Makes a text. Dropping the future drops the work.
     fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>>;
 }
@@ -163,11 +174,6 @@ impl Bounded {
     /// Calls that may be in flight now.
     pub fn places(&self) -> usize {
         self.generator.places().bound()
-    }
-
-    /// See [`Generator::continues`].
-    pub fn continues(&self) -> bool {
-        self.generator.continues()
     }
 
     /// See [`Generator::greedy_ignores_seed`].

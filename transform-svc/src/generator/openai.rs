@@ -1,8 +1,9 @@
-//! Any server with OpenAI's chat completions: vLLM, Ollama, llama.cpp, OpenAI itself.
+//! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go to `/chat/completions`, a
+//! text to go on with ([`crate::prompt::Role::Text`]) to `/completions`, where no chat template comes between it and the model.
 //!
 //! async-openai speaks the protocol; the only retry policy is the one here (its own transport, which retries too, is
 //! replaced by [`super::http`]). Tried again, with growing pauses or as long as `Retry-After` says: no connection, a
-//! broken one, no answer in time, 408, 409, 425, 429, 5xx, an answer that is no chat completion. Not tried again: 401, 402,
+//! broken one, no answer in time, 408, 409, 425, 429, 5xx, an answer that is no completion. Not tried again: 401, 402,
 //! 403, 404 and a spent quota (they end the request), any other status (it ends the text).
 //!
 //! 429, 503 and answers that do not come in time halve the calls that are made at once (see [`super::places`]). An answer
@@ -26,7 +27,7 @@ use serde_json::json;
 
 use super::{
     Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Places, Request,
-    http::{CallError, ChatReply, Transport},
+    http::{CallError, Reply, Transport},
     latency::Latency,
 };
 use crate::{config::GeneratorConfig, error::TransformError, words};
@@ -140,23 +141,27 @@ impl OpenAi {
         })
     }
 
-    async fn call(&self, request: &Request) -> Result<ChatReply, CallError> {
-        let messages: Vec<_> = request
-            .messages
-            .iter()
-            .map(|message| json!({"role": message.role.name(), "content": message.content}))
-            .collect();
+    async fn call(&self, request: &Request) -> Result<Reply, CallError> {
         // `max_tokens` rather than its successor: every compatible server knows it.
-        let body = json!({
+        let mut body = json!({
             "model": self.model,
-            "messages": messages,
             "temperature": request.temperature,
             "top_p": request.top_p,
             "max_tokens": request.max_tokens,
             "seed": request.seed & SEED_MASK,
             "stream": false,
         });
-        self.client.chat().create_byot(body).await.map_err(|error| match error {
+        let reply = if let Some(text) = request.text_to_continue() {
+            body["prompt"] = text.into();
+            self.client.completions().create_byot(body).await
+        } else {
+            let messages = request.messages.iter();
+            body["messages"] = messages
+                .map(|message| json!({"role": message.role.name(), "content": message.content}))
+                .collect();
+            self.client.chat().create_byot(body).await
+        };
+        reply.map_err(|error| match error {
             OpenAIError::Boxed(inner) => match inner.downcast::<CallError>() {
                 Ok(error) => *error,
                 Err(other) => CallError::Broken(other.to_string()),
@@ -166,7 +171,7 @@ impl OpenAi {
     }
 
     /// One call, paid for and told to the places and the clock.
-    async fn counted(&self, request: &Request, calls: &AtomicU32) -> Result<ChatReply, TryError> {
+    async fn counted(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
         self.budget.take().map_err(TryError::Budget)?;
         calls.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
@@ -186,7 +191,7 @@ impl OpenAi {
     }
 
     /// A call, and a second one beside it where the first takes long: the first answer counts.
-    async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<ChatReply, TryError> {
+    async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
         let Some(delay) = self.latency.hedge_after(self.limits.hedge) else {
             return self.counted(request, calls).await;
         };
@@ -253,8 +258,8 @@ impl OpenAi {
             .await;
         let calls = calls.into_inner();
         match reply {
-            Ok(reply) => Ok(completion(&request, reply, calls)),
-            Err(TryError::Call(error)) => Err(self.classify(error, calls)),
+            Ok(reply) => Ok(completion(&request, &reply, calls)),
+            Err(TryError::Call(error)) => Err(self.classify(error, request.text_to_continue().is_some(), calls)),
             Err(TryError::Budget(spent)) => Err(GeneratorError::Budget { spent, calls }),
         }
     }
@@ -270,7 +275,7 @@ impl OpenAi {
         }
     }
 
-    fn classify(&self, error: CallError, calls: u32) -> GeneratorError {
+    fn classify(&self, error: CallError, continues: bool, calls: u32) -> GeneratorError {
         let message = error.to_string();
         match error {
             // The address has no password in it: such URLs are refused.
@@ -281,6 +286,11 @@ impl OpenAi {
             CallError::Refused { status, .. } => {
                 let mend = match status {
                     401 | 403 => format!("put a valid key into the environment variable {}", self.key_variable),
+                    404 if continues => format!(
+                        "check the URL (it usually ends in /v1), and that the server has a model `{}` and serves /completions for \
+                         it, as vLLM and llama.cpp's server do: a conversation cannot stand in for a text to go on with",
+                        self.model
+                    ),
                     404 => format!(
                         "check the URL (it usually ends in /v1) and that the server has a model `{}`",
                         self.model
@@ -328,32 +338,22 @@ impl Generator for OpenAi {
 }
 
 /// Tokens of the prompt and of the answer, and whether they are estimated.
-fn tokens(request: &Request, reply: &ChatReply) -> (u64, u64, bool) {
+fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
     match &reply.usage {
         // A server that says nothing, or that a prompt had no tokens, does not count.
         Some(usage) if usage.prompt_tokens > 0 => (usage.prompt_tokens, usage.completion_tokens, false),
         _ => {
             let estimated = |text: &str| words::estimated_tokens(text) as u64;
             let prompt = request.messages.iter().map(|message| estimated(&message.content)).sum();
-            let answer = reply
-                .choices
-                .first()
-                .and_then(|choice| choice.message.content.as_deref());
-            (prompt, answer.map_or(0, estimated), true)
+            (prompt, reply.content().map_or(0, estimated), true)
         }
     }
 }
 
-fn completion(request: &Request, reply: ChatReply, calls: u32) -> Completion {
-    let (prompt_tokens, generated_tokens, tokens_estimated) = tokens(request, &reply);
-    let text = reply
-        .choices
-        .into_iter()
-        .next()
-        .and_then(|choice| choice.message.content)
-        .unwrap_or_default();
+fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
+    let (prompt_tokens, generated_tokens, tokens_estimated) = tokens(request, reply);
     Completion {
-        text,
+        text: reply.content().unwrap_or_default().to_owned(),
         prompt_tokens,
         generated_tokens,
         tokens_estimated,

@@ -125,11 +125,6 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         languages: finished.languages.iter().map(|code| (*code).to_owned()).collect(),
     };
     let codes = |checks: &[Check]| checks.iter().map(|fired| check(*fired).into()).collect();
-    let several: Vec<Measures> = finished
-        .texts
-        .iter()
-        .map(|made| measures::measure(&job.text, made))
-        .collect();
     proto::TransformResult {
         index: member.index,
         id: member.id.clone(),
@@ -139,15 +134,21 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         failed_checks: codes(&finished.failed),
         retried_checks: codes(&finished.retried),
         measures: if plan.kind.gives_several() {
-            distractors::mean(&several).map(measures)
+            distractors::mean(&finished.measures).map(measures)
+        } else if outcome == proto::Outcome::KeptOriginal {
+            Some(measures(measures::measure(&job.text, &job.text)))
         } else {
-            text.map(|text| measures(measures::measure(&job.text, text)))
+            finished.measures.first().copied().map(measures)
         },
         provenance: Some(provenance),
         language: language.map(Language::code).unwrap_or_default().to_owned(),
         error: finished.error.clone(),
         language_check: language_check(finished.language_check).into(),
-        text_measures: several.into_iter().map(measures).collect(),
+        text_measures: if plan.kind.gives_several() {
+            finished.measures.iter().copied().map(measures).collect()
+        } else {
+            Vec::new()
+        },
         set_jaccard: distractors::set_jaccard(&finished.texts),
         calls: finished.trail.iter().map(call).collect(),
     }

@@ -1,7 +1,8 @@
 //! PARTIAL's two transformations: texts that have the words, or the beginning, of an original and not its meaning.
 
 use isomer_proto::transform::v1::{
-    Check, Continuation, MultiSwap, OnFailure, Outcome, TextItem, TransformRequest, TransformSpec, transformation::Kind,
+    Check, Continuation, MultiSwap, OnFailure, Outcome, TextItem, TransformRequest, TransformResponse, TransformSpec,
+    transformation::Kind,
 };
 use isomer_service_kit::Fault;
 use tonic::Code;
@@ -9,7 +10,7 @@ use tonic::Code;
 use crate::{
     support::{
         client, config, spec,
-        stub::{Answer, Stub},
+        stub::{Answer, Stub, numbers},
         transform, try_transform,
     },
     tiny::TinyModel,
@@ -122,21 +123,67 @@ async fn a_number_of_swaps_or_cuts_out_of_range_is_refused() {
 }
 
 #[tokio::test]
-async fn a_chat_server_is_refused_for_continuation() {
+async fn a_server_without_completions_ends_the_request_and_is_told_apart_from_one_without_the_model() {
     let home = tempfile::tempdir().unwrap();
-    let stub = Stub::start(Answer::Good).await;
+    let stub = Stub::start(Answer::Status(404, None)).await;
     let mut client = client(config(&stub, home.path()), home.path()).await;
     let fault = try_transform(&mut client, continuation("stub", 2), &[SWAPPABLE])
         .await
         .unwrap_err();
-    assert_eq!(fault.code, Code::InvalidArgument);
-    assert!(fault.message.contains("continues a text"), "{fault}");
-    assert!(fault.mend.unwrap().contains("local:"));
-    assert_eq!(stub.calls(), 0);
+    assert_eq!(fault.code, Code::FailedPrecondition);
+    assert!(fault.message.contains("404"), "{fault}");
+    assert!(fault.mend.unwrap().contains("/completions"));
+    assert_eq!(stub.calls(), 1);
 }
 
 #[tokio::test]
 async fn each_cut_of_a_continuation_goes_on_where_the_one_before_ended() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Continue).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let wanted = || continuation("stub", 4);
+    let first = transform(&mut client, wanted(), &[SWAPPABLE]).await;
+    let result = &first.results[0];
+    assert_eq!(result.outcome(), Outcome::Ok, "{result:?}");
+    // PARTIAL: after ", and", five tokens more each time.
+    let begun = format!("{}, and", SWAPPABLE.trim_end_matches('.'));
+    let cuts: Vec<String> = (1..=4)
+        .map(|cut| format!("{begun} {}", numbers()[..5 * cut].join(" ")))
+        .collect();
+    assert_eq!(result.texts, cuts);
+    let seen = stub.seen();
+    let asked: Vec<_> = seen.iter().map(|call| (call.prompt(), call.max_tokens())).collect();
+    let prompts = [&begun, &cuts[0], &cuts[1], &cuts[2]];
+    assert_eq!(asked, prompts.map(|prompt| (Some(prompt.as_str()), 5)));
+    assert!(seen.iter().all(|call| call.body.get("messages").is_none()));
+    // Again from the cache, the same; one cut more is one call more.
+    let again = transform(&mut client, wanted(), &[SWAPPABLE]).await;
+    assert_eq!(again.results[0].texts, result.texts);
+    assert_eq!(again.usage.unwrap().generator_calls, 0);
+    let longer = transform(&mut client, continuation("stub", 5), &[SWAPPABLE]).await;
+    assert_eq!(longer.results[0].texts[..4], cuts);
+    assert_eq!(stub.calls(), 5);
+}
+
+#[tokio::test]
+async fn a_text_that_ends_by_itself_is_too_few_cuts_and_is_attempted_again() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Continue).await;
+    // The second cut of the first attempt brings nothing.
+    stub.mark(
+        "five",
+        [Answer::Raw(r#"{"choices": [{"text": ""}]}"#.into()), Answer::Continue],
+    );
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let response = transform(&mut client, continuation("stub", 2), &[SWAPPABLE]).await;
+    let result = &response.results[0];
+    assert_eq!(result.outcome(), Outcome::Recovered, "{result:?}");
+    assert_eq!(result.retried_checks().collect::<Vec<_>>(), [Check::TooFew]);
+    assert_eq!((result.texts.len(), stub.calls()), (2, 4));
+}
+
+#[tokio::test]
+async fn a_local_model_with_a_chat_template_continues_a_text_as_it_stands() {
     let home = tempfile::tempdir().unwrap();
     let stub = Stub::start(Answer::Good).await;
     let (_folder, path) = TinyModel::new("llama", 3).written();
@@ -144,32 +191,20 @@ async fn each_cut_of_a_continuation_goes_on_where_the_one_before_ended() {
     let mut config = config(&stub, home.path());
     config.allow_specs = true;
     let mut client = client(config, home.path()).await;
+    // The model's weights are random: the checks of one attempt may fire, but always the same.
     let wanted = || TransformSpec {
-        // What a random model says need not pass the checks.
         max_attempts: Some(1),
         ..continuation(&generator, 3)
     };
     let first = transform(&mut client, wanted(), &[SWAPPABLE]).await;
-    let result = &first.results[0];
-    if result.outcome() == Outcome::Ok {
-        assert_eq!(result.texts.len(), 3);
-        assert!(
-            result.texts[0].starts_with(SWAPPABLE.trim_end_matches('.')),
-            "{:?}",
-            result.texts
-        );
-        assert!(result.texts[0].contains(", and"));
-        assert!(
-            result
-                .texts
-                .windows(2)
-                .all(|pair| pair[1].starts_with(&pair[0]) && pair[1] != pair[0])
-        );
-    } else {
-        assert!(result.texts.is_empty() && !result.failed_checks.is_empty());
-    }
-    // Again from the cache, the same.
     let again = transform(&mut client, wanted(), &[SWAPPABLE]).await;
-    assert_eq!(again.results[0].texts, result.texts);
-    assert_eq!(again.usage.unwrap().generator_calls, 0);
+    let told = |response: &TransformResponse| {
+        let result = &response.results[0];
+        (result.outcome, result.texts.clone(), result.failed_checks.clone())
+    };
+    assert_eq!(told(&first), told(&again));
+    let usage = |response: TransformResponse| response.usage.unwrap();
+    assert_eq!(usage(again).generator_calls, 0);
+    assert!(usage(first).generated_tokens > 0, "it did speak");
+    assert_eq!(stub.calls(), 0);
 }

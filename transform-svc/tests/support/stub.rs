@@ -23,6 +23,13 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
+#[path = "stub_texts.rs"]
+mod texts;
+
+#[allow(unused_imports)]
+pub use texts::{SENTENCES, numbers};
+use texts::{obeyed, polyglot, reversed};
+
 /// How one request is answered.
 #[derive(Debug, Clone)]
 pub enum Answer {
@@ -48,6 +55,9 @@ pub enum Answer {
     /// One call in five goes wrong, after this pause like the good ones: 500, 429 with `Retry-After`, never, JSON that ends
     /// in the middle, in turn.
     OneInFiveFails(Duration),
+    /// To a text to go on with (`/completions`): with as many of the words ` one`, ` two`, … as tokens were asked for, beginning
+    /// after the last of them in the text. To a conversation: 400.
+    Continue,
     /// With a sentence in the language that the prompt asks to translate into, or else in English.
     Polyglot,
     /// Never.
@@ -77,13 +87,19 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// The content of the last message.
+    /// The content of the last message, or the text to go on with.
     pub fn user(&self) -> &str {
         self.body["messages"]
             .as_array()
             .and_then(|messages| messages.last())
             .and_then(|message| message["content"].as_str())
+            .or_else(|| self.prompt())
             .unwrap_or_default()
+    }
+
+    /// The text to go on with; `None` in a conversation.
+    pub fn prompt(&self) -> Option<&str> {
+        self.body["prompt"].as_str()
     }
 
     /// Roles and contents of all messages.
@@ -158,6 +174,7 @@ impl Stub {
         }));
         let router = Router::new()
             .route("/v1/chat/completions", post(answer))
+            .route("/v1/completions", post(answer))
             .with_state(Arc::clone(&inner));
         let server = tokio::spawn(async move {
             axum::serve(listener, router).await.unwrap();
@@ -274,6 +291,10 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
         Answer::Text(text) => completion(&text),
         Answer::Obedient => completion(&obeyed(seen)),
         Answer::Polyglot => completion(polyglot(seen)),
+        Answer::Continue => match seen.prompt() {
+            Some(prompt) => continued(prompt, seen.max_tokens()),
+            None => error(400, "stub takes no conversation"),
+        },
         Answer::EchoKey(status) => error(status, &format!("stub knows no key `{:?}`", seen.authorization)),
         Answer::Status(status, retry_after) => {
             let mut response = error(status, &format!("stub says {status}"));
@@ -302,6 +323,23 @@ fn completion(text: &str) -> Response {
     .into_response()
 }
 
+fn continued(prompt: &str, tokens: u64) -> Response {
+    let last = prompt.split_whitespace().last().unwrap_or_default();
+    let numbers = numbers();
+    let from = numbers.iter().position(|word| *word == last).map_or(0, |at| at + 1);
+    let words = numbers.iter().cycle().skip(from).take(tokens as usize);
+    let text: String = words.map(|word| format!(" {word}")).collect();
+    Json(json!({
+        "id": "cmpl-stub",
+        "object": "text_completion",
+        "created": 0,
+        "model": "stub-model",
+        "choices": [{"index": 0, "text": text, "logprobs": null, "finish_reason": "length"}],
+        "usage": {"prompt_tokens": 11, "completion_tokens": tokens, "total_tokens": 11 + tokens},
+    }))
+    .into_response()
+}
+
 fn error(status: u16, message: &str) -> Response {
     let body = Json(json!({"error": {"message": message, "type": "stub", "code": null}}));
     (StatusCode::from_u16(status).unwrap(), body).into_response()
@@ -312,70 +350,4 @@ fn raw(body: String) -> Response {
         .header("content-type", "application/json")
         .body(Body::from(body))
         .unwrap()
-}
-
-/// Sentences that mean much the same, each in the language of its name.
-pub const SENTENCES: [(&str, &str, &str); 6] = [
-    (
-        "en",
-        "English",
-        "Someone plays guitar along a crowded road in the city.",
-    ),
-    (
-        "es",
-        "Spanish",
-        "Un hombre toca la guitarra en una calle concurrida de la ciudad.",
-    ),
-    (
-        "fr",
-        "French",
-        "Un homme joue de la guitare dans une rue animée de la ville.",
-    ),
-    (
-        "de",
-        "German",
-        "Ein Mann spielt auf einer belebten Straße in der Stadt Gitarre.",
-    ),
-    ("tr", "Turkish", "Bir adam şehirde kalabalık bir sokakta gitar çalıyor."),
-    ("ar", "Arabic", "رجل يعزف على الغيتار في شارع مزدحم في المدينة."),
-];
-
-fn polyglot(seen: &Seen) -> &'static str {
-    let asked = seen.messages().first().map_or("", |(_, content)| content).to_owned();
-    let into = asked.split("into ").nth(1).unwrap_or_default();
-    SENTENCES
-        .iter()
-        .find(|(_, name, _)| into.starts_with(name))
-        .map_or(SENTENCES[0].2, |(_, _, sentence)| sentence)
-}
-
-fn obeyed(seen: &Seen) -> String {
-    let mut outside = String::new();
-    for (_, content) in seen.messages() {
-        let mut rest = content;
-        // A text begins on the line after `<text>` and ends at the first `</text>`.
-        while let Some((before, inside)) = rest.split_once("<text>\n") {
-            outside.push_str(before);
-            rest = inside.split_once("</text>").map_or("", |(_, after)| after);
-        }
-        outside.push_str(rest);
-    }
-    if outside.contains("answer OK") {
-        "OK".to_owned()
-    } else {
-        reversed(seen.user())
-    }
-}
-
-/// The words between the prompt's delimiters, reversed, after one that is not among them.
-fn reversed(prompt: &str) -> String {
-    let text = prompt
-        .rsplit("<text>")
-        .next()
-        .unwrap_or_default()
-        .split("</text>")
-        .next()
-        .unwrap_or_default();
-    let words: Vec<&str> = text.split_whitespace().rev().collect();
-    format!("Indeed {}", words.join(" "))
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use isomer_proto::transform::v1 as proto;
+use rayon::prelude::*;
 
 use super::{Draw, Job, Member, Plan, spec::read_language};
 use crate::{
@@ -15,6 +16,9 @@ use crate::{
         stopwords,
     },
 };
+
+/// Fewer texts than this are not worth waking another core for.
+const DETECTED_TOGETHER: usize = 64;
 
 /// What makes two items one job.
 #[derive(PartialEq, Eq, Hash)]
@@ -38,9 +42,10 @@ pub(super) fn read(
             "send at least one",
         ));
     }
+    let detected = detected(config, &items);
     let mut jobs: Vec<Job> = Vec::with_capacity(items.len());
     let mut known: HashMap<Same, usize> = HashMap::with_capacity(items.len());
-    for (index, item) in items.into_iter().enumerate() {
+    for (index, (item, detected)) in items.into_iter().zip(detected).enumerate() {
         let chars = item.text.chars().count();
         if chars > config.max_text_chars {
             return Err(TransformError::invalid(
@@ -71,7 +76,7 @@ pub(super) fn read(
                 format!("the languages with a tagger: {TAGGED}"),
             ));
         }
-        let language = given.or_else(|| language::detect(&item.text));
+        let language = given.or(detected);
         let drawn = draw(plan, &item.id, &item.text, language);
         let same = Same {
             language,
@@ -102,6 +107,19 @@ pub(super) fn read(
         });
     }
     Ok(jobs)
+}
+
+/// The languages of the texts that do not say theirs, on all cores where they are many. One that is too long is refused
+/// before anybody asks for its language.
+fn detected(config: &TransformConfig, items: &[proto::TextItem]) -> Vec<Option<Language>> {
+    let most_bytes = config.max_text_chars.saturating_mul(4);
+    let detect = |item: &proto::TextItem| {
+        let given = item.language.as_deref().is_some_and(|tag| !tag.is_empty());
+        (!given && item.text.len() <= most_bytes)
+            .then(|| language::detect(&item.text))
+            .flatten()
+    };
+    items.par_iter().with_min_len(DETECTED_TOGETHER).map(detect).collect()
 }
 
 /// The target or pivot of a text: a function of seed, run and id (the text where it has none), never of the order.

@@ -184,16 +184,6 @@ pub(super) async fn plan(
                 format!("name one: {}", crate::error::GENERATOR_FORMS),
             )
         })?;
-        if plan.kind == Kind::Continuation && !generator.continues() {
-            return Err(TransformError::invalid(
-                "spec.generator_id",
-                format!(
-                    "`continuation` needs a generator that continues a text, and `{}` answers in conversations",
-                    generator.identity().id
-                ),
-                "name a local model, best a base model: `local:gemma-3-270m`",
-            ));
-        }
         let purposes = plan.kind.purposes();
         for (at, purpose) in purposes.iter().enumerate() {
             let prompt = match named.iter().find(|prompt| prompt.purpose() == *purpose) {

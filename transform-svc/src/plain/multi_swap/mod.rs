@@ -34,7 +34,9 @@ const DRAWS: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SwapError {
     /// Too few groups of at least two.
-    #[error("{found} kinds of words (nouns, verbs, names …) occur at least twice in it; {GROUPS} are needed to swap")]
+    #[error(
+        "of the kinds of words (nouns, verbs, names …) {found} occur at least twice in it; {GROUPS} are needed to swap"
+    )]
     TooFewGroups {
         /// How many there are.
         found: usize,
