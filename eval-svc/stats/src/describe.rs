@@ -1,4 +1,9 @@
-//! Sums, means, spread and quantiles.
+//! Sums, means, spread, quantiles and paired differences.
+
+use crate::{
+    StatsError,
+    error::{finite, sample},
+};
 
 /// Sum in the order numpy's `add.reduce` uses on contiguous doubles: eight running sums within blocks of at most 128,
 /// blocks halved recursively. Keeps the rounding error at O(log n), and equals numpy to the last bit, which matters
@@ -72,13 +77,36 @@ pub fn quantile(sorted: &[f64], q: f64) -> Option<f64> {
 /// Median; `None` of no values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    sorted.sort_unstable_by(f64::total_cmp);
+    median_of_sorted(&sorted)
+}
+
+/// Median of ascending values; `None` of no values.
+pub(crate) fn median_of_sorted(sorted: &[f64]) -> Option<f64> {
     let n = sorted.len();
     let upper = *sorted.get(n / 2)?;
     if n % 2 == 1 {
         return Some(upper);
     }
     Some((sorted.get(n / 2 - 1)? + upper) / 2.0)
+}
+
+/// Paired differences, treatment less reference.
+///
+/// # Errors
+/// No pairs, series of different lengths, values that are not finite.
+pub fn differences(treatment: &[f64], reference: &[f64]) -> Result<Vec<f64>, StatsError> {
+    if treatment.len() != reference.len() {
+        return Err(StatsError::LengthMismatch {
+            left_name: "treatment",
+            left: treatment.len(),
+            right_name: "reference",
+            right: reference.len(),
+        });
+    }
+    sample("treatment", treatment, "a paired comparison", 1)?;
+    finite("reference", reference)?;
+    Ok(treatment.iter().zip(reference).map(|(t, r)| t - r).collect())
 }
 
 #[cfg(test)]

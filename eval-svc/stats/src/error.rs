@@ -14,16 +14,22 @@ pub enum StatsError {
         found: usize,
     },
     /// Two series that should be paired differ in length.
-    #[error("paired series differ in length: {left} and {right}")]
+    #[error("paired series differ in length: {left_name} has {left} values, {right_name} has {right}")]
     LengthMismatch {
+        /// Name of the first.
+        left_name: &'static str,
         /// Length of the first.
         left: usize,
+        /// Name of the second.
+        right_name: &'static str,
         /// Length of the second.
         right: usize,
     },
     /// A value is NaN or infinite.
-    #[error("value {index} is not a finite number")]
+    #[error("{argument}: value {index} is not a finite number")]
     NotFinite {
+        /// Which argument.
+        argument: &'static str,
         /// Its position, from 0.
         index: usize,
     },
@@ -39,29 +45,100 @@ pub enum StatsError {
         /// What was asked for.
         level: f64,
     },
+    /// No interval reaches the level with so few observations.
+    #[error("{n} observations allow no {what} of level {level}: the widest one has {best}")]
+    LevelUnreachable {
+        /// Which interval.
+        what: &'static str,
+        /// Level asked for.
+        level: f64,
+        /// Observations.
+        n: usize,
+        /// The highest level there is.
+        best: f64,
+    },
+    /// An argument outside what it may be.
+    #[error("{argument} is {value}: it must be {allowed}")]
+    OutOfRange {
+        /// Which argument.
+        argument: &'static str,
+        /// What was given.
+        value: f64,
+        /// What may be given.
+        allowed: &'static str,
+    },
+    /// A method that cannot be used with tied values.
+    #[error("{what} is not defined with ties; use {instead}")]
+    Ties {
+        /// Which method.
+        what: &'static str,
+        /// What to use instead.
+        instead: &'static str,
+    },
+    /// A statistic undefined for a reason of its own.
+    #[error("{what} is undefined: {why}")]
+    Undefined {
+        /// Name of the statistic.
+        what: &'static str,
+        /// Why.
+        why: &'static str,
+    },
 }
 
-pub(crate) fn finite(values: &[f64]) -> Result<(), StatsError> {
+pub(crate) fn finite(argument: &'static str, values: &[f64]) -> Result<(), StatsError> {
     match values.iter().position(|v| !v.is_finite()) {
-        Some(index) => Err(StatsError::NotFinite { index }),
+        Some(index) => Err(StatsError::NotFinite { argument, index }),
         None => Ok(()),
     }
+}
+
+/// Finite values, at least `needed` of them.
+pub(crate) fn sample(
+    argument: &'static str,
+    values: &[f64],
+    what: &'static str,
+    needed: usize,
+) -> Result<(), StatsError> {
+    if values.len() < needed {
+        return Err(StatsError::TooFew {
+            what,
+            needed,
+            found: values.len(),
+        });
+    }
+    finite(argument, values)
 }
 
 pub(crate) fn paired(x: &[f64], y: &[f64], what: &'static str, needed: usize) -> Result<(), StatsError> {
     if x.len() != y.len() {
         return Err(StatsError::LengthMismatch {
+            left_name: "x",
             left: x.len(),
+            right_name: "y",
             right: y.len(),
         });
     }
-    if x.len() < needed {
-        return Err(StatsError::TooFew {
-            what,
-            needed,
-            found: x.len(),
-        });
+    sample("x", x, what, needed)?;
+    finite("y", y)
+}
+
+pub(crate) fn level(level: f64) -> Result<(), StatsError> {
+    if level > 0.0 && level < 1.0 {
+        Ok(())
+    } else {
+        Err(StatsError::Level { level })
     }
-    finite(x)?;
-    finite(y)
+}
+
+/// A probability strictly between 0 and 1.
+pub(crate) fn probability(argument: &'static str, value: f64) -> Result<(), StatsError> {
+    if value > 0.0 && value < 1.0 {
+        Ok(())
+    } else {
+        Err(StatsError::OutOfRange {
+            argument,
+            value,
+            allowed: "strictly between 0 and 1",
+        })
+    }
 }

@@ -1,84 +1,118 @@
-//! The Hodges–Lehmann one-sample estimate of location.
+//! The Hodges–Lehmann estimate of location, and the interval that belongs to it by inverting the signed-rank test.
+//!
+//! Source: M. Hollander and D. A. Wolfe, "Nonparametric Statistical Methods", sections 3.2 and 3.3 (Tukey's interval).
+
+use crate::{
+    Alternative, StatsError,
+    describe::differences,
+    error::{level as check_level, sample},
+    special::normal_quantile,
+    walsh::{Walsh, middle},
+    wilcoxon::signed_rank_quantile,
+};
+
+/// Largest sample whose interval rests on the exact null distribution.
+const EXACT_MAX: usize = 50;
 
 /// Median of the Walsh averages (x_i + x_j) / 2, i ≤ j; `None` of no values. Values must be finite.
 ///
-/// There are n(n + 1)/2 averages, too many to hold for a thousand resamples of a large dataset, so the median is found
-/// by bisecting over the doubles themselves: with the values sorted, the averages up to a limit are counted in one
-/// sweep, and floating-point averaging is monotone, so the count is exact. O(n log n) time, O(n) memory, and the result
-/// equals sorting all averages to the last bit.
+/// O(n log n) time, O(n) memory (see [`crate::walsh`]); equal to sorting all averages to the last bit.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let n = sorted.len() as u64;
-    let count = n * (n + 1) / 2;
-    if count == 0 {
-        return None;
-    }
-    let upper = kth_walsh_average(&sorted, count / 2 + 1)?;
-    if count % 2 == 1 {
-        return Some(upper);
-    }
-    Some((kth_walsh_average(&sorted, count / 2)? + upper) / 2.0)
+    sorted.sort_unstable_by(f64::total_cmp);
+    middle(&sorted, &mut Vec::new())
 }
 
-/// The k-th smallest Walsh average, k from 1.
-fn kth_walsh_average(sorted: &[f64], k: u64) -> Option<f64> {
-    let (mut low, mut high) = (ordinal(*sorted.first()?), ordinal(*sorted.last()?));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if count_up_to(sorted, from_ordinal(middle)) >= k {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    Some(from_ordinal(low))
+/// Estimate of the shift of paired values, treatment less reference: [`hodges_lehmann`] of the differences.
+///
+/// # Errors
+/// No pairs, series of different lengths, values that are not finite.
+pub fn hodges_lehmann_paired(treatment: &[f64], reference: &[f64]) -> Result<f64, StatsError> {
+    hodges_lehmann(&differences(treatment, reference)?).ok_or(StatsError::TooFew {
+        what: "a Hodges–Lehmann shift",
+        needed: 1,
+        found: 0,
+    })
 }
 
-/// How many Walsh averages are ≤ limit: for each i from the left, j walks down from the right.
-fn count_up_to(sorted: &[f64], limit: f64) -> u64 {
-    let mut count = 0;
-    let mut end = sorted.len();
-    for (i, x) in sorted.iter().enumerate() {
-        while end > i && (x + sorted[end - 1]) / 2.0 > limit {
-            end -= 1;
-        }
-        if end <= i {
-            break;
-        }
-        count += (end - i) as u64;
-    }
-    count
+/// An interval of the Hodges–Lehmann shift.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WilcoxonInterval {
+    /// Lower end; −∞ of an interval that is open below.
+    pub low: f64,
+    /// Upper end; +∞ of an interval that is open above.
+    pub high: f64,
+    /// Level asked for.
+    pub level: f64,
+    /// Level that the interval has for continuous data: at least `level` where it is exact, since W+ takes whole
+    /// values only; the nominal level otherwise.
+    pub achieved: f64,
+    /// Whether it rests on the exact null distribution (up to 50 values) or on the normal one.
+    pub exact: bool,
 }
 
-/// Maps doubles to integers in the same order.
-fn ordinal(x: f64) -> u64 {
-    let bits = (x + 0.0).to_bits();
-    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
-}
-
-fn from_ordinal(ordinal: u64) -> f64 {
-    f64::from_bits(if ordinal >> 63 == 1 {
-        ordinal & !(1 << 63)
+/// The shifts that the signed-rank test does not reject: between two Walsh averages. Exact up to 50 values, by the
+/// normal approximation beyond. With ties or zeros the interval is conservative (it covers at least as often).
+///
+/// `alternative` says which ends it has: [`Alternative::TwoSided`] both, [`Alternative::Greater`] a lower one only (the
+/// shift is at least …), [`Alternative::Less`] an upper one only.
+///
+/// # Errors
+/// No values, values that are not finite, a level outside (0, 1), or one that so few values cannot reach
+/// ([`StatsError::LevelUnreachable`] says how high they go).
+pub fn wilcoxon_interval(values: &[f64], level: f64, alternative: Alternative) -> Result<WilcoxonInterval, StatsError> {
+    sample("values", values, "a signed-rank interval", 1)?;
+    check_level(level)?;
+    let n = values.len();
+    let sides = if alternative == Alternative::TwoSided { 2.0 } else { 1.0 };
+    let tail = (1.0 - level) / sides;
+    let exact = n <= EXACT_MAX;
+    // The interval runs from the k-th smallest average to the k-th largest.
+    let (k, achieved) = if exact {
+        // 1e-12: a level like 0.9375 that n can reach exactly is not lost to the rounding of 1 − level.
+        let (c, below) = signed_rank_quantile(n, tail * (1.0 + 1e-12)).ok_or(StatsError::LevelUnreachable {
+            what: "signed-rank interval",
+            level,
+            n,
+            best: 1.0 - sides * 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX)),
+        })?;
+        (c + 1, 1.0 - sides * below)
     } else {
-        !ordinal
+        let count = n as f64;
+        let mean = count * (count + 1.0) / 4.0;
+        let sd = (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
+        let c = (mean + normal_quantile(tail) * sd).floor().max(0.0);
+        (c as u64 + 1, level)
+    };
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let walsh = Walsh::new(&sorted);
+    let mut scratch = Vec::new();
+    let k = k.min(walsh.count());
+    let mut nth = |k| walsh.nth(k, &mut scratch).unwrap_or(f64::NAN);
+    let low = if alternative == Alternative::Less {
+        f64::NEG_INFINITY
+    } else {
+        nth(k)
+    };
+    let high = if alternative == Alternative::Greater {
+        f64::INFINITY
+    } else {
+        nth(walsh.count() + 1 - k)
+    };
+    Ok(WilcoxonInterval {
+        low,
+        high,
+        level,
+        achieved,
+        exact,
     })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use proptest::prelude::*;
-
     use super::*;
-    use crate::median;
-
-    fn by_sorting(values: &[f64]) -> Option<f64> {
-        let averages: Vec<f64> = (0..values.len())
-            .flat_map(|i| (i..values.len()).map(move |j| (values[i] + values[j]) / 2.0))
-            .collect();
-        median(&averages)
-    }
 
     #[test]
     fn one_value_is_its_own_estimate() {
@@ -87,22 +121,44 @@ mod tests {
         assert_eq!(hodges_lehmann(&[1.0, 1.0, 1.0]), Some(1.0));
     }
 
-    proptest! {
-        #[test]
-        fn bisection_equals_sorting_every_average(values in prop::collection::vec(-10.0..10.0_f64, 1..60)) {
-            prop_assert_eq!(hodges_lehmann(&values), by_sorting(&values));
-        }
+    #[test]
+    fn the_textbook_s_interval_is_found() {
+        // Hollander and Wolfe (1973), examples 3.1 to 3.3: the estimate −0.46, and (−0.786, −0.010) at 96 %.
+        let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
+        let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
+        let d = differences(&after, &before).unwrap();
+        assert!((hodges_lehmann_paired(&after, &before).unwrap() + 0.46).abs() < 1e-9);
+        let found = wilcoxon_interval(&d, 0.95, Alternative::TwoSided).unwrap();
+        assert!(
+            (found.low + 0.786).abs() < 1e-9 && (found.high + 0.010).abs() < 1e-9,
+            "{found:?}"
+        );
+        assert!((found.achieved - 0.960_937_5).abs() < 1e-12 && found.exact);
+    }
 
-        #[test]
-        fn ties_change_nothing(values in prop::collection::vec(-5..5_i32, 1..40)) {
-            let values: Vec<f64> = values.iter().map(|v| f64::from(*v) / 8.0).collect();
-            prop_assert_eq!(hodges_lehmann(&values), by_sorting(&values));
-        }
+    #[test]
+    fn a_level_out_of_reach_says_how_far_it_goes() {
+        let refused = wilcoxon_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95, Alternative::TwoSided).unwrap_err();
+        assert_eq!(
+            refused,
+            StatsError::LevelUnreachable {
+                what: "signed-rank interval",
+                level: 0.95,
+                n: 5,
+                best: 0.9375
+            }
+        );
+        let widest = wilcoxon_interval(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.9375, Alternative::TwoSided).unwrap();
+        assert_eq!((widest.low, widest.high, widest.achieved), (1.0, 5.0, 0.9375));
+    }
 
-        #[test]
-        fn the_estimate_moves_with_the_data(values in prop::collection::vec(-4.0..4.0_f64, 1..40), shift in -3.0..3.0_f64) {
-            let moved: Vec<f64> = values.iter().map(|v| v + shift).collect();
-            prop_assert!((hodges_lehmann(&moved).unwrap() - hodges_lehmann(&values).unwrap() - shift).abs() < 1e-12);
-        }
+    #[test]
+    fn one_sided_intervals_are_open_at_the_other_end() {
+        let x: Vec<f64> = (1..=20).map(f64::from).collect();
+        let both = wilcoxon_interval(&x, 0.9, Alternative::TwoSided).unwrap();
+        let lower = wilcoxon_interval(&x, 0.95, Alternative::Greater).unwrap();
+        let upper = wilcoxon_interval(&x, 0.95, Alternative::Less).unwrap();
+        assert_eq!((lower.low, lower.high), (both.low, f64::INFINITY));
+        assert_eq!((upper.low, upper.high), (f64::NEG_INFINITY, both.high));
     }
 }

@@ -1,27 +1,56 @@
 //! Statistics, pure: the same numbers and seed in, the same bits out, whatever the number of threads.
 //!
-//! * [`describe`]: mean, sample standard deviation, quantiles, numpy's order of summation.
-//! * [`rank`]: average ranks.
-//! * [`correlation`]: Pearson, Spearman, Kendall's tau-b.
-//! * [`wilcoxon`]: the signed-rank test as scipy 1.17 computes it.
-//! * [`mod@hodges_lehmann`]: the one-sample shift estimate that belongs to that test.
-//! * [`bootstrap`]: percentile intervals.
-//! * [`mod@holm`]: adjustment for several tests.
+//! * [`describe`]: mean, sample standard deviation, quantiles, numpy's order of summation, paired differences.
+//! * [`rank`]: average ranks. [`precision`]: R-Precision.
+//! * [`correlation`]: Pearson, Spearman, Kendall's tau-b, their tests and intervals.
+//! * [`wilcoxon`]: the signed-rank test as scipy 1.17 computes it, and exactly with ties.
+//! * [`mod@hodges_lehmann`]: the shift estimate that belongs to that test, and its interval.
+//! * [`bootstrap`]: percentile and BCa intervals, the paired bootstrap test.
+//! * [`permutation`]: sign flips and two samples.
+//! * [`multiple`]: adjustment for several tests.
+//! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]: letters of significance.
+//! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
+//! * [`reliability`]: split halves. [`power`]: what a design can detect.
+//! * [`gate`]: how a gate decides.
+//! * [`special`]: the distributions behind them.
 
+pub mod agreement;
+pub mod bins;
 pub mod bootstrap;
 pub mod correlation;
 pub mod describe;
 mod error;
+pub mod friedman;
+pub mod gate;
 pub mod hodges_lehmann;
-pub mod holm;
+pub mod letters;
+pub mod multiple;
+pub mod permutation;
+pub mod power;
+pub mod precision;
+mod random;
 pub mod rank;
+pub mod reliability;
+pub mod special;
+mod walsh;
 pub mod wilcoxon;
 
-pub use bootstrap::{Interval, bootstrap_interval, hodges_lehmann_bootstrap, mean_bootstrap};
-pub use correlation::{correlation_p_value, kendall_tau_b, pearson, spearman};
-pub use describe::{mean, median, pairwise_sum, quantile, sample_sd};
+pub use bootstrap::{
+    Bootstrap, Interval, IntervalMethod, PairsInterval, Statistic, bootstrap_interval, hodges_lehmann_bootstrap,
+    mean_bootstrap, paired_bootstrap_test, pairs_interval, sample_interval, statistic_interval,
+};
+pub use correlation::{
+    Correlation, KendallMethod, correlation_p_value, correlation_p_value_for, kendall_tau_b, kendall_test, pearson,
+    pearson_interval, spearman, spearman_interval,
+};
+pub use describe::{differences, mean, median, pairwise_sum, quantile, sample_sd};
 pub use error::StatsError;
-pub use hodges_lehmann::hodges_lehmann;
-pub use holm::holm;
+pub use hodges_lehmann::{WilcoxonInterval, hodges_lehmann, hodges_lehmann_paired, wilcoxon_interval};
+pub use multiple::{benjamini_hochberg, holm};
+pub use permutation::{sign_flip_test, two_sample_permutation_test};
+pub use precision::r_precision;
 pub use rank::average_ranks;
-pub use wilcoxon::{Alternative, Distribution, Method, Wilcoxon, wilcoxon_signed_rank, wilcoxon_signed_rank_with};
+pub use wilcoxon::{
+    Alternative, Distribution, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired, wilcoxon_signed_rank,
+    wilcoxon_with,
+};

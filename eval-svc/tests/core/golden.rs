@@ -10,7 +10,7 @@ use isomer_eval::{
         rounding::round_decimals,
     },
     stats::{
-        Alternative, Method, hodges_lehmann, holm, kendall_tau_b, wilcoxon_signed_rank, wilcoxon_signed_rank_with,
+        Alternative, Method, WilcoxonOptions, hodges_lehmann, holm, kendall_tau_b, wilcoxon_signed_rank, wilcoxon_with,
     },
     task::{
         Profile, SummarisationInput, SummarisedText, score_bitext, score_pair_classification, score_sts,
@@ -191,13 +191,20 @@ fn golden_paired_statistics() {
     ];
     for (key, method) in methods {
         let expected = floats(&paired[key]);
-        let found = wilcoxon_signed_rank_with(&d, Alternative::TwoSided, method).unwrap();
+        let found = wilcoxon_with(
+            &d,
+            &WilcoxonOptions {
+                method,
+                ..WilcoxonOptions::default()
+            },
+        )
+        .unwrap();
         close(found.statistic, expected[0], TOLERANCE, key);
         close(found.p_value, expected[1], TOLERANCE, key);
     }
     assert_eq!(
         wilcoxon_signed_rank(&d, Alternative::TwoSided),
-        wilcoxon_signed_rank_with(&d, Alternative::TwoSided, Method::Auto)
+        wilcoxon_with(&d, &WilcoxonOptions::default())
     );
     let shift = paired["hodges_lehmann_walsh_median"].as_f64().unwrap();
     close(hodges_lehmann(&d).unwrap(), shift, TOLERANCE, "Hodges-Lehmann");

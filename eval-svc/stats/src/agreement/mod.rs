@@ -1,0 +1,147 @@
+//! Agreement of raters: Gwet's AC1 and AC2, and Krippendorff's alpha beside them. Any number of raters; ratings may be
+//! missing.
+
+mod gwet;
+mod krippendorff;
+mod weights;
+
+pub use gwet::{GwetAgreement, gwet};
+pub use krippendorff::{Metric, krippendorff_alpha};
+pub use weights::Weights;
+
+use crate::StatsError;
+
+/// Ratings of items by raters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ratings {
+    /// The scale's values, ascending.
+    categories: Vec<f64>,
+    /// How many raters gave item i category k: one row an item that anybody rated.
+    counts: Vec<Vec<u32>>,
+    raters: usize,
+}
+
+impl Ratings {
+    /// One series a rater, position i of every series the same item, NaN where a rater gave none. Items that nobody
+    /// rated are left out. `scale` lists the values that may be given; without it, the values that were given are the
+    /// scale, as in Gwet's own software. Weights and chance agreement depend on the scale: give it where some of its
+    /// values were never used.
+    ///
+    /// # Errors
+    /// Fewer than two raters or two items, series of different lengths, an infinite rating, one outside the scale, a
+    /// scale with repeated values or with fewer than two, no item rated twice.
+    pub fn new(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<Self, StatsError> {
+        if raters.len() < 2 {
+            return Err(StatsError::TooFew {
+                what: "agreement (raters)",
+                needed: 2,
+                found: raters.len(),
+            });
+        }
+        let items = raters[0].len();
+        for ratings in raters {
+            if ratings.len() != items {
+                return Err(StatsError::LengthMismatch {
+                    left_name: "the first rater",
+                    left: items,
+                    right_name: "another rater",
+                    right: ratings.len(),
+                });
+            }
+            if let Some(index) = ratings.iter().position(|r| r.is_infinite()) {
+                return Err(StatsError::NotFinite {
+                    argument: "ratings",
+                    index,
+                });
+            }
+        }
+        let given = || {
+            raters
+                .iter()
+                .flatten()
+                .copied()
+                .filter(|r| !r.is_nan())
+                .map(|r| r + 0.0)
+        };
+        let mut categories: Vec<f64> = scale.map_or_else(|| given().collect(), <[f64]>::to_vec);
+        crate::error::finite("scale", &categories)?;
+        categories.sort_by(f64::total_cmp);
+        let before = categories.len();
+        categories.dedup();
+        if scale.is_some() && categories.len() < before {
+            return Err(StatsError::Undefined {
+                what: "agreement",
+                why: "the scale names a value twice",
+            });
+        }
+        if let Some(outside) = given().find(|r| !categories.contains(r)) {
+            return Err(StatsError::OutOfRange {
+                argument: "ratings",
+                value: outside,
+                allowed: "one of the scale's values",
+            });
+        }
+        if categories.len() < 2 {
+            return Err(StatsError::Undefined {
+                what: "agreement",
+                why: "only one value was ever given; name the scale to say what else could have been",
+            });
+        }
+        let mut counts = Vec::with_capacity(items);
+        for item in 0..items {
+            let mut row = vec![0_u32; categories.len()];
+            for ratings in raters {
+                if let Some(k) = categories.iter().position(|c| *c == ratings[item]) {
+                    row[k] += 1;
+                }
+            }
+            if row.iter().any(|count| *count > 0) {
+                counts.push(row);
+            }
+        }
+        if counts.len() < 2 {
+            return Err(StatsError::TooFew {
+                what: "agreement (rated items)",
+                needed: 2,
+                found: counts.len(),
+            });
+        }
+        if counts.iter().all(|row| row.iter().sum::<u32>() < 2) {
+            return Err(StatsError::Undefined {
+                what: "agreement",
+                why: "no item was rated by two raters",
+            });
+        }
+        Ok(Self {
+            categories,
+            counts,
+            raters: raters.len(),
+        })
+    }
+
+    /// The scale's values, ascending.
+    pub fn categories(&self) -> &[f64] {
+        &self.categories
+    }
+
+    /// Items that anybody rated.
+    pub fn items(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// Raters.
+    pub fn raters(&self) -> usize {
+        self.raters
+    }
+
+    /// Ratings per item and category, as numbers.
+    fn rows(&self) -> Vec<Vec<f64>> {
+        self.counts
+            .iter()
+            .map(|row| row.iter().map(|count| f64::from(*count)).collect())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,360 @@
+//! An anytime-valid test of the mean of bounded items, by betting.
+//!
+//! Two gamblers start with 1 each. One bets, item by item, that the mean lies above the limit, the other that it lies
+//! below; neither can expect to win if it does not. Whoever ever holds 1/alpha has shown the limit kept, or broken, with a
+//! chance of error of at most alpha **whenever one looks and whenever one stops** (Ville's inequality). Each gambler spreads
+//! the stake over constant fractions of the largest bet allowed, so that no spread need be known in advance.
+//!
+//! Items drawn without replacement from a finite data set are bet against what the limit leaves for the items not yet
+//! seen, which decides a clear case sooner, and decides every case at the end.
+//!
+//! Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal
+//! Statistical Society B 86 (2024), sections 4 and 5, appendix B (grid Kelly).
+
+use super::{Limit, Side, Verdict};
+use crate::{
+    StatsError,
+    error::{level as check_level, probability},
+};
+
+/// Fractions of the largest bet, equal stakes on each.
+const FRACTIONS: [f64; 14] = [
+    0.005, 0.01, 0.02, 0.035, 0.055, 0.08, 0.115, 0.16, 0.22, 0.3, 0.4, 0.52, 0.68, 0.9,
+];
+
+/// What the items are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Items {
+    /// Smallest and largest value an item can have: known, not estimated.
+    pub range: (f64, f64),
+    /// Items in the data set, where they are drawn from it in random order without replacement; `None` for draws that
+    /// are independent of each other.
+    pub population: Option<usize>,
+}
+
+/// A test in progress.
+#[derive(Debug, Clone)]
+pub struct BettingTest {
+    items: Items,
+    limit: Limit,
+    /// The limit on the scale of 0 to 1.
+    mean: f64,
+    /// 1 / alpha, as a logarithm.
+    enough: f64,
+    above: Gambler,
+    below: Gambler,
+    seen: usize,
+    sum: f64,
+    verdict: Verdict,
+}
+
+/// Fortune by fraction, as logarithms.
+#[derive(Debug, Clone)]
+struct Gambler {
+    fortunes: [f64; FRACTIONS.len()],
+}
+
+impl Gambler {
+    fn new() -> Self {
+        Self {
+            fortunes: [0.0; FRACTIONS.len()],
+        }
+    }
+
+    /// Bets that x in [0, 1] has a mean above m in [0, 1): the stake f is lost at x = 0, and returned at x = m.
+    fn bet(&mut self, x: f64, m: f64) {
+        for (fortune, f) in self.fortunes.iter_mut().zip(FRACTIONS) {
+            *fortune += if m > 0.0 {
+                (f * (x / m - 1.0)).ln_1p()
+            } else if x > 0.0 {
+                f64::INFINITY
+            } else {
+                0.0
+            };
+        }
+    }
+
+    /// Logarithm of the whole fortune.
+    fn fortune(&self) -> f64 {
+        let most = self.fortunes.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if most.is_infinite() {
+            return most;
+        }
+        let sum: f64 = self.fortunes.iter().map(|fortune| (fortune - most).exp()).sum();
+        most + (sum / FRACTIONS.len() as f64).ln()
+    }
+}
+
+impl BettingTest {
+    /// A test of `limit` with a chance of error of at most `alpha` on each side.
+    ///
+    /// # Errors
+    /// A range that is empty or not finite, a limit outside it, `alpha` outside (0, 1), a population of none.
+    pub fn new(items: Items, limit: Limit, alpha: f64) -> Result<Self, StatsError> {
+        probability("alpha", alpha)?;
+        check(&items)?;
+        let (low, high) = items.range;
+        if !(limit.value > low && limit.value < high) {
+            return Err(StatsError::OutOfRange {
+                argument: "limit",
+                value: limit.value,
+                allowed: "strictly within the items' range (a limit at its end needs no test)",
+            });
+        }
+        Ok(Self {
+            items,
+            limit,
+            mean: (limit.value - low) / (high - low),
+            enough: -alpha.ln(),
+            above: Gambler::new(),
+            below: Gambler::new(),
+            seen: 0,
+            sum: 0.0,
+            verdict: Verdict::Undecided,
+        })
+    }
+
+    /// One more item. Once decided, a verdict stays.
+    ///
+    /// # Errors
+    /// An item outside the range, or more items than the population has.
+    pub fn push(&mut self, item: f64) -> Result<Verdict, StatsError> {
+        let (low, high) = self.items.range;
+        if !(item >= low && item <= high) {
+            return Err(StatsError::OutOfRange {
+                argument: "item",
+                value: item,
+                allowed: "within the items' range",
+            });
+        }
+        let x = (item - low) / (high - low);
+        // Mean of what is left, if the whole had the limit for its mean.
+        let m = match self.items.population {
+            None => self.mean,
+            Some(n) if self.seen >= n => {
+                return Err(StatsError::OutOfRange {
+                    argument: "items (how many)",
+                    value: (self.seen + 1) as f64,
+                    allowed: "at most the population",
+                });
+            }
+            Some(n) => (self.mean * n as f64 - self.sum) / (n - self.seen) as f64,
+        };
+        // Sums are rounded: what is left is impossible only beyond that.
+        let slack = 1e-9;
+        if m < -slack {
+            self.decide(true);
+        } else if m > 1.0 + slack {
+            self.decide(false);
+        } else {
+            let m = m.clamp(0.0, 1.0);
+            let (x_up, x_down) = if m <= slack || m >= 1.0 - slack {
+                (m, 1.0 - m)
+            } else {
+                (x, 1.0 - x)
+            };
+            self.above.bet(x_up, m);
+            self.below.bet(x_down, 1.0 - m);
+        }
+        self.seen += 1;
+        self.sum += x;
+        if self.above.fortune() >= self.enough {
+            self.decide(true);
+        } else if self.below.fortune() >= self.enough {
+            self.decide(false);
+        }
+        if self.items.population == Some(self.seen) && self.verdict == Verdict::Undecided {
+            // Everything is known.
+            self.verdict = if self.limit.keeps(self.mean_so_far()) {
+                Verdict::Pass
+            } else {
+                Verdict::Fail
+            };
+        }
+        Ok(self.verdict)
+    }
+
+    fn decide(&mut self, mean_is_above: bool) {
+        if self.verdict == Verdict::Undecided {
+            self.verdict = if mean_is_above == (self.limit.side == Side::AtLeast) {
+                Verdict::Pass
+            } else {
+                Verdict::Fail
+            };
+        }
+    }
+
+    fn mean_so_far(&self) -> f64 {
+        let (low, high) = self.items.range;
+        low + (high - low) * self.sum / self.seen as f64
+    }
+
+    /// The verdict so far.
+    pub fn verdict(&self) -> Verdict {
+        self.verdict
+    }
+
+    /// Items seen.
+    pub fn seen(&self) -> usize {
+        self.seen
+    }
+
+    /// Mean of the items seen; `None` before the first.
+    pub fn estimate(&self) -> Option<f64> {
+        (self.seen > 0).then(|| self.mean_so_far())
+    }
+}
+
+/// A confidence interval for the mean that holds at every number of items at once (a confidence sequence, read off at
+/// the last item): the means that neither gambler, each at (1 − level)/2, ever refuted.
+///
+/// # Errors
+/// As [`BettingTest::new`] and [`BettingTest::push`]; no items; a level outside (0, 1).
+pub fn betting_interval(values: &[f64], items: &Items, level: f64) -> Result<(f64, f64), StatsError> {
+    check_level(level)?;
+    check(items)?;
+    if values.is_empty() {
+        return Err(StatsError::TooFew {
+            what: "a confidence sequence",
+            needed: 1,
+            found: 0,
+        });
+    }
+    let alpha = (1.0 - level) / 2.0;
+    let refuted = |value: f64, as_too_low: bool| -> Result<bool, StatsError> {
+        let mut test = BettingTest::new(*items, Limit::at_least(value), alpha)?;
+        for item in values {
+            match test.push(*item)? {
+                Verdict::Undecided => {}
+                verdict => return Ok((verdict == Verdict::Pass) == as_too_low),
+            }
+        }
+        Ok(false)
+    };
+    let (low, high) = items.range;
+    let width = high - low;
+    // Refutation is monotone in the mean: bisection, to a millionth of the range.
+    let search = |as_too_low: bool| -> Result<f64, StatsError> {
+        let (mut inside, mut outside) = if as_too_low { (high, low) } else { (low, high) };
+        for _ in 0..24 {
+            let middle = 0.5 * (inside + outside);
+            if (outside - inside).abs() < 1e-6 * width {
+                break;
+            }
+            if refuted(middle, as_too_low)? {
+                outside = middle;
+            } else {
+                inside = middle;
+            }
+        }
+        Ok(outside)
+    };
+    Ok((search(true)?, search(false)?))
+}
+
+fn check(items: &Items) -> Result<(), StatsError> {
+    let (low, high) = items.range;
+    if !(low.is_finite() && high.is_finite() && low < high) {
+        return Err(StatsError::OutOfRange {
+            argument: "range",
+            value: high - low,
+            allowed: "two finite numbers, the smaller first",
+        });
+    }
+    if items.population == Some(0) {
+        return Err(StatsError::TooFew {
+            what: "a population",
+            needed: 1,
+            found: 0,
+        });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::random::{shuffle, stream, uniform};
+
+    const OPEN: Items = Items {
+        range: (-1.0, 1.0),
+        population: None,
+    };
+
+    #[test]
+    fn a_clear_case_is_decided_early_and_either_way() {
+        for (limit, expected) in [(-0.5, Verdict::Pass), (0.6, Verdict::Fail)] {
+            let mut test = BettingTest::new(OPEN, Limit::at_least(limit), 0.05).unwrap();
+            let mut items = 0;
+            while test.verdict() == Verdict::Undecided {
+                test.push(if items % 2 == 0 { 0.1 } else { -0.1 }).unwrap();
+                items += 1;
+            }
+            assert_eq!(test.verdict(), expected);
+            assert!(items < 20, "{items}");
+        }
+    }
+
+    #[test]
+    fn an_upper_limit_mirrors_a_lower_one() {
+        let (mut floor, mut ceiling) = (
+            BettingTest::new(OPEN, Limit::at_least(-0.2), 0.05).unwrap(),
+            BettingTest::new(OPEN, Limit::at_most(0.2), 0.05).unwrap(),
+        );
+        let mut rng = stream(3, 0);
+        for _ in 0..300 {
+            let x = 0.6 * uniform(&mut rng) - 0.2;
+            assert_eq!(floor.push(x).unwrap(), ceiling.push(-x).unwrap());
+        }
+        assert_eq!(floor.verdict(), Verdict::Pass);
+    }
+
+    #[test]
+    fn a_finite_data_set_is_decided_at_its_end_at_the_latest_and_rightly_there() {
+        for limit in [0.249, 0.251] {
+            let items = Items {
+                range: (0.0, 1.0),
+                population: Some(40),
+            };
+            let mut data: Vec<f64> = (0..40).map(|i| f64::from(u8::from(i % 4 == 0))).collect();
+            shuffle(&mut stream(1, 0), &mut data);
+            let mut test = BettingTest::new(items, Limit::at_least(limit), 0.01).unwrap();
+            for x in data {
+                test.push(x).unwrap();
+            }
+            assert_eq!(test.verdict(), if limit < 0.25 { Verdict::Pass } else { Verdict::Fail });
+            assert!(test.push(0.0).is_err());
+        }
+    }
+
+    #[test]
+    fn the_interval_closes_around_the_mean() {
+        let mut rng = stream(11, 0);
+        let values: Vec<f64> = (0..2_000).map(|_| 0.4 * uniform(&mut rng)).collect();
+        let (low, high) = betting_interval(&values, &OPEN, 0.95).unwrap();
+        assert!(low < 0.2 && high > 0.2 && high - low < 0.05, "{low} {high}");
+        let few = betting_interval(&values[..20], &OPEN, 0.95).unwrap();
+        assert!(few.1 - few.0 > high - low);
+        let whole = Items {
+            population: Some(2_000),
+            ..OPEN
+        };
+        let (low, high) = betting_interval(&values, &whole, 0.95).unwrap();
+        assert!(high - low < 1e-3, "{low} {high}");
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(BettingTest::new(OPEN, Limit::at_least(1.0), 0.05).is_err());
+        assert!(BettingTest::new(OPEN, Limit::at_least(0.0), 1.0).is_err());
+        let backwards = Items {
+            range: (1.0, 0.0),
+            population: None,
+        };
+        assert!(BettingTest::new(backwards, Limit::at_least(0.5), 0.05).is_err());
+        let mut test = BettingTest::new(OPEN, Limit::at_least(0.0), 0.05).unwrap();
+        assert!(test.push(1.5).is_err() && test.push(f64::NAN).is_err());
+        assert!(betting_interval(&[], &OPEN, 0.95).is_err());
+    }
+}

@@ -1,0 +1,88 @@
+//! How a gate decides, on numbers alone: rules on points or on confidence bounds, non-inferiority to a baseline, and
+//! sequential checks that stop as soon as they may.
+//!
+//! * [`rule`]: one limit held against observations: pass, fail, or undecided with what it would take to decide.
+//! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
+//! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
+//! * [`spending`]: looks at growing data, each at its share of the chance of error.
+//! * [`simulate`]: error rates and savings of both, by simulation.
+
+pub mod betting;
+pub mod non_inferiority;
+pub mod rule;
+pub mod simulate;
+pub mod spending;
+
+/// What a rule, or a gate, says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// The limit is kept.
+    Pass,
+    /// The interval straddles the limit: the data allow neither.
+    Undecided,
+    /// The limit is broken.
+    Fail,
+}
+
+impl Verdict {
+    /// The verdict of a gate: fail where one rule fails, pass where all pass, undecided otherwise. Passing takes every
+    /// rule, so the chance to pass a gate that breaks some rule's limit is no larger than that rule's own (an
+    /// intersection–union test, R. L. Berger 1982); no correction for the number of rules is needed for that. `None`
+    /// without rules.
+    pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Option<Self> {
+        verdicts.into_iter().max()
+    }
+}
+
+/// The side of the limit that is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The quantity must be at least the limit (a floor; a difference of at least −2 points).
+    AtLeast,
+    /// The quantity must be at most the limit.
+    AtMost,
+}
+
+/// A limit on a quantity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limit {
+    /// Its value, in the quantity's unit.
+    pub value: f64,
+    /// The side that is allowed.
+    pub side: Side,
+}
+
+impl Limit {
+    /// At least `value`.
+    pub fn at_least(value: f64) -> Self {
+        Self {
+            value,
+            side: Side::AtLeast,
+        }
+    }
+
+    /// At most `value`.
+    pub fn at_most(value: f64) -> Self {
+        Self {
+            value,
+            side: Side::AtMost,
+        }
+    }
+
+    /// Whether a known quantity keeps it.
+    pub fn keeps(&self, quantity: f64) -> bool {
+        match self.side {
+            Side::AtLeast => quantity >= self.value,
+            Side::AtMost => quantity <= self.value,
+        }
+    }
+
+    /// Verdict of bounds: pass where both ends keep the limit, fail where neither does.
+    pub fn verdict(&self, low: f64, high: f64) -> Verdict {
+        match (self.keeps(low), self.keeps(high)) {
+            (true, true) => Verdict::Pass,
+            (false, false) => Verdict::Fail,
+            _ => Verdict::Undecided,
+        }
+    }
+}

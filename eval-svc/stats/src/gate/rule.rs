@@ -1,0 +1,358 @@
+//! One limit held against observations.
+
+use super::{Limit, Verdict};
+use crate::{
+    Alternative, StatsError,
+    bootstrap::{Bootstrap, IntervalMethod, Statistic, statistic_interval},
+    describe::{mean, sample_sd},
+    error::{finite, probability},
+    hodges_lehmann,
+    power::Design,
+    special::student_quantile,
+    wilcoxon_interval,
+};
+
+/// Most data sets or seeds that are proposed.
+const MOST: usize = 100_000;
+
+/// What is held against the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Basis {
+    /// The estimate itself. Never undecided; says nothing about chance.
+    Point,
+    /// Confidence bounds of the mean, by Student's t.
+    StudentMean,
+    /// Confidence bounds of the Hodges–Lehmann shift, by inverting the signed-rank test.
+    #[default]
+    SignedRank,
+    /// Percentile bootstrap bounds of the mean: 10,000 resamples, seed 1337. Too narrow below about 20 units.
+    BootstrapMean,
+}
+
+/// A rule.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// The limit.
+    pub limit: Limit,
+    /// What is held against it.
+    pub basis: Basis,
+    /// Chance of error on each side: bounds are one-sided at 1 − alpha, so that a quantity beyond its limit passes, and
+    /// one within it fails, with a chance of at most alpha.
+    pub alpha: f64,
+}
+
+/// What it would take to decide, if the estimate stays where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Need {
+    /// Units (data sets, items) in all, with the seeds there are. `None`: the estimate lies on the limit, or more than
+    /// 100,000.
+    pub units: Option<usize>,
+    /// Seeds in all, with the units there are. `None`: no number of seeds alone would do.
+    pub seeds: Option<usize>,
+}
+
+/// What a rule says of observations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The estimate: the Hodges–Lehmann shift for [`Basis::SignedRank`], the mean otherwise.
+    pub estimate: f64,
+    /// Lower one-sided bound; `None` on points, or where so few units have none.
+    pub low: Option<f64>,
+    /// Upper one-sided bound.
+    pub high: Option<f64>,
+    /// Units of observation.
+    pub units: usize,
+    /// Where undecided, what it would take.
+    pub need: Option<Need>,
+    /// What a reader must know.
+    pub note: Option<String>,
+}
+
+/// Holds a limit against observations: one series a unit (data set or item), its values the seeds, which are averaged
+/// before anything else. One unit alone allows a decision on points only: on bounds it is undecided and the note says so.
+///
+/// # Errors
+/// No units, one without values, values that are not finite, `alpha` outside (0, 0.5).
+pub fn decide(rule: &Rule, observations: &[Vec<f64>]) -> Result<Decision, StatsError> {
+    probability("alpha", rule.alpha)?;
+    if rule.alpha >= 0.5 {
+        return Err(StatsError::OutOfRange {
+            argument: "alpha",
+            value: rule.alpha,
+            allowed: "below 0.5",
+        });
+    }
+    let units = unit_means(observations)?;
+    let estimate = match rule.basis {
+        Basis::SignedRank => hodges_lehmann(&units),
+        _ => mean(&units),
+    }
+    .unwrap_or(f64::NAN);
+    let mut decision = Decision {
+        verdict: if rule.limit.keeps(estimate) {
+            Verdict::Pass
+        } else {
+            Verdict::Fail
+        },
+        estimate,
+        low: None,
+        high: None,
+        units: units.len(),
+        need: None,
+        note: None,
+    };
+    if rule.basis == Basis::Point {
+        return Ok(decision);
+    }
+    match bounds(rule, &units) {
+        Ok((low, high)) => {
+            decision.verdict = rule.limit.verdict(low, high);
+            (decision.low, decision.high) = (Some(low), Some(high));
+            if decision.verdict == Verdict::Undecided {
+                decision.need = Some(need(rule, observations, &units, estimate));
+                decision.note = Some("the bounds straddle the limit".to_owned());
+            }
+        }
+        Err(StatsError::LevelUnreachable { n, .. }) => {
+            let least = (1.0 / rule.alpha).log2().ceil() as usize;
+            decision.verdict = Verdict::Undecided;
+            decision.need = Some(Need {
+                units: Some(least),
+                seeds: None,
+            });
+            decision.note = Some(match n {
+                1 => format!("one unit alone: no test is possible; {least} or more are needed"),
+                _ => format!(
+                    "{n} units allow no signed-rank bound at {}; {least} or more are needed",
+                    rule.alpha
+                ),
+            });
+        }
+        Err(StatsError::TooFew { needed, .. }) => {
+            decision.verdict = Verdict::Undecided;
+            decision.need = Some(Need {
+                units: Some(needed),
+                seeds: None,
+            });
+            decision.note = Some(format!(
+                "one unit alone: no test is possible; {needed} or more are needed"
+            ));
+        }
+        Err(other) => return Err(other),
+    }
+    Ok(decision)
+}
+
+fn unit_means(observations: &[Vec<f64>]) -> Result<Vec<f64>, StatsError> {
+    let few = |what| StatsError::TooFew {
+        what,
+        needed: 1,
+        found: 0,
+    };
+    if observations.is_empty() {
+        return Err(few("a rule (units)"));
+    }
+    observations
+        .iter()
+        .map(|values| {
+            finite("observations", values)?;
+            mean(values).ok_or_else(|| few("a rule (values of a unit)"))
+        })
+        .collect()
+}
+
+/// Lower and upper one-sided bounds.
+fn bounds(rule: &Rule, units: &[f64]) -> Result<(f64, f64), StatsError> {
+    let two_sided = 1.0 - 2.0 * rule.alpha;
+    if rule.basis == Basis::SignedRank {
+        let interval = wilcoxon_interval(units, two_sided, Alternative::TwoSided)?;
+        return Ok((interval.low, interval.high));
+    }
+    let (Some(centre), Some(sd)) = (mean(units), sample_sd(units)) else {
+        return Err(StatsError::TooFew {
+            what: "a bound",
+            needed: 2,
+            found: units.len(),
+        });
+    };
+    if rule.basis == Basis::BootstrapMean {
+        let settings = Bootstrap {
+            resamples: 10_000,
+            level: two_sided,
+            seed: 1337,
+            method: IntervalMethod::Percentile,
+        };
+        let interval = statistic_interval(units, Statistic::Mean, &settings)?;
+        return Ok((interval.low, interval.high));
+    }
+    let n = units.len() as f64;
+    let half = student_quantile(1.0 - rule.alpha, n - 1.0) * sd / n.sqrt();
+    Ok((centre - half, centre + half))
+}
+
+/// Units, or seeds, at which the bounds would leave the limit behind if the estimate and the spreads stayed: by Student's
+/// t, whatever the basis; the signed-rank bounds are about as wide.
+fn need(rule: &Rule, observations: &[Vec<f64>], units: &[f64], estimate: f64) -> Need {
+    let gap = (estimate - rule.limit.value).abs();
+    let seeds = observations[0].len();
+    let design = if observations.iter().all(|values| values.len() == seeds) {
+        Design::from_differences(observations).ok()
+    } else {
+        None
+    }
+    .unwrap_or(Design {
+        units: units.len(),
+        seeds: 1,
+        sd_between: sample_sd(units).unwrap_or(0.0),
+        sd_seeds: 0.0,
+    });
+    let decided =
+        |design: &Design| student_quantile(1.0 - rule.alpha, (design.units - 1) as f64) * design.standard_error() < gap;
+    let more_units = |units| decided(&Design { units, ..design });
+    let more_seeds = |seeds| decided(&Design { seeds, ..design });
+    Need {
+        units: least(units.len() + 1, more_units),
+        seeds: if design.sd_seeds > 0.0 {
+            least(design.seeds + 1, more_seeds)
+        } else {
+            None
+        },
+    }
+}
+
+/// The least count from `from` on at which a condition holds that stays once it holds.
+fn least(from: usize, holds: impl Fn(usize) -> bool) -> Option<usize> {
+    if !holds(MOST.max(from)) {
+        return None;
+    }
+    let (mut low, mut high) = (from, MOST.max(from));
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(high)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn rule(limit: f64, basis: Basis) -> Rule {
+        Rule {
+            limit: Limit::at_least(limit),
+            basis,
+            alpha: 0.05,
+        }
+    }
+
+    /// Ten data sets, three seeds each; drops of about 3 points.
+    fn drops() -> Vec<Vec<f64>> {
+        (0..10)
+            .map(|d| {
+                (0..3)
+                    .map(|s| -3.0 + 0.3 * f64::from((d * 7) % 10 - 5) + 0.1 * f64::from(s - 1))
+                    .collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_drop_well_within_its_limit_passes_and_one_well_beyond_fails() {
+        for basis in [
+            Basis::Point,
+            Basis::StudentMean,
+            Basis::SignedRank,
+            Basis::BootstrapMean,
+        ] {
+            assert_eq!(decide(&rule(-5.0, basis), &drops()).unwrap().verdict, Verdict::Pass);
+            assert_eq!(decide(&rule(-1.0, basis), &drops()).unwrap().verdict, Verdict::Fail);
+        }
+    }
+
+    #[test]
+    fn a_limit_within_the_bounds_is_undecided_and_says_what_would_decide() {
+        for basis in [Basis::StudentMean, Basis::SignedRank, Basis::BootstrapMean] {
+            let found = decide(&rule(-3.4, basis), &drops()).unwrap();
+            assert_eq!(found.verdict, Verdict::Undecided);
+            assert!(found.low.unwrap() < -3.4 && found.high.unwrap() > -3.4);
+            let need = found.need.unwrap();
+            assert!(need.units.unwrap() > 10);
+            // The spread between data sets is what matters here: seeds alone would not do.
+            assert_eq!(need.seeds, None);
+        }
+    }
+
+    #[test]
+    fn as_many_units_as_it_asks_for_decide() {
+        let one = decide(&rule(-3.4, Basis::StudentMean), &drops()).unwrap();
+        let wanted = one.need.unwrap().units.unwrap();
+        // The same spread, more often: the sample's variance hardly moves.
+        let more: Vec<Vec<f64>> = drops().into_iter().cycle().take(wanted + wanted / 5).collect();
+        assert_ne!(
+            decide(&rule(-3.4, Basis::StudentMean), &more).unwrap().verdict,
+            Verdict::Undecided
+        );
+    }
+
+    #[test]
+    fn noise_over_seeds_asks_for_seeds() {
+        let noisy: Vec<Vec<f64>> = (0..6)
+            .map(|d| vec![-2.0 - 3.0 - 0.1 * f64::from(d), -2.0 + 3.0])
+            .collect();
+        let found = decide(&rule(-3.0, Basis::StudentMean), &noisy).unwrap();
+        assert_eq!(found.verdict, Verdict::Pass, "{found:?}");
+        let noisy: Vec<Vec<f64>> = (0..6)
+            .map(|d| if d % 2 == 0 { vec![-6.0, 0.0] } else { vec![-1.0, 3.5] })
+            .collect();
+        let found = decide(&rule(-2.0, Basis::StudentMean), &noisy).unwrap();
+        assert_eq!(found.verdict, Verdict::Undecided);
+        assert!(found.need.unwrap().seeds.unwrap() > 2, "{found:?}");
+    }
+
+    #[test]
+    fn one_data_set_alone_is_undecided_on_bounds_and_said_to_be() {
+        for basis in [Basis::StudentMean, Basis::SignedRank, Basis::BootstrapMean] {
+            let found = decide(&rule(-5.0, basis), &[vec![-1.0, -1.1]]).unwrap();
+            assert_eq!(found.verdict, Verdict::Undecided);
+            assert!(found.note.unwrap().contains("no test is possible"));
+        }
+        assert_eq!(
+            decide(&rule(-5.0, Basis::Point), &[vec![-1.0]]).unwrap().verdict,
+            Verdict::Pass
+        );
+        let four = vec![vec![-1.0]; 4];
+        let found = decide(&rule(-5.0, Basis::SignedRank), &four).unwrap();
+        assert_eq!(
+            (found.verdict, found.need.unwrap().units),
+            (Verdict::Undecided, Some(5))
+        );
+    }
+
+    #[test]
+    fn a_gate_fails_with_one_rule_and_passes_with_all() {
+        use Verdict::{Fail, Pass, Undecided};
+        assert_eq!(Verdict::of_all([Pass, Undecided, Fail]), Some(Fail));
+        assert_eq!(Verdict::of_all([Pass, Undecided, Pass]), Some(Undecided));
+        assert_eq!(Verdict::of_all([Pass, Pass]), Some(Pass));
+        assert_eq!(Verdict::of_all([]), None);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        assert!(decide(&rule(0.0, Basis::Point), &[]).is_err());
+        assert!(decide(&rule(0.0, Basis::Point), &[vec![]]).is_err());
+        assert!(decide(&rule(0.0, Basis::Point), &[vec![f64::NAN]]).is_err());
+        let odd = Rule {
+            alpha: 0.5,
+            ..rule(0.0, Basis::Point)
+        };
+        assert!(decide(&odd, &[vec![1.0]]).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! Error rates and savings of sequential checks, by simulation.
+
+use rayon::prelude::*;
+
+use super::{
+    Limit, Verdict,
+    betting::{BettingTest, Items},
+    rule::{Basis, Rule},
+    spending::{SequentialRule, Spending},
+};
+use crate::{
+    StatsError,
+    random::{normal, stream, uniform},
+};
+
+/// What came of many simulated gates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Simulated {
+    /// Gates.
+    pub gates: usize,
+    /// Share that passed.
+    pub passed: f64,
+    /// Share that failed.
+    pub failed: f64,
+    /// Share that stayed undecided.
+    pub undecided: f64,
+    /// Mean share of the full run's items that were drawn.
+    pub drawn: f64,
+}
+
+/// Items of a simulated data set: paired differences of per-item scores in [−1, 1].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ItemLaw {
+    /// −1, 0 or 1: a right answer lost with chance `lost`, won with chance `won`.
+    Answers {
+        /// Chance of −1.
+        lost: f64,
+        /// Chance of 1.
+        won: f64,
+    },
+    /// Uniform between the two.
+    Uniform {
+        /// Lower end.
+        from: f64,
+        /// Upper end.
+        to: f64,
+    },
+}
+
+impl ItemLaw {
+    /// Mean of the law.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Answers { lost, won } => won - lost,
+            Self::Uniform { from, to } => (from + to) / 2.0,
+        }
+    }
+
+    fn draw(&self, u: f64) -> f64 {
+        match self {
+            Self::Answers { lost, .. } if u < *lost => -1.0,
+            Self::Answers { lost, won } if u < lost + won => 1.0,
+            Self::Answers { .. } => 0.0,
+            Self::Uniform { from, to } => from + (to - from) * u,
+        }
+    }
+}
+
+/// Simulates betting gates: `gates` times up to `items` independent items of a law, against a floor.
+///
+/// # Errors
+/// As [`BettingTest::new`].
+pub fn simulate_betting(
+    law: ItemLaw,
+    floor: f64,
+    alpha: f64,
+    items: usize,
+    gates: usize,
+    seed: u64,
+) -> Result<Simulated, StatsError> {
+    let start = BettingTest::new(
+        Items {
+            range: (-1.0, 1.0),
+            population: None,
+        },
+        Limit::at_least(floor),
+        alpha,
+    )?;
+    let outcomes: Result<Vec<(Verdict, f64)>, StatsError> = (0..gates)
+        .into_par_iter()
+        .map(|gate| {
+            let mut rng = stream(seed, gate);
+            let mut test = start.clone();
+            while test.seen() < items && test.verdict() == Verdict::Undecided {
+                test.push(law.draw(uniform(&mut rng)))?;
+            }
+            Ok((test.verdict(), test.seen() as f64 / items as f64))
+        })
+        .collect();
+    outcomes.map(summed)
+}
+
+/// A simulated run in rounds: units (data sets) whose true differences are normal, seeds with noise around them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RoundsLaw {
+    /// Mean difference.
+    pub mean: f64,
+    /// Standard deviation between units.
+    pub sd_between: f64,
+    /// Standard deviation over seeds.
+    pub sd_seeds: f64,
+    /// Seeds a unit.
+    pub seeds: usize,
+    /// Units in each round.
+    pub units_a_round: usize,
+    /// Rounds planned.
+    pub rounds: usize,
+}
+
+/// Simulates gates that look after every round.
+///
+/// # Errors
+/// As [`SequentialRule::look`].
+pub fn simulate_rounds(
+    law: RoundsLaw,
+    floor: f64,
+    basis: Basis,
+    alpha: f64,
+    spending: Spending,
+    gates: usize,
+    seed: u64,
+) -> Result<Simulated, StatsError> {
+    let rule = Rule {
+        limit: Limit::at_least(floor),
+        basis,
+        alpha,
+    };
+    let start = SequentialRule::new(rule, spending)?;
+    let outcomes: Result<Vec<(Verdict, f64)>, StatsError> = (0..gates)
+        .into_par_iter()
+        .map(|gate| {
+            let mut rng = stream(seed, gate);
+            let mut test = start.clone();
+            let mut observations: Vec<Vec<f64>> = Vec::with_capacity(law.rounds * law.units_a_round);
+            let mut fraction = 0.0;
+            for round in 1..=law.rounds {
+                for _ in 0..law.units_a_round {
+                    let unit = law.mean + law.sd_between * normal(&mut rng);
+                    observations.push((0..law.seeds).map(|_| unit + law.sd_seeds * normal(&mut rng)).collect());
+                }
+                fraction = round as f64 / law.rounds as f64;
+                if test.look(fraction, &observations)?.verdict != Verdict::Undecided {
+                    break;
+                }
+            }
+            Ok((test.verdict(), fraction))
+        })
+        .collect();
+    outcomes.map(summed)
+}
+
+fn summed(outcomes: Vec<(Verdict, f64)>) -> Simulated {
+    let gates = outcomes.len();
+    let share = |wanted| outcomes.iter().filter(|(verdict, _)| *verdict == wanted).count() as f64 / gates as f64;
+    Simulated {
+        gates,
+        passed: share(Verdict::Pass),
+        failed: share(Verdict::Fail),
+        undecided: share(Verdict::Undecided),
+        drawn: outcomes.iter().map(|(_, drawn)| drawn).sum::<f64>() / gates as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn at_the_boundary_no_more_than_alpha_of_two_thousand_gates_pass_or_fail() {
+        let at_the_limit = ItemLaw::Answers { lost: 0.12, won: 0.1 };
+        let found = simulate_betting(at_the_limit, -0.02, 0.05, 1_000, 2_000, 1337).unwrap();
+        assert!(found.passed <= 0.05 && found.failed <= 0.05, "{found:?}");
+        assert!(
+            found.passed > 0.0,
+            "a test that never errs at its boundary spends nothing: {found:?}"
+        );
+    }
+
+    #[test]
+    fn rounds_at_the_boundary_keep_their_level_with_either_bound() {
+        let law = RoundsLaw {
+            mean: -2.0,
+            sd_between: 1.5,
+            sd_seeds: 0.5,
+            seeds: 3,
+            units_a_round: 6,
+            rounds: 4,
+        };
+        for basis in [Basis::StudentMean, Basis::SignedRank] {
+            let found = simulate_rounds(law, -2.0, basis, 0.05, Spending::OBrienFleming, 2_000, 1337).unwrap();
+            assert!(
+                found.passed <= 0.05 + 0.01 && found.failed <= 0.05 + 0.01,
+                "{basis:?} {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clear_case_costs_a_fraction_of_the_full_run() {
+        let found = simulate_betting(ItemLaw::Uniform { from: -0.1, to: 0.1 }, -0.2, 0.05, 1_000, 500, 7).unwrap();
+        assert_eq!(found.passed, 1.0);
+        assert!(found.drawn < 0.1, "{found:?}");
+        let broken = simulate_betting(ItemLaw::Uniform { from: -0.5, to: -0.1 }, -0.1, 0.05, 1_000, 500, 7).unwrap();
+        assert_eq!(broken.failed, 1.0);
+        assert!(broken.drawn < 0.2, "{broken:?}");
+    }
+}

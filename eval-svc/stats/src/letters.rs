@@ -1,0 +1,150 @@
+//! Letters of significance: treatments that share a letter do not differ significantly (compact letter display).
+
+use crate::StatsError;
+
+/// Letters by the insert-and-absorb method: start from one letter for all; each significant pair splits every letter
+/// that both have into one without the first and one without the second; letters contained in others go. Every pair
+/// that differs significantly shares no letter, every pair that does not shares one.
+///
+/// `order` lists the treatments from the first row of the display to the last, best first as a rule; letters are named
+/// in that order (`a` is the first one's). `different(i, j)` says whether treatments i and j differ significantly, and
+/// must say the same of (j, i). Result: the letters of each treatment, by its number. Beyond 26, letters are numbered
+/// (`a1`, `b1`, …).
+///
+/// Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise comparisons" (2004).
+///
+/// # Errors
+/// An order that is no permutation, a relation that is not symmetric.
+pub fn significance_letters(
+    order: &[usize],
+    different: impl Fn(usize, usize) -> bool,
+) -> Result<Vec<String>, StatsError> {
+    let n = order.len();
+    let mut seen = vec![false; n];
+    for &i in order {
+        if seen.get(i).copied().unwrap_or(true) {
+            return Err(StatsError::Undefined {
+                what: "a letter display",
+                why: "the order does not name every treatment once",
+            });
+        }
+        seen[i] = true;
+    }
+    // Columns hold places of the order, so that what comes first is first.
+    let mut columns: Vec<Vec<bool>> = if n == 0 { Vec::new() } else { vec![vec![true; n]] };
+    for a in 0..n {
+        for b in a + 1..n {
+            let differs = different(order[a], order[b]);
+            if differs != different(order[b], order[a]) {
+                return Err(StatsError::Undefined {
+                    what: "a letter display",
+                    why: "one treatment differs from another that does not differ from it",
+                });
+            }
+            if differs {
+                columns = split(columns, a, b);
+            }
+        }
+    }
+    columns.sort_by(|x, y| y.cmp(x));
+    let mut letters = vec![String::new(); n];
+    for (number, column) in columns.iter().enumerate() {
+        for (place, member) in column.iter().enumerate() {
+            if *member {
+                letters[order[place]].push_str(&name(number));
+            }
+        }
+    }
+    Ok(letters)
+}
+
+/// Splits the columns that hold both places, then drops what is contained in another column.
+fn split(columns: Vec<Vec<bool>>, a: usize, b: usize) -> Vec<Vec<bool>> {
+    let mut found: Vec<Vec<bool>> = Vec::with_capacity(columns.len() + 1);
+    for column in columns {
+        if column[a] && column[b] {
+            for gone in [b, a] {
+                let mut part = column.clone();
+                part[gone] = false;
+                found.push(part);
+            }
+        } else {
+            found.push(column);
+        }
+    }
+    let within = |x: &[bool], y: &[bool]| x.iter().zip(y).all(|(x, y)| !x || *y);
+    let mut kept: Vec<Vec<bool>> = Vec::with_capacity(found.len());
+    for column in found {
+        if kept.iter().any(|other| within(&column, other)) {
+            continue;
+        }
+        kept.retain(|other| !within(other, &column));
+        kept.push(column);
+    }
+    kept
+}
+
+fn name(number: usize) -> String {
+    let letter = char::from(b'a' + (number % 26) as u8);
+    match number / 26 {
+        0 => letter.to_string(),
+        round => format!("{letter}{round}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn letters(n: usize, pairs: &[(usize, usize)]) -> Vec<String> {
+        let order: Vec<usize> = (0..n).collect();
+        significance_letters(&order, |i, j| pairs.contains(&(i, j)) || pairs.contains(&(j, i))).unwrap()
+    }
+
+    #[test]
+    fn a_display_worked_out_by_hand() {
+        // Five treatments; 0 differs from 2, 3, 4, and 1 from 3, 4. What does not differ: 0~1, 1~2, 2~3, 2~4, 3~4.
+        // Cliques of that: {0, 1}, {1, 2}, {2, 3, 4}.
+        let found = letters(5, &[(0, 2), (0, 3), (0, 4), (1, 3), (1, 4)]);
+        assert_eq!(found, ["a", "ab", "bc", "c", "c"]);
+    }
+
+    #[test]
+    fn a_relation_that_is_no_interval_needs_a_letter_for_each_clique() {
+        // Only 0~2 and 1~3 and 0~3: cliques {0, 2}, {0, 3}, {1, 3}.
+        let found = letters(4, &[(0, 1), (1, 2), (2, 3)]);
+        assert_eq!(found, ["ab", "c", "a", "bc"]);
+    }
+
+    #[test]
+    fn no_difference_is_one_letter_and_all_differences_are_as_many_as_treatments() {
+        assert_eq!(letters(3, &[]), ["a", "a", "a"]);
+        assert_eq!(letters(3, &[(0, 1), (0, 2), (1, 2)]), ["a", "b", "c"]);
+        assert!(letters(0, &[]).is_empty());
+    }
+
+    #[test]
+    fn the_order_names_the_letters() {
+        let found = significance_letters(&[2, 0, 1], |i, j| i != j).unwrap();
+        assert_eq!(found, ["b", "c", "a"]);
+        assert!(significance_letters(&[0, 0], |_, _| true).is_err());
+        assert!(significance_letters(&[0, 1], |i, _| i == 0).is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn two_share_a_letter_exactly_where_they_do_not_differ(bits in proptest::collection::vec(proptest::bool::ANY, 28)) {
+            // Eight treatments, 28 pairs.
+            let place = |i: usize, j: usize| { let (a, b) = (i.min(j), i.max(j)); b * (b - 1) / 2 + a };
+            let order: Vec<usize> = (0..8).collect();
+            let found = significance_letters(&order, |i, j| bits[place(i, j)]).unwrap();
+            for i in 0..8 {
+                for j in 0..i {
+                    let shared = found[i].chars().any(|c| found[j].contains(c));
+                    proptest::prop_assert_eq!(shared, !bits[place(i, j)]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Permutation tests: of paired differences (every sign may flip) and of two independent samples (labels may swap).
+//!
+//! Exact where all arrangements can be visited, by random arrangements otherwise, with p = (extreme + 1) / (drawn + 1)
+//! so that it is never zero (B. Phipson and G. K. Smyth, "Permutation p-values should never be zero", 2010). Arrangements
+//! that equal the observed one but for rounding count as being as far out, as in scipy's `permutation_test`.
+
+use rand_chacha::rand_core::RngCore;
+use rayon::prelude::*;
+
+use crate::{
+    Alternative, StatsError,
+    describe::mean,
+    error::sample,
+    random::{shuffle, stream},
+};
+
+/// Most differences whose 2^n sign patterns are all visited.
+const EXACT_SIGNS: usize = 20;
+/// Most arrangements of two samples that are all visited.
+const EXACT_SPLITS: u64 = 1 << 20;
+/// Two statistics this close, relative to the observed one, are the same.
+const SAME: f64 = 1e-14;
+
+/// Result of a permutation test.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PermutationTest {
+    /// Mean of the differences, or difference of the means.
+    pub statistic: f64,
+    /// The p-value.
+    pub p_value: f64,
+    /// Arrangements it rests on.
+    pub arrangements: u64,
+    /// Whether these are all there are.
+    pub exact: bool,
+}
+
+/// Arrangements at most and at least as large as the observed one.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    at_most: u64,
+    at_least: u64,
+}
+
+impl Counts {
+    fn add(mut self, found: f64, observed: f64) -> Self {
+        let slack = SAME * observed.abs();
+        self.at_most += u64::from(found <= observed + slack);
+        self.at_least += u64::from(found >= observed - slack);
+        self
+    }
+
+    fn merge(self, other: Self) -> Self {
+        Self {
+            at_most: self.at_most + other.at_most,
+            at_least: self.at_least + other.at_least,
+        }
+    }
+
+    fn result(self, statistic: f64, arrangements: u64, exact: bool, alternative: Alternative) -> PermutationTest {
+        let raised = u64::from(!exact);
+        let share = |count: u64| (count + raised) as f64 / (arrangements + raised) as f64;
+        PermutationTest {
+            statistic,
+            p_value: alternative.p_value(share(self.at_most), share(self.at_least)),
+            arrangements,
+            exact,
+        }
+    }
+}
+
+/// Tests whether paired differences centre on zero: under the null hypothesis each could have had the other sign. All
+/// 2^n patterns up to 20 differences, `resamples` random ones beyond.
+///
+/// # Errors
+/// No differences, ones that are not finite, all zero, no resamples where they are needed.
+pub fn sign_flip_test(
+    differences: &[f64],
+    alternative: Alternative,
+    resamples: usize,
+    seed: u64,
+) -> Result<PermutationTest, StatsError> {
+    sample("differences", differences, "the sign-flip test", 1)?;
+    if differences.iter().all(|d| *d == 0.0) {
+        return Err(StatsError::AllZero);
+    }
+    let n = differences.len();
+    let observed: f64 = differences.iter().sum();
+    let statistic = mean(differences).unwrap_or(0.0);
+    if n <= EXACT_SIGNS {
+        let counts = (0..1_u64 << n)
+            .into_par_iter()
+            .map(|signs| signed_sum(differences, signs))
+            .fold(Counts::default, |counts, found| counts.add(found, observed))
+            .reduce(Counts::default, Counts::merge);
+        return Ok(counts.result(statistic, 1 << n, true, alternative));
+    }
+    some(resamples)?;
+    let counts = (0..resamples)
+        .into_par_iter()
+        .map(|index| {
+            let mut rng = stream(seed, index);
+            differences
+                .chunks(64)
+                .map(|chunk| signed_sum(chunk, rng.next_u64()))
+                .sum::<f64>()
+        })
+        .fold(Counts::default, |counts, found| counts.add(found, observed))
+        .reduce(Counts::default, Counts::merge);
+    Ok(counts.result(statistic, resamples as u64, false, alternative))
+}
+
+/// The sum with a minus where `signs` has a bit.
+fn signed_sum(differences: &[f64], signs: u64) -> f64 {
+    differences
+        .iter()
+        .enumerate()
+        .map(|(i, d)| if signs >> i & 1 == 1 { -d } else { *d })
+        .sum()
+}
+
+/// Tests whether two independent samples have one mean: under the null hypothesis each value could have been in either.
+/// All arrangements where there are at most 2^20, `resamples` random ones otherwise.
+///
+/// # Errors
+/// An empty sample, values that are not finite, no resamples where they are needed.
+pub fn two_sample_permutation_test(
+    x: &[f64],
+    y: &[f64],
+    alternative: Alternative,
+    resamples: usize,
+    seed: u64,
+) -> Result<PermutationTest, StatsError> {
+    sample("x", x, "the permutation test", 1)?;
+    sample("y", y, "the permutation test", 1)?;
+    let all: Vec<f64> = x.iter().chain(y).copied().collect();
+    let total: f64 = all.iter().sum();
+    let (m, n) = (x.len() as f64, y.len() as f64);
+    let difference = |first: f64| first / m - (total - first) / n;
+    let observed = difference(x.iter().sum());
+    let arrangements = binomial(all.len() as u64, x.len() as u64);
+    if let Some(arrangements) = arrangements.filter(|count| *count <= EXACT_SPLITS) {
+        let mut counts = Counts::default();
+        each_choice(all.len(), x.len(), |chosen| {
+            let first: f64 = chosen.iter().map(|&i| all[i]).sum();
+            counts = counts.add(difference(first), observed);
+        });
+        return Ok(counts.result(observed, arrangements, true, alternative));
+    }
+    some(resamples)?;
+    let counts = (0..resamples)
+        .into_par_iter()
+        .map_init(
+            || all.clone(),
+            |drawn, index| {
+                drawn.copy_from_slice(&all);
+                shuffle(&mut stream(seed, index), drawn);
+                difference(drawn[..x.len()].iter().sum())
+            },
+        )
+        .fold(Counts::default, |counts, found| counts.add(found, observed))
+        .reduce(Counts::default, Counts::merge);
+    Ok(counts.result(observed, resamples as u64, false, alternative))
+}
+
+fn some(resamples: usize) -> Result<(), StatsError> {
+    if resamples == 0 {
+        return Err(StatsError::TooFew {
+            what: "a permutation test (resamples)",
+            needed: 1,
+            found: 0,
+        });
+    }
+    Ok(())
+}
+
+/// n over k; `None` where it does not fit.
+fn binomial(n: u64, k: u64) -> Option<u64> {
+    (0..k.min(n - k)).try_fold(1_u64, |found, i| Some(found.checked_mul(n - i)? / (i + 1)))
+}
+
+/// Visits every choice of k of n places, in lexicographic order.
+fn each_choice(n: usize, k: usize, mut visit: impl FnMut(&[usize])) {
+    let mut chosen: Vec<usize> = (0..k).collect();
+    loop {
+        visit(&chosen);
+        let Some(i) = (0..k).rev().find(|&i| chosen[i] < n - k + i) else {
+            return;
+        };
+        chosen[i] += 1;
+        for j in i + 1..k {
+            chosen[j] = chosen[j - 1] + 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn flipping_three_signs_by_hand() {
+        // Sums of ±1 ±2 ±4: only +7 is as large as 7, and −7 as small.
+        let found = sign_flip_test(&[1.0, 2.0, 4.0], Alternative::TwoSided, 0, 0).unwrap();
+        assert_eq!((found.p_value, found.arrangements, found.exact), (0.25, 8, true));
+        let found = sign_flip_test(&[1.0, 2.0, 4.0], Alternative::Greater, 0, 0).unwrap();
+        assert_eq!(found.p_value, 0.125);
+    }
+
+    #[test]
+    fn random_flips_approach_the_exact_value() {
+        let d: Vec<f64> = (0..20).map(|i| f64::from((i * 37) % 23) - 8.5).collect();
+        let exact = sign_flip_test(&d, Alternative::TwoSided, 0, 0).unwrap();
+        // A twenty-first difference of next to nothing leaves the distribution as it is.
+        let mut more = d.clone();
+        more.push(1e-9);
+        let drawn = sign_flip_test(&more, Alternative::TwoSided, 40_000, 5).unwrap();
+        assert!(exact.exact && !drawn.exact);
+        assert!((exact.p_value - drawn.p_value).abs() < 0.01, "{exact:?} {drawn:?}");
+    }
+
+    #[test]
+    fn two_samples_by_hand() {
+        // {1, 2} against {3, 4, 5}: the smallest of ten arrangements.
+        let found = two_sample_permutation_test(&[1.0, 2.0], &[3.0, 4.0, 5.0], Alternative::Less, 0, 0).unwrap();
+        assert_eq!((found.p_value, found.arrangements), (0.1, 10));
+        assert_eq!(found.statistic, -2.5);
+    }
+
+    #[test]
+    fn nothing_to_permute_is_an_error() {
+        assert_eq!(
+            sign_flip_test(&[0.0], Alternative::Less, 9, 0),
+            Err(StatsError::AllZero)
+        );
+        assert!(sign_flip_test(&[], Alternative::Less, 9, 0).is_err());
+        assert!(sign_flip_test(&[1.0; 21], Alternative::Less, 0, 0).is_err());
+        assert!(two_sample_permutation_test(&[], &[1.0], Alternative::Less, 9, 0).is_err());
+    }
+}
