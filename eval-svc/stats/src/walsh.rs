@@ -65,7 +65,7 @@ impl<'a> Walsh<'a> {
         while high.count - low.count > few && high.at - low.at > 1 {
             let probe = match step {
                 0 => ordinal(self.sorted[n / 2]),
-                _ if step % 3 == 0 => low.at + (high.at - low.at) / 2,
+                _ if step.is_multiple_of(3) => low.at + (high.at - low.at) / 2,
                 // From below on one step, from above on the next, a little off the mark so that the bracket closes.
                 _ => {
                     let target = if step % 3 == 1 {
