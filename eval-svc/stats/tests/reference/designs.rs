@@ -88,7 +88,7 @@ pub(crate) fn treatments(index: usize) -> Vec<Vec<f64>> {
             (0..n)
                 .map(|_| {
                     let b = rng.bell();
-                    if index % 3 == 0 {
+                    if index.is_multiple_of(3) {
                         (b * 2.0).floor() / 2.0
                     } else {
                         b + 0.25 * t as f64
