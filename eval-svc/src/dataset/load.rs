@@ -10,7 +10,7 @@ use super::{
     lists, pairs, retrieval,
     row::Row,
     rows::Rows,
-    sample::{self, Picked, Sample, Stratum},
+    sample::{self, Picked, Sample, Strata, Stratum},
 };
 use crate::task::{SAMPLES_PER_LABEL, TaskType};
 
@@ -166,7 +166,7 @@ fn pick(
         return Ok((Picked::all(), None));
     };
     let mut rows = Rows::open(files, name)?;
-    let mut strata = Vec::new();
+    let mut strata = Strata::default();
     while let Some(row) = rows.next_row()? {
         match task {
             TaskType::Sts | TaskType::PairClassification | TaskType::Bitext => {

@@ -9,7 +9,7 @@ use super::{
     layout::RetrievalFiles,
     row::{Place, Row},
     rows::{Lines, Rows},
-    sample::{self, Sample, Stratum},
+    sample::{self, Sample, Strata, Stratum},
 };
 use crate::task::Candidates;
 
@@ -179,9 +179,10 @@ fn sampled(
     mut judged: HashMap<usize, Judgements>,
     options: &LoadOptions,
 ) -> (Vec<JudgedQuery>, Option<Sample>) {
-    let strata: Vec<Option<Stratum>> = (0..queries.texts.len())
-        .map(|row| judged.contains_key(&row).then_some(Stratum::None))
-        .collect();
+    let mut strata = Strata::default();
+    for row in 0..queries.texts.len() {
+        strata.push(judged.contains_key(&row).then_some(Stratum::None));
+    }
     let (mut picked, sample) = sample::draw(&strata, options.limit.unwrap_or(usize::MAX), options.sample_seed);
     let mut taken = Vec::new();
     for (row, text) in queries.texts.into_iter().enumerate() {

@@ -1,5 +1,7 @@
 //! A few rows of many, for a quick look: drawn by a seed, and in proportion to labels or gold scores where rows have them.
 
+use std::collections::{BTreeMap, HashMap};
+
 use rand::seq::SliceRandom;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -43,6 +45,82 @@ pub(super) enum Stratum {
     Gold(f64),
 }
 
+/// What each row of a table counts as, in a few bytes a row.
+#[derive(Debug, Default)]
+pub(super) struct Strata {
+    /// Group of each row; [`NO_GROUP`] for a row that does not count.
+    groups: Vec<u32>,
+    /// Names of the groups by label, in the order of their first rows.
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    /// Gold score of each row, where rows have one.
+    gold: Vec<f64>,
+    labelled: bool,
+}
+
+/// A row that is never drawn.
+const NO_GROUP: u32 = u32::MAX;
+
+impl Strata {
+    /// The next row; `None` where it does not count.
+    pub(super) fn push(&mut self, stratum: Option<Stratum>) {
+        let name = match stratum {
+            None => {
+                self.groups.push(NO_GROUP);
+                return;
+            }
+            Some(Stratum::None) => String::new(),
+            Some(Stratum::Label(label)) => {
+                self.labelled = true;
+                label
+            }
+            Some(Stratum::Gold(gold)) => {
+                self.gold.push(gold);
+                String::new()
+            }
+        };
+        let number = match self.numbers.get(&name) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.names.len()).unwrap_or(NO_GROUP - 1);
+                self.names.push(name.clone());
+                self.numbers.insert(name, number);
+                number
+            }
+        };
+        self.groups.push(number);
+    }
+
+    /// Rows by stratum, in order of the strata's names, and what they are told apart by.
+    fn groups(&self) -> (Vec<(String, Vec<usize>)>, Option<&'static str>) {
+        let mut groups = BTreeMap::<String, Vec<usize>>::new();
+        let counted = self.groups.iter().enumerate().filter(|(_, group)| **group != NO_GROUP);
+        if !self.gold.is_empty() {
+            let (low, high) = self
+                .gold
+                .iter()
+                .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), gold| {
+                    (low.min(*gold), high.max(*gold))
+                });
+            for ((row, _), gold) in counted.zip(&self.gold) {
+                // Where all scores are equal there is one bin: NaN counts as 0.
+                let bin = (gold - low) / (high - low) * BINS as f64;
+                let bin = bin.min(BINS as f64 - 1.0).max(0.0) as usize;
+                groups.entry(bin.to_string()).or_default().push(row);
+            }
+            return (groups.into_iter().collect(), Some("score (5 bins of equal width)"));
+        }
+        for (row, group) in counted {
+            let name = &self.names[*group as usize];
+            match groups.get_mut(name) {
+                Some(rows) => rows.push(row),
+                None => drop(groups.insert(name.clone(), vec![row])),
+            }
+        }
+        (groups.into_iter().collect(), self.labelled.then_some("label"))
+    }
+}
+
 /// Rows to take, in the order of the table.
 #[derive(Debug, Clone)]
 pub(super) struct Picked {
@@ -81,14 +159,13 @@ impl Picked {
     }
 }
 
-/// Draws at most `limit` of the rows whose strata are given; a row without one (`None`) does not count and is never drawn.
-/// Where all rows count and there are no more than the limit, nothing is drawn.
-pub(super) fn draw(strata: &[Option<Stratum>], limit: usize, seed: u64) -> (Picked, Option<Sample>) {
-    let of = strata.iter().flatten().count();
+/// Draws at most `limit` of the rows that count. Where there are no more of them than the limit, nothing is drawn.
+pub(super) fn draw(strata: &Strata, limit: usize, seed: u64) -> (Picked, Option<Sample>) {
+    let of = strata.groups.iter().filter(|group| **group != NO_GROUP).count();
     if of <= limit {
         return (Picked::all(), None);
     }
-    let (groups, by) = groups(strata);
+    let (groups, by) = strata.groups();
     let sizes: Vec<usize> = groups.iter().map(|(_, rows)| rows.len()).collect();
     let mut rows = Vec::with_capacity(limit);
     for ((name, mut members), share) in groups.into_iter().zip(shares(&sizes, limit)) {
@@ -107,39 +184,6 @@ pub(super) fn draw(strata: &[Option<Stratum>], limit: usize, seed: u64) -> (Pick
         by: by.map(str::to_owned),
     };
     (Picked::only(rows), Some(sample))
-}
-
-type Groups = Vec<(String, Vec<usize>)>;
-
-/// Rows by stratum, in order of the strata's names, and what they are told apart by.
-fn groups(strata: &[Option<Stratum>]) -> (Groups, Option<&'static str>) {
-    let gold = strata.iter().flatten().filter_map(|stratum| match stratum {
-        Stratum::Gold(gold) => Some(*gold),
-        _ => None,
-    });
-    let (low, high) = gold.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), gold| {
-        (low.min(gold), high.max(gold))
-    });
-    let mut groups = std::collections::BTreeMap::<String, Vec<usize>>::new();
-    let mut by = None;
-    for (row, stratum) in strata.iter().enumerate() {
-        let name = match stratum {
-            None => continue,
-            Some(Stratum::None) => String::new(),
-            Some(Stratum::Label(label)) => {
-                by = Some("label");
-                label.clone()
-            }
-            Some(Stratum::Gold(gold)) => {
-                by = Some("score (5 bins of equal width)");
-                let place = (gold - low) / (high - low) * BINS as f64;
-                // Where all scores are equal there is one bin.
-                (place.min(BINS as f64 - 1.0).max(0.0) as usize).to_string()
-            }
-        };
-        groups.entry(name).or_default().push(row);
-    }
-    (groups.into_iter().collect(), by)
 }
 
 /// Shares out `limit` rows to groups in proportion to their sizes, largest remainders first; every group gets one where
@@ -172,9 +216,15 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn drawn(strata: &[Option<Stratum>], limit: usize, seed: u64) -> Vec<usize> {
-        let (mut picked, _) = draw(strata, limit, seed);
-        (0..strata.len()).filter(|_| picked.takes() == Some(true)).collect()
+    fn strata(rows: &[Option<Stratum>]) -> Strata {
+        let mut strata = Strata::default();
+        rows.iter().for_each(|row| strata.push(row.clone()));
+        strata
+    }
+
+    fn drawn(rows: &[Option<Stratum>], limit: usize, seed: u64) -> Vec<usize> {
+        let (mut picked, _) = draw(&strata(rows), limit, seed);
+        (0..rows.len()).filter(|_| picked.takes() == Some(true)).collect()
     }
 
     fn labels(counts: &[(&str, usize)]) -> Vec<Option<Stratum>> {
@@ -224,7 +274,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_not_sampled() {
-        let strata = labels(&[("a", 2), ("b", 1)]);
+        let strata = strata(&labels(&[("a", 2), ("b", 1)]));
         let (_, sample) = draw(&strata, 3, 42);
         assert_eq!(sample, None);
         let (_, sample) = draw(&strata, 2, 42);

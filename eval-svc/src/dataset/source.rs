@@ -41,13 +41,13 @@ pub struct InlineFile {
     pub content: Vec<u8>,
 }
 
-/// Files of a data set on the hub, in this machine's cache.
+/// Files of a data set on the hub, in this machine's cache or in a copy of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// `org/name`, with the configuration where there is one.
     pub id: String,
-    /// The commit.
-    pub commit: String,
+    /// The commit; absent for a copy, which does not say it.
+    pub commit: Option<String>,
     /// Folder of that commit.
     pub folder: PathBuf,
     /// Name of each table as the layout looks for it (`test.jsonl`, `qrels/test.tsv`), and its files in order, relative to
@@ -108,7 +108,7 @@ impl Source {
     /// What the hub calls the version that was fetched.
     pub(super) fn revision(&self) -> Option<String> {
         match self {
-            Self::Fetched(fetched) => Some(fetched.commit.clone()),
+            Self::Fetched(fetched) => fetched.commit.clone(),
             _ => None,
         }
     }
@@ -151,7 +151,12 @@ impl Source {
                 Ok(Files::in_memory("inline files".to_owned(), &files, fields))
             }
             Self::Fetched(fetched) => {
-                let place = format!("{}@{}", fetched.id, fetched.commit);
+                let commit = fetched
+                    .commit
+                    .as_ref()
+                    .map(|commit| format!("@{commit}"))
+                    .unwrap_or_default();
+                let place = format!("{}{commit}", fetched.id);
                 let tables = fetched.tables.iter().map(|(name, files)| {
                     let paths = files.iter().map(|file| fetched.folder.join(file));
                     Table::of_files(name.clone(), paths)

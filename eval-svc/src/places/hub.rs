@@ -1,6 +1,8 @@
 //! Fetching a data set on the Hugging Face hub into its cache.
 
-use isomer_models::{NoProgress, Resolver, hub::HubDataset};
+use std::path::Path;
+
+use isomer_models::{NoProgress, Resolver, hub::HubDataset, manifest::files_under};
 
 use super::{card::configurations, choose::Choice};
 use crate::{
@@ -63,8 +65,43 @@ pub(super) async fn fetch(
         .unwrap_or_default();
     Ok(Fetched {
         id: format!("{}{config}", wanted.repo),
-        commit: snapshot.commit,
+        commit: Some(snapshot.commit),
         folder: snapshot.folder,
+        tables,
+    })
+}
+
+/// Tables of a folder that is a copy of a repository: its card or the usual names say where they are, as on the hub.
+///
+/// # Errors
+/// What the folder does not hold.
+pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
+    let listed = files_under(folder).map_err(|error| DatasetError::Broken {
+        file: folder.display().to_string(),
+        problem: error.to_string(),
+    })?;
+    let card = std::fs::read_to_string(folder.join(CARD)).unwrap_or_default();
+    let configurations = configurations(&card);
+    let choice = Choice {
+        configurations: &configurations,
+        task,
+        split: &options.split,
+        config: None,
+        language: options.language.as_deref(),
+    };
+    let tables = choice.tables(&listed).map_err(|error| DatasetError::MissingFile {
+        place: folder.display().to_string(),
+        missing: error.message,
+        mend: error.mend,
+    })?;
+    let name = folder
+        .canonicalize()
+        .ok()
+        .and_then(|f| Some(f.file_name()?.to_string_lossy().into_owned()));
+    Ok(Fetched {
+        id: name.unwrap_or_else(|| folder.display().to_string()),
+        commit: None,
+        folder: folder.to_owned(),
         tables,
     })
 }

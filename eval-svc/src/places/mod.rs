@@ -97,6 +97,17 @@ impl Places {
                 }
                 Source::Fetched(self.from_hub(&wanted, task, &options).await?)
             }
+            Source::Path(path) if path.is_dir() => {
+                let source = Source::Path(path.clone());
+                match holds(task, &source, &options) {
+                    // Not laid out as ours: perhaps a copy of a repository of the hub.
+                    Err(missing @ DatasetError::MissingFile { .. }) => match hub::copy(&path, task, &options) {
+                        Ok(copy) => Source::Fetched(copy),
+                        Err(_) => return Err(missing),
+                    },
+                    _ => source,
+                }
+            }
             source => source,
         };
         Ok(Located { task, source, options })

@@ -272,6 +272,33 @@ async fn what_python_fetched_is_found_offline() {
 }
 
 #[tokio::test]
+async fn a_copy_of_a_repository_is_read_by_its_card() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second] = shards();
+    fs::create_dir(folder.path().join("en")).unwrap();
+    fs::write(folder.path().join("README.md"), CARD).unwrap();
+    fs::write(folder.path().join("en/test-00000-of-00002.parquet"), first).unwrap();
+    fs::write(folder.path().join("en/test-00001-of-00002.parquet"), second).unwrap();
+    let source = || Source::Path(folder.path().to_owned());
+    let dataset = read(&Places::default(), TaskType::Sts, source(), language("en"))
+        .await
+        .unwrap();
+    assert_eq!(
+        (dataset.items(), dataset.revision(), dataset.language()),
+        (4, None, Some("en"))
+    );
+    let error = read(
+        &Places::default(),
+        TaskType::Retrieval,
+        source(),
+        LoadOptions::default(),
+    )
+    .await
+    .unwrap_err();
+    assert!(error.to_string().contains("qrels/test.tsv is missing"), "{error}");
+}
+
+#[tokio::test]
 async fn what_a_repository_does_not_hold_is_said_with_what_it_holds() {
     let world = pairs().await;
     let error = |id: &'static str, options: LoadOptions| {

@@ -198,7 +198,7 @@ impl Manifest {
 }
 
 /// Relative paths (with `/`) of the files under a folder, in order, links followed, hidden files and the manifest left out.
-pub(crate) fn files_under(root: &Path) -> Result<Vec<String>, ModelError> {
+pub fn files_under(root: &Path) -> Result<Vec<String>, ModelError> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
