@@ -391,3 +391,29 @@ fn agreement_equals_gwet_s_and_krippendorff_s_reference() {
     }
     assert!(compared > 760, "{compared}");
 }
+
+#[test]
+fn signed_rank_intervals_hold_the_true_shift_as_often_as_they_say() {
+    // 4000 samples from a symmetric law around 0.25; three standard errors of the share are 0.01.
+    let mut rng = SplitMix::new(12_000);
+    for (n, tied) in [(6, false), (9, false), (19, false), (19, true)] {
+        let (mut held, mut achieved) = (0, 0.0);
+        for _ in 0..4_000 {
+            let values: Vec<f64> = (0..n)
+                .map(|_| {
+                    let b = rng.bell();
+                    0.25 + if tied { (1.5 * b).round() } else { b }
+                })
+                .collect();
+            let found = wilcoxon_interval(&values, 0.95, Alternative::TwoSided).unwrap();
+            held += u32::from(found.low <= 0.25 && 0.25 <= found.high);
+            achieved = found.achieved;
+        }
+        let share = f64::from(held) / 4_000.0;
+        if tied {
+            assert!(share >= achieved - 0.01, "{n} with ties: {share} of {achieved}");
+        } else {
+            assert!((share - achieved).abs() < 0.01, "{n}: {share} is not {achieved}");
+        }
+    }
+}
