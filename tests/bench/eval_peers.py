@@ -4,8 +4,9 @@
     python tests/bench/eval_peers.py --search target/release/examples/search --isomer target/release/isomer
 
 Search: 200,000 x 384 random documents, 1,000 queries, the best 1,000 by cosine, all cores, vectors in memory, normalisation
-included on both sides. STS and reranking: the whole gRPC call (packed vectors sent, every metric answered) beside mteb's
-task on the same vectors.
+included on both sides. STS, reranking, and classification and clustering of the files given: the whole gRPC call (packed
+vectors sent, every metric answered) beside mteb's task on the same vectors, which is what a user waits for;
+`learn_peers.py` times the bare fits.
 """
 
 import argparse
@@ -68,6 +69,65 @@ def search(args):
     line(f"search {args.documents} x {args.width}, {args.queries} queries, top {args.k} (same hits {same:.5f})", ours, peer)
 
 
+def labelled(args, ours):
+    """Classification and clustering from files of vectors and labels: (name, ours, mteb's) each."""
+    import json
+
+    import mteb
+    from datasets import Dataset, DatasetDict
+    from mteb_parity import evaluated
+
+    class Numbered:
+        """Texts are row numbers."""
+
+        def __init__(self, *parts):
+            self.matrix = np.concatenate(parts)
+
+        def of(self, texts):
+            return self.matrix[[int(t) for t in texts]]
+
+    labels = lambda path: json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+    work = []
+    for train, train_labels, test, test_labels in args.classification:
+        x, t, y, ty = np.load(train), np.load(test), labels(train_labels), labels(test_labels)
+        known = Numbered(x, t)
+        columns = lambda first, labels: Dataset.from_dict({"text": [str(first + i) for i in range(len(labels))], "label": labels})
+        table = DatasetDict({"train": columns(0, y), "test": columns(len(x), ty)})
+
+        def mine(x=x, t=t, y=y, ty=ty):
+            m = ours.task.ClassificationVectors(train=ours.matrix(x), train_labels=y, test=ours.matrix(t), test_labels=ty)
+            return ours.score("CLASSIFICATION", "MTEB_V2", classification=m)
+
+        theirs = lambda table=table, known=known: evaluated("Banking77Classification", table, "test", "default", known)
+        work.append((f"classification, 10 x 8-shot of {len(x)}, {len(set(y))} classes", mine, theirs))
+    for vectors, names in args.clustering:
+        x, y = np.load(vectors), labels(names)
+        known = Numbered(x)
+        texts = [str(i) for i in range(len(x))]
+
+        def documents(x=x, y=y):
+            m = ours.task.ClusteringVectors(vectors=ours.matrix(x), labels=y)
+            return ours.score("CLUSTERING", "MTEB_V2", clustering=m, options=ours.task.TaskOptions(max_fraction=1.0))
+
+        def fast(texts=texts, y=y, known=known):
+            task = mteb.get_task("TwentyNewsgroupsClustering.v2")
+            task.max_fraction_of_documents_to_embed = 1.0
+            table = DatasetDict({"test": Dataset.from_dict({"sentences": texts, "labels": y})})
+            return evaluated(task, table, "test", "default", known)
+
+        def sets(x=x, y=y):
+            m = ours.task.ClusteringVectors(vectors=ours.matrix(x), labels=y, sets=[len(y)])
+            return ours.score("CLUSTERING", "MTEB_V2", clustering=m)
+
+        def legacy(texts=texts, y=y, known=known):
+            table = DatasetDict({"test": Dataset.from_dict({"sentences": [texts], "labels": [y]})})
+            return evaluated("MasakhaNEWSClusteringS2S", {"eng": table}, "test", "eng", known)
+
+        work.append((f"clustering, ten of 16,384 drawn from {len(x)}", documents, fast))
+        work.append((f"clustering, one set of {len(x)}", sets, legacy))
+    return work
+
+
 def tasks(args):
     from isomer_client import generated_stubs
     from mteb_parity import Ours, evaluated, served, split_data
@@ -115,7 +175,7 @@ def tasks(args):
             )
             return ours.score("RERANKING", "MTEB_V2", reranking=vectors)
 
-        work = [
+        work = labelled(args, ours) + [
             (f"STS, {pairs} pairs", sts, lambda: evaluated("STSBenchmark", table, "test", "default", known)),
             (f"reranking, {queries} x {each}", reranking, lambda: evaluated("AskUbuntuDupQuestions", data, "test", "default", many)),
         ]
@@ -133,6 +193,9 @@ def main():
     parser.add_argument("--width", type=int, default=384)
     parser.add_argument("--k", type=int, default=1_000)
     parser.add_argument("--repeats", type=int, default=3)
+    files = ("TRAIN.npy", "LABELS.json", "TEST.npy", "LABELS.json")
+    parser.add_argument("--classification", nargs=4, action="append", default=[], metavar=files, help="through mteb's own task too")
+    parser.add_argument("--clustering", nargs=2, action="append", default=[], metavar=("VECTORS.npy", "LABELS.json"))
     args = parser.parse_args()
     print("| what | Isomer | peer | times as fast |\n|---|---|---|---|")
     if args.search:
