@@ -333,6 +333,9 @@ pub(crate) struct JudgeArgs {
     /// Ratings (JSONL); nothing: stdout.
     #[arg(long, env = "ISOMER_OUTPUT", value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+    /// Folder with prompts of your own, e.g. `judge_similarity.txt` [default: transform.prompts_dir of the configuration].
+    #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
+    pub(crate) prompts_dir: Option<PathBuf>,
     /// What the pairs claim to be, e.g. `summarisation`: quality is rated against it [default: any rewriting].
     #[arg(long, env = "ISOMER_JUDGED_TRANSFORMATION", value_name = "NAME")]
     pub(crate) of: Option<String>,
@@ -391,6 +394,10 @@ pub(crate) struct JudgeSelectArgs {
         value_name = "NAME"
     )]
     pub(crate) transformation: String,
+    /// Folder with prompts of your own, e.g. `judge_similarity.txt` or `paraphrase.txt` [default: transform.prompts_dir of the
+    /// configuration].
+    #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
+    pub(crate) prompts_dir: Option<PathBuf>,
     /// Upper edges of the word-count bins.
     #[arg(long, env = "ISOMER_WORD_BINS", value_delimiter = ',', default_values_t = [10, 20, 50, 100])]
     pub(crate) word_bins: Vec<u32>,
@@ -444,7 +451,7 @@ pub(crate) enum CacheCommand {
   isomer transform --transformation distractors --count 4 --on-failure drop --input texts.jsonl
   isomer transform --transformation list --format json
   isomer transform cache export --output shared.parquet
-Prompts of your own: a folder with paraphrase.txt, keywords.txt, … named as transform.prompts_dir in the configuration, or ISOMER_TRANSFORM__PROMPTS_DIR."
+  isomer transform --transformation paraphrase --prompts my-prompts --input texts.txt"
 )]
 pub(crate) struct TransformArgs {
     #[command(subcommand)]
@@ -495,6 +502,10 @@ pub(crate) struct TransformArgs {
     /// `--transformation list` prints the ids.
     #[arg(long = "prompt", env = "ISOMER_PROMPTS", value_name = "ID,…", value_delimiter = ',')]
     pub(crate) prompts: Vec<String>,
+    /// Folder with prompts of your own, `paraphrase.txt`, `keywords-mine.txt` and so on: they replace the built-in ones of the
+    /// same id and add wordings [default: transform.prompts_dir of the configuration].
+    #[arg(long = "prompts", env = "ISOMER_PROMPTS_DIR", value_name = "DIR")]
+    pub(crate) prompts_dir: Option<PathBuf>,
     /// Most swaps of `multi_swap`, 1 to 3 [default: 3].
     #[arg(long, env = "ISOMER_SWAPS", value_name = "N")]
     pub(crate) swaps: Option<u32>,

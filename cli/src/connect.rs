@@ -1,5 +1,7 @@
 //! The way to the services: a running gateway (`--server`), or all of them in this process.
 
+use std::path::Path;
+
 use isomer_gateway::{Caller, House, IsomerConfig};
 use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::{
@@ -84,6 +86,32 @@ pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
 }
 
+/// [`connect`] for a command that generates texts, with prompts from a folder that replace the built-in ones.
+pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>) -> Result<Connection, Failure> {
+    let Some(folder) = prompts else {
+        return connect(global).await;
+    };
+    if global.server.is_some() {
+        return Err(Failure::usage(
+            "--prompts: the server at --server has the prompts of its own configuration (transform.prompts_dir); leave \
+             --prompts out",
+        ));
+    }
+    let mut config = configuration(global)?;
+    config.transform.prompts_dir = Some(folder.to_owned());
+    in_process(config).await
+}
+
+async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
+    let house = isomer_gateway::compose(config.clone(), Caller::Owner).await?;
+    Ok(Connection {
+        channel: house.channel(),
+        resolver: Some(house.resolver()),
+        config,
+        _house: Some(house),
+    })
+}
+
 /// Connects to `--server`, or builds the services in this process.
 pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
     connect_for(global, &EngineArgs::default()).await
@@ -114,14 +142,6 @@ pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<
                 _house: None,
             })
         }
-        None => {
-            let house = isomer_gateway::compose(config.clone(), Caller::Owner).await?;
-            Ok(Connection {
-                channel: house.channel(),
-                resolver: Some(house.resolver()),
-                config,
-                _house: Some(house),
-            })
-        }
+        None => in_process(config).await,
     }
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
+const DONE: u8 = 0;
 /// The gate failed.
 pub(crate) const GATE_FAILED: u8 = 1;
 const USAGE: u8 = 2;
@@ -23,6 +24,14 @@ impl Failure {
         Self {
             message: message.into(),
             code: USAGE,
+        }
+    }
+
+    /// Nobody reads the output any more: nothing to tell, and nobody to be told.
+    pub(crate) fn closed_pipe() -> Self {
+        Self {
+            message: String::new(),
+            code: DONE,
         }
     }
 
@@ -62,10 +71,12 @@ fn names_a_file(reason: &str) -> bool {
 
 /// Tells the failure on stderr and gives the exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
-    eprintln!(
-        "{} {}",
-        console::style("error:").red().bold().for_stderr(),
-        failure.message
-    );
+    if failure.code != DONE {
+        eprintln!(
+            "{} {}",
+            console::style("error:").red().bold().for_stderr(),
+            failure.message
+        );
+    }
     ExitCode::from(failure.code)
 }

@@ -10,6 +10,7 @@ mod exit;
 mod input;
 mod npy;
 mod progress;
+mod reasons;
 
 use std::process::ExitCode;
 

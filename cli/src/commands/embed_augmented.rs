@@ -19,6 +19,7 @@ use crate::{
     exit::Failure,
     input::Record,
     progress::{Display, Step},
+    reasons::Reasons,
 };
 
 /// Texts of one request at most: generation is slow, and what has been answered is shown.
@@ -71,6 +72,7 @@ pub(super) async fn run(
         texts: 0,
         variants: 0,
         missing: 0,
+        reasons: Reasons::default(),
     };
     while let Some(answer) = answers.try_next().await? {
         output.write(args.output.as_deref(), answer.into_inner())?;
@@ -90,6 +92,13 @@ pub(super) async fn run(
         "{} texts pooled with {} variants; {} variants missing",
         output.texts, output.variants, output.missing
     ));
+    output.reasons.tell(display);
+    if output.variants == 0 && output.missing > 0 {
+        return Err(Failure::dependency(format!(
+            "not one variant was made, so that these are the plain vectors: {}",
+            output.reasons.main()
+        )));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,6 +123,7 @@ struct Output<'a> {
     texts: usize,
     variants: usize,
     missing: usize,
+    reasons: Reasons,
 }
 
 impl Output<'_> {
@@ -128,6 +138,9 @@ impl Output<'_> {
         let rows = matrix.rows as usize;
         self.variants += answer.used.iter().map(|item| item.variants.len()).sum::<usize>();
         self.missing += answer.used.iter().map(|item| item.missing.len()).sum::<usize>();
+        for missing in answer.used.iter().flat_map(|item| &item.missing) {
+            self.reasons.count(&missing.message);
+        }
         match (&mut self.sink, path) {
             (Some(sink), Some(_)) => {
                 let plain = EncodeResponse {

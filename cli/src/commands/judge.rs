@@ -13,12 +13,13 @@ use isomer_proto::transform::v1::{
 };
 use serde_json::{Value, json};
 
-use super::{augment::prefetch_generator, transform};
+use super::{augment::prefetch_generator, transform, write_failure};
 use crate::{
     args::{Global, JudgeArgs, ScaleArg},
     connect::{self, Connection},
     exit::Failure,
     progress::{Display, Step},
+    reasons::Reasons,
 };
 
 /// Pairs of one request: what has been rated is shown.
@@ -35,7 +36,17 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
         None => None,
     };
     let pairs = read(args.input.as_deref())?;
-    let connection = connect::connect(global).await?;
+    // Before the judge is asked anything: its answers should have somewhere to go.
+    let (mut out, name): (Box<dyn Write>, _) = match &args.output {
+        Some(path) => {
+            let name = path.display().to_string();
+            let file = File::create(path)
+                .map_err(|error| Failure::dependency(format!("cannot write {name}: {error}; check --output")))?;
+            (Box::new(BufWriter::new(file)), name)
+        }
+        None => (Box::new(std::io::stdout()), "to stdout".to_owned()),
+    };
+    let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
     let request = JudgeRequest {
         scale: match args.scale {
             ScaleArg::Similarity => JudgeScale::Similarity,
@@ -51,16 +62,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
         ..JudgeRequest::default()
     };
     let rated = rate(&connection, &request, pairs, "judge", &display).await?;
-    let (mut out, name): (Box<dyn Write>, _) = match &args.output {
-        Some(path) => {
-            let name = path.display().to_string();
-            let file = File::create(path)
-                .map_err(|error| Failure::dependency(format!("cannot write {name}: {error}; check --output")))?;
-            (Box::new(BufWriter::new(file)), name)
-        }
-        None => (Box::new(std::io::stdout().lock()), "stdout".to_owned()),
-    };
-    let told = |error: std::io::Error| Failure::dependency(format!("cannot write {name}: {error}"));
+    let told = |error: std::io::Error| write_failure(&name, &error);
     for rating in &rated.ratings {
         writeln!(out, "{}", line(rating)).map_err(told)?;
     }
@@ -77,6 +79,18 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
             .mean()
             .map_or_else(String::new, |mean| format!("; mean {mean:.3}"))
     ));
+    let mut reasons = Reasons::default();
+    for rating in &rated.ratings {
+        reasons.count(&rating.error);
+    }
+    reasons.tell(&display);
+    if summary.generator_errors == rated.ratings.len() as u64 {
+        return Err(Failure::dependency(format!(
+            "none of the {} pairs could be rated: {}",
+            rated.ratings.len(),
+            reasons.main()
+        )));
+    }
     Ok(ExitCode::SUCCESS)
 }
 

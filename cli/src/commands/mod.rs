@@ -54,7 +54,16 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
     }
 }
 
-/// An output stream that may be a closed pipe: writing to it is then the end of the work, not an error.
+/// What ends a command that cannot write to stdout.
 pub(crate) fn stdout_failure(error: &std::io::Error) -> Failure {
-    Failure::dependency(format!("cannot write to stdout: {error}"))
+    write_failure("to stdout", error)
+}
+
+/// What ends a command that cannot write its output. A pipe whose reader has gone (`| head`) is the end of the work, not an
+/// error.
+pub(crate) fn write_failure(name: &str, error: &std::io::Error) -> Failure {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Failure::closed_pipe(),
+        _ => Failure::dependency(format!("cannot write {name}: {error}")),
+    }
 }

@@ -3,23 +3,19 @@
 #[path = "transform_cache.rs"]
 mod cache;
 mod groups;
+mod output;
 
-use std::{
-    collections::BTreeMap,
-    fs::File,
-    io::{BufWriter, Write},
-    path::Path,
-    process::ExitCode,
-};
+use std::{io::Write, process::ExitCode};
 
 use isomer_models::ModelKind;
 use isomer_proto::transform::v1::{
-    self as proto, Check, ListTransformationsRequest, OnFailure, Outcome, Sampling, TextItem, TransformResult,
-    TransformSpec, TransformStreamEnd, TransformStreamRequest, Transformation,
-    transform_service_client::TransformServiceClient, transform_stream_response::Event, transformation::Kind,
+    self as proto, ListTransformationsRequest, OnFailure, Sampling, TextItem, TransformSpec, TransformStreamRequest,
+    Transformation, transform_service_client::TransformServiceClient, transform_stream_response::Event,
+    transformation::Kind,
 };
 use isomer_transform::{catalogue::ENTRIES, nearest::nearest};
-use serde_json::{Value, json};
+use output::{Errors, Ordered, line, summary};
+use serde_json::json;
 
 use crate::{
     args::{Format, Global, OnFailureArg, TransformArgs, TransformCommand},
@@ -38,7 +34,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     }
     let display = Display::new(global.quiet);
     if args.name() == "list" {
-        let connection = connect::connect(global).await?;
+        let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
         return list(global, &connection).await;
     }
     let kind = kind(&args)?;
@@ -47,7 +43,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     } else {
         (input::read(args.input.as_deref())?, Vec::new())
     };
-    let connection = connect::connect(global).await?;
+    let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
     prefetch(&connection, &args, &display).await?;
 
     let items = records
@@ -65,12 +61,15 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     };
     let mut stream = client(&connection).transform_stream(request).await?.into_inner();
     let mut sink = Ordered::open(args.output.as_deref())?;
-    let (mut done, mut without) = (0, 0_u64);
+    let (mut done, mut cached, mut without) = (0, 0, 0_u64);
+    let mut errors = Errors::default();
     let mut end = None;
     while let Some(message) = stream.message().await? {
         match message.event {
             Some(Event::Result(result)) => {
                 done += 1;
+                cached += u64::from(result.provenance.as_ref().is_some_and(|made| made.cache_hit));
+                errors.count(&result);
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
                 let line = match partners.get(result.index as usize) {
                     Some(anchor) => groups::line(anchor, original, &result),
@@ -83,6 +82,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
                     &Step {
                         done,
                         total: Some(records.len() as u64),
+                        cached,
                         ..Step::default()
                     },
                 );
@@ -95,9 +95,12 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     match end {
         Some(end) if done == records.len() as u64 => {
             display.message(&summary(&end));
+            errors.reasons.tell(&display);
             if args.groups {
                 display.message(&format!("{} groups written, {without} pairs left out", done - without));
             }
+            // A generator that answers nothing leaves the originals behind, which nobody should take for its work.
+            errors.refuse_silence(records.len())?;
             Ok(ExitCode::SUCCESS)
         }
         _ => Err(Failure::dependency(format!(
@@ -225,77 +228,6 @@ pub(super) fn kind_named(flag: &str, name: &str, target_language: Option<&str>) 
     })
 }
 
-fn line(original: &str, result: &TransformResult) -> Value {
-    let checks = |checks: &[i32]| checks.iter().map(|c| check_name(*c)).collect::<Vec<_>>();
-    let outcome = Outcome::try_from(result.outcome).unwrap_or_default();
-    let has_text = outcome != Outcome::Failed;
-    let mut line = json!({
-        "id": result.id,
-        "original": original,
-        "text": has_text.then_some(&result.text),
-        "outcome": outcome.as_str_name().trim_start_matches("OUTCOME_").to_lowercase(),
-        "failed_checks": checks(&result.failed_checks),
-        "retried_checks": checks(&result.retried_checks),
-        "language": result.language,
-        "language_check": result.language_check().as_str_name().trim_start_matches("LANGUAGE_CHECK_").to_lowercase(),
-        "measures": result.measures.as_ref().map(measures),
-        "provenance": result.provenance.as_ref().map(|p| json!({
-            "generator": p.generator_id, "prompt": p.prompt_version, "seed": p.seed, "attempts": p.attempts,
-            "cache_hit": p.cache_hit, "languages": p.languages, "content_key": p.content_key,
-        })),
-        "calls": result.calls.iter().map(|call| json!({
-            "prompt": call.prompt_version, "language": call.language, "text": call.text, "content_key": call.content_key,
-        })).collect::<Vec<_>>(),
-    });
-    if let Some(object) = line.as_object_mut() {
-        if !result.texts.is_empty() {
-            object.insert("texts".into(), json!(result.texts));
-            object.insert("text".into(), Value::Null);
-            let each: Vec<_> = result.text_measures.iter().map(measures).collect();
-            object.insert("text_measures".into(), json!(each));
-            object.insert("set_jaccard".into(), json!(result.set_jaccard));
-        }
-        if !result.error.is_empty() {
-            object.insert("error".into(), json!(result.error));
-        }
-    }
-    line
-}
-
-fn measures(m: &proto::Measures) -> Value {
-    json!({"edit_distance": m.edit_distance, "jaccard": m.jaccard, "length_ratio": m.length_ratio})
-}
-
-fn check_name(check: i32) -> String {
-    Check::try_from(check)
-        .unwrap_or_default()
-        .as_str_name()
-        .trim_start_matches("CHECK_")
-        .to_lowercase()
-}
-
-fn summary(end: &TransformStreamEnd) -> String {
-    let Some(totals) = &end.summary else {
-        return String::new();
-    };
-    let mut text = format!(
-        "{} ok, {} recovered, {} kept original, {} failed; {} from cache, {} generator calls",
-        totals.ok, totals.recovered, totals.kept_original, totals.failed, totals.cache_hits, totals.generator_calls
-    );
-    if totals.language_too_short > 0 {
-        text.push_str(&format!(
-            "; {} too short to tell the language",
-            totals.language_too_short
-        ));
-    }
-    let checks: BTreeMap<_, _> = totals.check_counts.iter().collect();
-    if !checks.is_empty() {
-        let fired: Vec<String> = checks.iter().map(|(check, count)| format!("{check} {count}")).collect();
-        text.push_str(&format!("; checks fired: {}", fired.join(", ")));
-    }
-    text
-}
-
 pub(super) async fn catalogue(connection: &Connection) -> Result<Vec<proto::TransformationInfo>, Failure> {
     let request = ListTransformationsRequest {
         page_size: 1000,
@@ -330,51 +262,4 @@ async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Fail
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Writes lines in the order of their index, holding back those that come early.
-struct Ordered {
-    out: Box<dyn Write>,
-    name: String,
-    next: u32,
-    waiting: BTreeMap<u32, Option<Value>>,
-}
-
-impl Ordered {
-    fn open(path: Option<&Path>) -> Result<Self, Failure> {
-        let (out, name): (Box<dyn Write>, _) = match path {
-            Some(path) => {
-                let name = path.display().to_string();
-                let file = File::create(path)
-                    .map_err(|e| Failure::dependency(format!("cannot write {name}: {e}; check --output")))?;
-                (Box::new(BufWriter::new(file)), name)
-            }
-            None => (Box::new(std::io::stdout()), "stdout".to_owned()),
-        };
-        Ok(Self {
-            out,
-            name,
-            next: 0,
-            waiting: BTreeMap::new(),
-        })
-    }
-
-    /// `None` writes nothing in its place.
-    fn put(&mut self, index: u32, line: Option<Value>) -> Result<(), Failure> {
-        self.waiting.insert(index, line);
-        while let Some(line) = self.waiting.remove(&self.next) {
-            if let Some(line) = line {
-                writeln!(self.out, "{line}")
-                    .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))?;
-            }
-            self.next += 1;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<(), Failure> {
-        self.out
-            .flush()
-            .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", self.name)))
-    }
 }

@@ -36,7 +36,7 @@ pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCo
         data.push(data::load(name, &args, &places).await?);
     }
     let selecting = Selecting {
-        connection: connect::connect(global).await?,
+        connection: connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?,
         display: Display::new(global.quiet),
         args: &args,
         kind,
