@@ -34,6 +34,34 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
 }
 
 #[tokio::test]
+async fn what_is_drawn_for_a_text_is_drawn_by_where_it_stands() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let suite = "seeds = [1337]\ntransformations = [\"paraphrase\", \"cross_translation\"]";
+    let run = run_to_end(&mut client, spec(house.suite(suite), &["stub-a"])).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    // One text is in both datasets: it is translated for each.
+    assert_eq!(run.counters.unwrap().texts_planned, DISTINCT + (DISTINCT + 1));
+    let asked = house.transform.ids.lock().unwrap().clone();
+    let ids = |wanted: &str| -> Vec<String> {
+        let ids = asked.iter().filter(|(name, _)| name == wanted);
+        ids.map(|(_, id)| id.clone()).collect()
+    };
+    assert!(ids("paraphrase").iter().all(String::is_empty));
+    let mut own = ids("cross_translation");
+    own.sort();
+    own.dedup();
+    assert_eq!(own.len() as u64, DISTINCT + 1);
+    for id in [
+        "sts/test/3:sentence1",
+        "pairs/test/0:sentence1",
+        "pairs/test/0:sentence2",
+    ] {
+        assert!(own.iter().any(|one| one == id), "{id} in {own:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
     let house = House::new();
     let (_service, mut client) = house.open().await;

@@ -51,7 +51,7 @@ fn announce(plan: &Plan, live: &Live) {
         count(plan.tables.len(), "dataset", "datasets"),
         count(plan.transformations.len(), "transformation", "transformations"),
         count(plan.suite.seeds.len(), "seed", "seeds"),
-        count(plan.requests.len(), "distinct text", "distinct texts"),
+        count(plan.requests.distinct.len(), "distinct text", "distinct texts"),
         count(
             plan.texts_planned(),
             "transformation of a text",

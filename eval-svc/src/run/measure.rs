@@ -53,11 +53,15 @@ pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, var
     let Variant::Transformed { transformation, seed } = variant else {
         return table.texts.clone();
     };
+    let requests = match plan.transformations.get(transformation) {
+        Some(planned) => table.requests.of(planned).as_slice(),
+        None => &[],
+    };
     let made = |request: &Option<usize>| transformed.get(transformation, seed, (*request)?);
     table
         .texts
         .iter()
-        .zip(&table.requests)
+        .zip(requests)
         .map(|(original, request)| made(request).map_or(*original, |m| m.text))
         .collect()
 }

@@ -50,16 +50,38 @@ pub(super) struct Table {
     /// Number of each text, in the dataset's order.
     pub texts: Vec<u32>,
     /// For each text that is transformed, its position in [`Plan::requests`].
-    pub requests: Vec<Option<usize>>,
+    pub requests: Asked<Vec<Option<usize>>>,
 }
 
-/// A text to transform, once per transformation and seed whatever datasets it occurs in.
+/// A text to transform, once per transformation and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRequest {
+    /// Where it stands, e.g. `stsb/test/12:sentence1`: what is drawn for it depends on this. Empty where nothing is drawn.
+    pub id: String,
     /// The text.
     pub text: u32,
     /// Its language, where the dataset names one.
     pub language: Option<String>,
+}
+
+/// Something for each of the two ways in which texts are asked for.
+#[derive(Debug, Default)]
+pub(super) struct Asked<T> {
+    /// Each distinct text once, whatever datasets it occurs in.
+    pub distinct: T,
+    /// Each text as often as it occurs, with its id, since each occurrence has a draw of its own.
+    pub each: T,
+}
+
+impl<T> Asked<T> {
+    /// The way of a transformation.
+    pub(super) fn of(&self, planned: &PlannedTransformation) -> &T {
+        if planned.transformation.draws_per_text() {
+            &self.each
+        } else {
+            &self.distinct
+        }
+    }
 }
 
 /// A transformation, with what the service's catalogue says about it.
@@ -98,8 +120,8 @@ pub(super) struct Plan {
     pub corpus: Corpus,
     /// Datasets.
     pub tables: Vec<Table>,
-    /// Distinct texts to transform.
-    pub requests: Vec<TextRequest>,
+    /// Texts to transform.
+    pub requests: Asked<Vec<TextRequest>>,
 }
 
 /// Which texts of a dataset are scored: the originals, or what a transformation made of them under a seed.
@@ -116,38 +138,49 @@ pub(super) enum Variant {
     },
 }
 
-/// Lays out the datasets' texts: every distinct text gets a number, every distinct (text, language) that is transformed a
-/// place in the requests.
-pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Vec<TextRequest>) {
+/// Lays out the datasets' texts: every distinct text gets a number, every (text, language) that is transformed a place in
+/// the requests, once and for each time it occurs.
+pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Vec<Table>, Asked<Vec<TextRequest>>) {
     let mut corpus = Corpus::default();
-    let mut requests = Vec::new();
+    let mut requests = Asked::<Vec<TextRequest>>::default();
     let mut positions: HashMap<(u32, Option<String>), usize> = HashMap::new();
     let mut tables = Vec::with_capacity(datasets.len());
     for (dataset, spec) in datasets {
         let language = dataset.language().map(str::to_owned);
         let mut table = Table {
             texts: Vec::new(),
-            requests: Vec::new(),
+            requests: Asked::default(),
             dataset: dataset.clone(),
             spec,
+        };
+        let place = match &language {
+            Some(language) => format!("{}/{}.{language}", dataset.name(), dataset.split()),
+            None => format!("{}/{}", dataset.name(), dataset.split()),
         };
         for text in dataset.texts() {
             let number = corpus.intern(&text.text);
             table.texts.push(number);
             // Nothing can be made of an empty text.
             let transformed = text.transformable && !text.text.trim().is_empty();
+            let request = |id: String| TextRequest {
+                id,
+                text: number,
+                language: language.clone(),
+            };
             table
                 .requests
+                .distinct
                 .push(transformed.then(|| match positions.entry((number, language.clone())) {
-                    Entry::Occupied(place) => *place.get(),
-                    Entry::Vacant(place) => {
-                        requests.push(TextRequest {
-                            text: number,
-                            language: language.clone(),
-                        });
-                        *place.insert(requests.len() - 1)
+                    Entry::Occupied(position) => *position.get(),
+                    Entry::Vacant(position) => {
+                        requests.distinct.push(request(String::new()));
+                        *position.insert(requests.distinct.len() - 1)
                     }
                 }));
+            table.requests.each.push(transformed.then(|| {
+                requests.each.push(request(format!("{place}/{}", text.id)));
+                requests.each.len() - 1
+            }));
         }
         tables.push(table);
     }
@@ -155,9 +188,10 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
 }
 
 impl Plan {
-    /// Texts to ask for: distinct texts x transformations x seeds.
+    /// Texts to ask for: those of each transformation x seeds.
     pub(super) fn texts_planned(&self) -> usize {
-        self.requests.len() * self.transformations.len() * self.suite.seeds.len()
+        let asked = |planned| self.requests.of(planned).len();
+        self.transformations.iter().map(asked).sum::<usize>() * self.suite.seeds.len()
     }
 
     /// Every variant of a dataset, originals first.
@@ -237,10 +271,28 @@ mod tests {
             sts(None, &[("a cat", "a dog"), ("a cat", "a bird")]),
             sts(None, &[("a dog", "a cow"), ("x", "y")]),
         ]);
-        let asked: Vec<&str> = requests.iter().map(|request| corpus.get(request.text)).collect();
+        let texts = |requests: &[TextRequest]| -> Vec<String> {
+            requests
+                .iter()
+                .map(|request| corpus.get(request.text).to_owned())
+                .collect()
+        };
+        let asked = texts(&requests.distinct);
         assert_eq!(asked, ["a cat", "a dog", "a bird", "a cow", "x", "y"]);
-        assert_eq!(tables[0].requests, [Some(0), Some(1), Some(0), Some(2)]);
-        assert_eq!(tables[1].requests, [Some(1), Some(3), Some(4), Some(5)]);
+        assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(0), Some(2)]);
+        assert_eq!(tables[1].requests.distinct, [Some(1), Some(3), Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn equal_sides_of_a_pair_are_asked_for_apart_where_something_is_drawn_for_each() {
+        let (_, tables, requests) = lay_out(vec![sts(Some("en"), &[("a cat", "a cat"), ("a dog", "a cow")])]);
+        assert_eq!(tables[0].requests.each, [Some(0), Some(1), Some(2), Some(3)]);
+        let name = tables[0].dataset.name();
+        let ids: Vec<&str> = requests.each.iter().map(|request| request.id.as_str()).collect();
+        let rows = ["0:sentence1", "0:sentence2", "1:sentence1", "1:sentence2"];
+        assert_eq!(ids, rows.map(|row| format!("{name}/test.en/{row}")));
+        assert!(requests.distinct.iter().all(|request| request.id.is_empty()));
+        assert_eq!(requests.distinct.len(), 3);
     }
 
     #[test]
@@ -250,6 +302,7 @@ mod tests {
             sts(Some("fr"), &[("chat", "e"), ("f", "g")]),
         ]);
         let languages: Vec<Option<&str>> = requests
+            .distinct
             .iter()
             .filter(|r| r.text == 0)
             .map(|r| r.language.as_deref())

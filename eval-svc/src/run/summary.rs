@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{
     RunRecord,
     measure::Scored,
-    plan::{Plan, Table, Variant},
+    plan::{Plan, PlannedTransformation, Table, Variant},
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
@@ -135,7 +135,7 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
         language: table.dataset.language().map(str::to_owned),
         items: table.dataset.items(),
         texts: table.texts.len(),
-        transformed_texts: distinct_requests(table).len(),
+        transformed_texts: table.requests.distinct.iter().flatten().collect::<BTreeSet<_>>().len(),
         digest: table.dataset.digest().to_owned(),
         revision: table.dataset.revision().map(str::to_owned),
         sample: table.dataset.sample().cloned(),
@@ -147,8 +147,9 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
     }
 }
 
-fn distinct_requests(table: &Table) -> BTreeSet<usize> {
-    table.requests.iter().flatten().copied().collect()
+/// What was asked of a transformation for a dataset.
+fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeSet<usize> {
+    table.requests.of(planned).iter().flatten().copied().collect()
 }
 
 fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
@@ -214,7 +215,7 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
     for (t, planned) in plan.transformations.iter().enumerate() {
         for (s, seed) in plan.suite.seeds.iter().enumerate() {
             for table in &plan.tables {
-                let made: Vec<&Made> = distinct_requests(table)
+                let made: Vec<&Made> = requests(table, planned)
                     .into_iter()
                     .filter_map(|request| transformed.get(t, s, request))
                     .collect();
@@ -270,9 +271,10 @@ fn pick_examples(plan: &Plan, transformed: &Transformed, each: usize) -> Vec<Exa
     let mut examples = Vec::new();
     for table in &plan.tables {
         for (t, planned) in plan.transformations.iter().enumerate() {
-            let mut drawn: Vec<([u8; 32], usize)> = distinct_requests(table)
+            let original = |request: usize| plan.corpus.get(plan.requests.of(planned)[request].text);
+            let mut drawn: Vec<([u8; 32], usize)> = requests(table, planned)
                 .into_iter()
-                .map(|request| (draw(plan.corpus.get(plan.requests[request].text)), request))
+                .map(|request| (draw(original(request)), request))
                 .collect();
             drawn.sort_unstable();
             let (good, bad): (Vec<usize>, Vec<usize>) = drawn
@@ -286,7 +288,7 @@ fn pick_examples(plan: &Plan, transformed: &Transformed, each: usize) -> Vec<Exa
                 .chain(bad.into_iter().take(shown_bad))
             {
                 if let Some(made) = transformed.get(t, 0, request) {
-                    examples.push(example(plan, table, &planned.label, request, made));
+                    examples.push(example(plan, table, &planned.label, original(request), made));
                 }
             }
         }
@@ -298,12 +300,12 @@ fn draw(text: &str) -> [u8; 32] {
     *blake3::hash(text.as_bytes()).as_bytes()
 }
 
-fn example(plan: &Plan, table: &Table, label: &str, request: usize, made: &Made) -> Example {
+fn example(plan: &Plan, table: &Table, label: &str, original: &str, made: &Made) -> Example {
     Example {
         dataset: table.dataset.name().to_owned(),
         transformation: label.to_owned(),
         seed: plan.suite.seeds.first().copied().unwrap_or_default(),
-        original: plan.corpus.get(plan.requests[request].text).to_owned(),
+        original: original.to_owned(),
         transformed: plan.corpus.get(made.text).to_owned(),
         outcome: made.outcome,
         failed_checks: made.failed_checks.iter().map(|name| (*name).to_owned()).collect(),

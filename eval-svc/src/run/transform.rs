@@ -127,8 +127,9 @@ async fn one_pass(
     meter.detail(&what);
     live.tell(meter);
     let spec = spec(plan, t, s);
-    let chunks = chunks(&plan.requests, &plan.corpus, context.config.transform_batch_items);
-    let mut results: Vec<Option<TransformResult>> = vec![None; plan.requests.len()];
+    let requests = plan.requests.of(&planned);
+    let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
+    let mut results: Vec<Option<TransformResult>> = vec![None; requests.len()];
     let mut events = stream::iter(chunks)
         .map(|chunk| answers(context.clients.transform.clone(), spec.clone(), chunk, what.clone()))
         .flatten_unordered(IN_FLIGHT);
@@ -168,7 +169,8 @@ async fn one_pass(
                 .generators
                 .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
         }
-        made.push(record(&mut plan.corpus, plan.requests[request].text, result));
+        let original = plan.requests.of(&planned)[request].text;
+        made.push(record(&mut plan.corpus, original, result));
     }
     Ok(made)
 }
@@ -211,9 +213,8 @@ fn chunks(requests: &[TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(us
             bytes = 0;
         }
         bytes += text.len();
-        // No id: random draws then depend on the content, which is what is asked for once whatever dataset it is in.
         let item = TextItem {
-            id: String::new(),
+            id: request.id.clone(),
             text: text.to_owned(),
             language: request.language.clone(),
         };

@@ -102,6 +102,23 @@ impl Transformation {
         }
     }
 
+    /// Whether something is drawn for each text: a pivot, a target, the words that stay. Two equal texts then have a draw each.
+    pub fn draws_per_text(&self) -> bool {
+        match self {
+            Self::Backtranslation { pivot_language } => pivot_language.is_none(),
+            Self::CrossTranslation { target_languages } => target_languages.len() != 1,
+            Self::RandomKeywords { .. } => true,
+            Self::Paraphrase
+            | Self::StyleChange
+            | Self::Expansion
+            | Self::Summarisation
+            | Self::SummarisedExpansion
+            | Self::Translation { .. }
+            | Self::Keywords
+            | Self::StopwordRemoval => false,
+        }
+    }
+
     /// Name with parameters, unique within a suite, e.g. `translation(fr)`.
     pub fn label(&self) -> String {
         let parameters = match self {

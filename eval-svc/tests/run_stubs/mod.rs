@@ -133,6 +133,8 @@ pub struct StubTransform {
     pub generated: Arc<AtomicU64>,
     /// Texts asked for.
     pub asked: Arc<AtomicU64>,
+    /// Transformation and id of each text asked for.
+    pub ids: Arc<Mutex<Vec<(String, String)>>>,
     pub made: Arc<Mutex<HashSet<String>>>,
     /// Each text that is made takes so long.
     pub pause: Arc<Mutex<Duration>>,
@@ -168,6 +170,7 @@ fn catalogue() -> Vec<TransformationInfo> {
         info("expansion", Axis::Length, true, true),
         info("style_change", Axis::Lexical, true, false),
         info("random_keywords", Axis::Augmentation, false, true),
+        info("cross_translation", Axis::Language, true, true),
     ]
 }
 
@@ -219,6 +222,7 @@ fn name_of(kind: &Kind) -> &'static str {
         Kind::Summarisation(_) => "summarisation",
         Kind::Expansion(_) => "expansion",
         Kind::RandomKeywords(_) => "random_keywords",
+        Kind::CrossTranslation(_) => "cross_translation",
         _ => "other",
     }
 }
@@ -268,6 +272,7 @@ impl TransformService for StubTransform {
             // Backwards: the order of a stream promises nothing.
             for (index, item) in request.items.into_iter().enumerate().rev() {
                 stub.asked.fetch_add(1, Ordering::SeqCst);
+                stub.ids.lock().unwrap().push((name.to_owned(), item.id));
                 let key = format!("{name}|{seed}|{}", item.text);
                 let cache_hit = stub.made.lock().unwrap().contains(&key);
                 let pause = *stub.pause.lock().unwrap();
