@@ -159,8 +159,24 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
+/// Bytes of a message that a status carries. A status travels in HTTP/2 trailers, the message three times (with three
+/// characters for each byte outside ASCII; in `google.rpc.Status`; in the field's violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or
+/// 16 KiB (hyper): a longer one would reach them as a broken connection.
+const STATUS_MESSAGE_BYTES: usize = 1_200;
+
+/// `text`, or its beginning with a word about what was left out.
+fn within(text: String, bytes: usize) -> String {
+    if text.len() <= bytes {
+        return text;
+    }
+    let kept = text.floor_char_boundary(bytes);
+    format!("{}… ({} more bytes)", &text[..kept], text.len() - kept)
+}
+
 impl From<Fault> for Status {
-    fn from(fault: Fault) -> Self {
+    fn from(mut fault: Fault) -> Self {
+        fault.message = within(fault.message, STATUS_MESSAGE_BYTES);
+        fault.mend = fault.mend.map(|mend| within(mend, STATUS_MESSAGE_BYTES / 3));
         let mut details = ErrorDetails::new();
         let mut metadata = fault.metadata;
         if let Some(mend) = &fault.mend {

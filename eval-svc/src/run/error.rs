@@ -31,12 +31,21 @@ pub enum RunError {
         source: DatasetError,
     },
     /// Several datasets of the suite cannot be had.
-    #[error("{} of the suite's {of} datasets cannot be had:\n  {}", .missing.len(), .missing.join("\n  "))]
+    #[error(
+        "{} of the suite's {of} datasets cannot be had ({}; `isomer datasets` says where they come from). The first, {origin}: {source}",
+        .missing.len(),
+        .missing.join(", ")
+    )]
     Datasets {
         /// Datasets of the suite.
         of: usize,
-        /// Place, name and reason of each that is missing.
+        /// What those that are missing are called.
         missing: Vec<String>,
+        /// Where the suite names the first of them.
+        origin: String,
+        /// Why that one is missing.
+        #[source]
+        source: DatasetError,
     },
     /// The transform service knows the transformation but does not serve it yet.
     #[error("the transform service does not serve `{name}`; it serves {}", .served.join(", "))]

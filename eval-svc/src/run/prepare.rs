@@ -258,18 +258,17 @@ async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Datase
             Err(error) => missing.push((spec, error)),
         }
     }
-    if let [(spec, _)] = missing.as_slice() {
-        let (origin, name) = (spec.origin.clone(), spec.called());
-        let source = missing.remove(0).1;
-        return Err(RunError::Dataset { origin, name, source });
-    }
-    if !missing.is_empty() {
-        return Err(RunError::Datasets {
-            of: suite.datasets.len(),
-            missing: missing
-                .into_iter()
-                .map(|(spec, error)| format!("{}: {}: {error}", spec.origin, spec.called()))
-                .collect(),
+    let names: Vec<String> = missing.iter().map(|(spec, _)| spec.called()).collect();
+    if let Some((first, source)) = missing.into_iter().next() {
+        let origin = first.origin.clone();
+        return Err(match <[String; 1]>::try_from(names) {
+            Ok([name]) => RunError::Dataset { origin, name, source },
+            Err(missing) => RunError::Datasets {
+                of: suite.datasets.len(),
+                missing,
+                origin,
+                source,
+            },
         });
     }
     let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(located.len());

@@ -71,6 +71,24 @@ async fn a_fault_survives_the_wire() {
 }
 
 #[tokio::test]
+async fn a_message_too_long_for_trailers_arrives_cut_and_says_so() {
+    let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    let status = get(&channel, "verbose").await.unwrap_err();
+    let trailers = 3 * status.message().len() + status.details().len() * 4 / 3;
+    assert!(trailers < 8 * 1024, "{trailers} bytes");
+    let fault = Fault::from(status);
+    assert_eq!(
+        (fault.code, fault.field.as_deref()),
+        (Code::InvalidArgument, Some("text"))
+    );
+    assert!(
+        fault.message.starts_with("üüü") && fault.message.ends_with("more bytes)"),
+        "{fault}"
+    );
+    assert_eq!(fault.mend.as_deref(), Some("less"));
+}
+
+#[tokio::test]
 async fn a_port_in_use_is_told_with_its_mend() {
     let first = server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
     let address = first.local_addr().unwrap();

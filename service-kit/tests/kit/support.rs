@@ -50,7 +50,7 @@ impl Drop for DropCount {
     }
 }
 
-/// `GetEncoder` does what the id says: `slow:MS`, `held` (until released), `panic`, `big:BYTES`, `overloaded`; anything
+/// `GetEncoder` does what the id says: `slow:MS`, `held` (until released), `panic`, `big:BYTES`, `overloaded`, `verbose`; anything
 /// else is echoed. `EncodeStream` likewise by the first request's client index: see [`StreamKind`].
 #[derive(Debug, Clone, Default)]
 pub struct Obedient {
@@ -94,6 +94,7 @@ impl EncoderService for Obedient {
             "held" => released.await,
             "panic" => panic!("the secret ingredient is {amount}"),
             "big" => answer = "x".repeat(amount),
+            "verbose" => return Err(Fault::invalid("text", "ü".repeat(100_000)).mend("less").into()),
             "overloaded" => return Err(Fault::overloaded("full", Duration::from_millis(1500)).into()),
             _ => {}
         }
