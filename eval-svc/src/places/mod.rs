@@ -95,7 +95,7 @@ impl Places {
                     // A configuration is often a language, and then mteb's name of the subset.
                     options.language = wanted.config.clone().filter(|config| is_language(config));
                 }
-                Source::Fetched(self.from_hub(&wanted, task, &options).await?)
+                Source::Fetched(self.fetched(&wanted, task, &options).await?)
             }
             Source::Path(path) if path.is_dir() => {
                 let source = Source::Path(path.clone());
@@ -139,7 +139,7 @@ impl Places {
             });
         }
         let wanted = entry.hub();
-        match self.from_hub(&wanted, entry.task, options).await {
+        match self.fetched(&wanted, entry.task, options).await {
             Ok(fetched) => Ok(Source::Fetched(fetched)),
             Err(error) => {
                 tried.push(error.to_string());
@@ -161,7 +161,7 @@ impl Places {
         }
     }
 
-    async fn from_hub(&self, wanted: &HubRef, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
+    async fn fetched(&self, wanted: &HubRef, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
         let Some(resolver) = &self.hub else {
             return Err(DatasetError::Hub {
                 dataset: wanted.to_string(),
