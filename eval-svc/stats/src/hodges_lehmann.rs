@@ -16,7 +16,7 @@ const EXACT_MAX: usize = 50;
 
 /// Median of the Walsh averages (x_i + x_j) / 2, i ≤ j; `None` of no values. Values must be finite.
 ///
-/// O(n log n) time, O(n) memory (see [`crate::walsh`]); equal to sorting all averages to the last bit.
+/// O(n log n) time, O(n) memory (Walsh averages are selected, never sorted or stored); equal to sorting all averages to the last bit.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
