@@ -32,18 +32,16 @@ pub enum RunError {
     },
     /// Several datasets of the suite cannot be had.
     #[error(
-        "{} of the suite's {of} datasets cannot be had ({}; `isomer datasets` says where they come from). The first, {origin}: {source}",
+        "{} of the suite's {of} datasets cannot be had. The first: {source}. All of them (`isomer datasets` says where they come from): {}",
         .missing.len(),
         .missing.join(", ")
     )]
     Datasets {
         /// Datasets of the suite.
         of: usize,
-        /// What those that are missing are called.
+        /// Where the suite names those that are missing, and what they are called.
         missing: Vec<String>,
-        /// Where the suite names the first of them.
-        origin: String,
-        /// Why that one is missing.
+        /// Why the first of them is missing.
         #[source]
         source: DatasetError,
     },

@@ -258,17 +258,20 @@ async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Datase
             Err(error) => missing.push((spec, error)),
         }
     }
-    let names: Vec<String> = missing.iter().map(|(spec, _)| spec.called()).collect();
-    if let Some((first, source)) = missing.into_iter().next() {
-        let origin = first.origin.clone();
-        return Err(match <[String; 1]>::try_from(names) {
-            Ok([name]) => RunError::Dataset { origin, name, source },
-            Err(missing) => RunError::Datasets {
+    let all: Vec<String> = missing
+        .iter()
+        .map(|(spec, _)| format!("{}: {}", spec.origin, spec.called()))
+        .collect();
+    if let Some((spec, source)) = missing.into_iter().next() {
+        return Err(if all.len() == 1 {
+            let (origin, name) = (spec.origin.clone(), spec.called());
+            RunError::Dataset { origin, name, source }
+        } else {
+            RunError::Datasets {
                 of: suite.datasets.len(),
-                missing,
-                origin,
+                missing: all,
                 source,
-            },
+            }
         });
     }
     let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(located.len());
