@@ -127,6 +127,17 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
     };
     let mut random = PythonRandom::new(u64::from(SEED));
     let chosen = clustering.documents(&mut random, input.labels.len())?;
+    if chosen.is_empty() {
+        let share = clustering.max_fraction.unwrap_or(1.0);
+        let reason = format!(
+            "a share of {share} of {} documents is no document; raise max_fraction or give more documents",
+            input.labels.len()
+        );
+        return Err(ScoreError::Undefined {
+            metric: main_key,
+            reason,
+        });
+    }
     let cols = input.vectors.cols();
     let mut data = Vec::with_capacity(chosen.len() * cols);
     for row in &chosen {

@@ -157,3 +157,21 @@ fn one_class_and_unequal_widths_are_errors() {
         ScoreError::Learn(_)
     ));
 }
+
+#[test]
+fn a_share_of_no_documents_says_how_to_get_some() {
+    let vectors = VectorMatrix::new(6, 2, (0..12).map(|v| v as f32).collect()).unwrap();
+    let labels: Vec<String> = (0..6).map(|i| format!("{}", i % 2)).collect();
+    let input = ClusteringInput {
+        vectors: vectors.view(),
+        labels: &labels,
+        sets: &[],
+        legacy: false,
+        max_fraction: None,
+    };
+    let error = score_clustering(&input, Profile::MtebV2).unwrap_err().to_string();
+    assert!(
+        error.contains("0.04 of 6 documents") && error.contains("max_fraction"),
+        "{error}"
+    );
+}
