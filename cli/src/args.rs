@@ -4,6 +4,8 @@ use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::gate_args::GateArgs;
+
 const AFTER_HELP: &str = "\
 Examples:
   isomer check                                        the robustness check on the defaults
@@ -636,7 +638,7 @@ pub(crate) struct EvalArgs {
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite minimal --rule max_drop=3 --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential --undecided fail\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.
@@ -676,6 +678,8 @@ pub(crate) struct CheckArgs {
         value_name = "NAME"
     )]
     pub(crate) transformations: Vec<String>,
+    #[command(flatten)]
+    pub(crate) gate: GateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
 }

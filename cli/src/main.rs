@@ -7,6 +7,7 @@ mod args;
 mod commands;
 mod connect;
 mod exit;
+mod gate_args;
 mod input;
 mod npy;
 mod progress;

@@ -106,6 +106,13 @@ fn run(error: RunError) -> Fault {
     match error {
         RunError::Suite(error) => suite(&error),
         RunError::Invalid { field, .. } => Fault::invalid(field, message),
+        RunError::Gate(error) => {
+            Fault::new(Code::InvalidArgument, "BROKEN_GATE", message).field(if error.origin.is_empty() {
+                format!("spec.{}", error.field)
+            } else {
+                "spec.suite".to_owned()
+            })
+        }
         RunError::Dataset { source, .. } => Fault {
             message,
             ..dataset(&source)

@@ -1,6 +1,7 @@
 //! The gRPC face of runs: protos in, protos out. The work is in [`crate::run`].
 
 mod convert;
+mod gate;
 
 use std::time::Duration;
 

@@ -155,3 +155,49 @@ async fn a_generator_that_fails_is_counted_in_the_report() {
     // The transport's own retries (429, 500, broken JSON) and the two checks cost one more call each.
     assert_eq!(stub.calls(), 2 * PAIRS + 5);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gate_decides_the_exit_code() {
+    let Some(home) = Home::with_models(&[FIRST]) else {
+        return;
+    };
+    let stub = Stub::start(Answer::Good).await;
+    let suite = suite(&home);
+    let gated = |rules: &[&str]| {
+        let mut command = check(&home, &suite, &stub, &[FIRST]);
+        command.args(rules);
+        finished(command)
+    };
+    let (code, report, stderr) = gated(&["--rule", "max_drop=190,basis=point"]).await;
+    assert_eq!((code, &report["gate"]["verdict"]), (0, &"pass".into()), "{stderr}");
+    let (code, report, stderr) = gated(&["--rule", "min_score=99.9,of=original"]).await;
+    assert_eq!((code, &report["gate"]["verdict"]), (1, &"fail".into()), "{stderr}");
+    // One data set: bounds are impossible, which is said, and blocks only when asked to.
+    let (code, report, stderr) = gated(&["--rule", "max_drop=190"]).await;
+    assert_eq!((code, &report["gate"]["verdict"]), (0, &"undecided".into()), "{stderr}");
+    assert!(stderr.contains("the gate is undecided"), "{stderr}");
+    let note = report["gate"]["encoders"][0]["rules"][0]["note"].as_str().unwrap();
+    assert!(note.contains("one data set only"), "{note}");
+    let (code, _, stderr) = gated(&["--rule", "max_drop=190", "--undecided", "fail"]).await;
+    assert_eq!(code, 1, "{stderr}");
+    for (rules, part) in [
+        (["--rule", "max_drop=3,of=lexcal"], "did you mean `lexical`"),
+        (["--rule", "margin=1"], "add --baseline ID"),
+        (["--rule", "max_dorp=3"], "did you mean `max_drop`"),
+        (["--rule", "max_drop=-3"], "should be 0 to 200"),
+    ] {
+        let (code, _, stderr) = gated(&rules).await;
+        assert_eq!(code, 2, "{stderr}");
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    let asked = stub.calls();
+    let mut variable = check(&home, &suite, &stub, &[FIRST]);
+    variable.env("ISOMER_RULES", "max_drop=190,basis=point;min_score=99.9,of=original");
+    let (code, report, stderr) = finished(variable).await;
+    assert_eq!(
+        (code, report["gate"]["rules"].as_array().map(Vec::len)),
+        (1, Some(2)),
+        "{stderr}"
+    );
+    assert_eq!(stub.calls(), asked, "rules alone ask the generator for nothing");
+}

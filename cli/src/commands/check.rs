@@ -53,6 +53,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
             .map(|b| local_folder(&connection, &b))
             .unwrap_or_default(),
         transformations: args.transformations.clone(),
+        gate: args.gate.gate(),
     };
     let created = client
         .create_run(CreateRunRequest {
@@ -78,7 +79,12 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     }
     let json = save_reports(&mut client, &id, &args.out).await?;
     print(global.format, &json, &args.out)?;
-    Ok(if run.verdict() == Verdict::Fail {
+    if run.verdict() == Verdict::Undecided && !run.blocked {
+        display.message(
+            "warning: the gate is undecided, which blocks nothing here (--undecided fail makes it exit code 1)",
+        );
+    }
+    Ok(if run.blocked {
         ExitCode::from(GATE_FAILED)
     } else {
         ExitCode::SUCCESS

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use isomer_eval::{
     profile::{EncoderProfile, Moved, RobustnessProfile},
-    report::Report,
+    report::{GateReport, Report},
 };
 
 use crate::exit::Failure;
@@ -25,6 +25,12 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
         report.suite.name, report.profile.unit, report.profile.n_datasets
     );
     let _ = writeln!(text, "{}", axes(&report.profile));
+    if let Some(gate) = &report.gate {
+        let _ = writeln!(text, "{}\n{}", gate.sentence(), rules(gate));
+        if let Some(rounds) = gate.rounds() {
+            let _ = writeln!(text, "{rounds}");
+        }
+    }
     let _ = writeln!(text, "{}", per_dataset(&report.profile));
     let _ = writeln!(text, "{}", outcomes(&report));
     let counters = &report.counters;
@@ -81,6 +87,30 @@ fn axes(profile: &RobustnessProfile) -> Table {
         );
         row.push(moved(encoder.total.as_ref()));
         table.add_row(row);
+    }
+    table
+}
+
+/// What each rule says of each encoder.
+fn rules(gate: &GateReport) -> Table {
+    let mut table = table([
+        "encoder", "rule", "verdict", "estimate", "bounds", "limit", "basis", "n", "seeds", "remark",
+    ]);
+    for encoder in &gate.encoders {
+        for (rule, said) in gate.rules.iter().zip(&encoder.rules) {
+            table.add_row(vec![
+                Cell::new(&encoder.encoder),
+                Cell::new(&rule.title),
+                Cell::new(said.verdict.name()),
+                number(said.estimate_text()),
+                number(said.bounds_text()),
+                number(rule.limit_text()),
+                Cell::new(rule.basis.name()),
+                number(said.units.to_string()),
+                number(said.seeds.to_string()),
+                Cell::new(said.remark()),
+            ]);
+        }
     }
     table
 }

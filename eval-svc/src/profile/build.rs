@@ -64,7 +64,7 @@ fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
 }
 
 /// Per-seed score of an axis on one dataset.
-fn axis_series(grid: &Grid, e: usize, d: usize, axis: Axis) -> PerSeed {
+pub(crate) fn axis_series(grid: &Grid, e: usize, d: usize, axis: Axis) -> PerSeed {
     let series: Vec<PerSeed> = grid
         .columns_of(axis)
         .into_iter()
@@ -74,7 +74,7 @@ fn axis_series(grid: &Grid, e: usize, d: usize, axis: Axis) -> PerSeed {
 }
 
 /// Per-seed total on one dataset; `None` where no axis counts.
-fn total_series(grid: &Grid, e: usize, d: usize) -> Option<PerSeed> {
+pub(crate) fn total_series(grid: &Grid, e: usize, d: usize) -> Option<PerSeed> {
     let axes: Vec<PerSeed> = grid
         .axes()
         .into_iter()

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 pub use axis::Axis;
 pub use build::profile;
+pub(crate) use build::{axis_series, total_series};
 pub use grid::{Column, Grid};
 pub use shift::{Shift, ShiftInterval, adjust, shift};
 

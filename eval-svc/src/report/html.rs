@@ -5,6 +5,7 @@ use minijinja::{Environment, Value, context, value::Serde};
 use super::{
     Report, charts,
     format::{duration, fine, p_value, percent, points, signed, signed_fine},
+    gate_view,
 };
 
 const PAGE: &str = include_str!("page/report.html");
@@ -36,6 +37,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_function("unchanged", move |transformation: String, dataset: Option<String>| {
         shares.unchanged_share(&transformation, dataset.as_deref())
     });
+    environment.add_template("gate.html", gate_view::TEMPLATE)?;
     environment.add_template("report.html", PAGE)?;
     environment.get_template("report.html")?.render(context! {
         report => Value::from(Serde(report)),
@@ -43,6 +45,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         dumbbell => Value::from_safe_string(charts::dumbbell(report)),
         heat_map => Value::from_safe_string(charts::heat_map(report)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
+        gate => report.gate.as_ref().map(gate_view::view),
         example_groups => groups(report),
     })
 }

@@ -12,6 +12,7 @@ use crate::profile::{Moved, Shift};
 pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
     head(&mut page, report);
+    gate(&mut page, report);
     profile(&mut page, report);
     transformations(&mut page, report);
     datasets(&mut page, report);
@@ -87,6 +88,47 @@ fn head(page: &mut String, report: &Report) {
     for note in &report.notes {
         line!(page);
         line!(page, "> {}", plain(note));
+    }
+    line!(page);
+}
+
+fn gate(page: &mut String, report: &Report) {
+    let Some(gate) = &report.gate else { return };
+    line!(page, "## Gate: {}", gate.verdict.name());
+    line!(page);
+    line!(page, "{}", plain(&gate.sentence()));
+    if let Some(rounds) = gate.rounds() {
+        line!(page, "{}", plain(&rounds));
+    }
+    line!(
+        page,
+        "Drop: original less transformed, in points. Bounds are one-sided at 1 − {}; n: {}.",
+        gate.alpha,
+        gate.unit
+    );
+    line!(page);
+    let cells = [
+        "Encoder", "Rule", "Verdict", "Basis", "Remark", "Estimate", "Bounds", "Limit", "n", "Seeds",
+    ];
+    header(page, &cells, 5);
+    for encoder in &gate.encoders {
+        for (rule, said) in gate.rules.iter().zip(&encoder.rules) {
+            row(
+                page,
+                &[
+                    plain(&encoder.encoder),
+                    plain(&rule.title),
+                    format!("**{}**", said.verdict.name()),
+                    rule.basis.name().to_owned(),
+                    plain(&said.remark()),
+                    said.estimate_text(),
+                    plain(&said.bounds_text()),
+                    rule.limit_text(),
+                    said.units.to_string(),
+                    said.seeds.to_string(),
+                ],
+            );
+        }
     }
     line!(page);
 }

@@ -3,11 +3,14 @@
 mod charts;
 pub mod findings;
 mod format;
+mod gate;
+mod gate_view;
 mod html;
 mod junit;
 mod markdown;
 mod model;
 
+pub use gate::{EncoderVerdict, GateReport, GateRule, GateVerdict, RoundReport, RuleVerdict, SequentialReport};
 pub use model::{
     CheckRow, DatasetInfo, EncoderInfo, Example, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
     TransformationInfo,

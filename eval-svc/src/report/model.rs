@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::GateReport;
 use crate::{
     dataset::Sample,
     profile::{Axis, RobustnessProfile},
@@ -35,6 +36,9 @@ pub struct Report {
     pub datasets: Vec<DatasetInfo>,
     /// The robustness profile.
     pub profile: RobustnessProfile,
+    /// What the gate says; absent without rules.
+    #[serde(default)]
+    pub gate: Option<GateReport>,
     /// What became of the texts, per transformation, seed and dataset: the quality of what the profile rests on.
     pub checks: Vec<CheckRow>,
     /// Every score.

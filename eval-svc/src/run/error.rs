@@ -3,7 +3,7 @@
 use isomer_service_kit::Fault;
 
 use super::{record::RunState, store::StoreError};
-use crate::{dataset::DatasetError, encoding::EncodingError, suite::SuiteError, task::ScoreError};
+use crate::{dataset::DatasetError, encoding::EncodingError, gate::GateError, suite::SuiteError, task::ScoreError};
 
 /// A run that cannot be made, found, carried on or reported.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +19,9 @@ pub enum RunError {
         /// What is wrong and how to mend it.
         message: String,
     },
+    /// A rule of the gate does not fit the run.
+    #[error(transparent)]
+    Gate(#[from] GateError),
     /// A dataset of the suite cannot be used.
     #[error("{origin}: dataset `{name}`: {source}")]
     Dataset {

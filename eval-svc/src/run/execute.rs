@@ -3,9 +3,10 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    RunContext, RunError, live::Live, measure, plan::Plan, record::Stage, store::RunStore, summary, transform,
+    RunContext, RunError, live::Live, measure, plan::Plan, record::GateOutcome, record::Stage, store::RunStore,
+    summary, transform,
 };
-use crate::report;
+use crate::{gate, report};
 
 /// Executes a plan to its report.
 pub(super) async fn execute(
@@ -29,15 +30,30 @@ pub(super) async fn execute(
     live.step(Stage::Report, 0, "profile, statistics, pages");
     let record = live.record();
     let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
-    tokio::task::spawn_blocking(move || {
-        let report = summary::report(&plan, &transformed, &scored, &record, durations, examples);
+    let outcome = tokio::task::spawn_blocking(move || {
+        let verdicts = plan.gate.as_ref().map(|bound| {
+            let datasets: Vec<usize> = (0..plan.tables.len()).collect();
+            let look = gate::Look {
+                datasets: &datasets,
+                seeds: plan.suite.seeds.len(),
+                alpha: bound.alpha,
+                round: 1,
+            };
+            gate::look(bound, &summary::grid(&plan, &scored), &look, None)
+        });
+        let outcome = verdicts.as_ref().map(|verdicts| GateOutcome {
+            verdict: verdicts.verdict,
+            blocked: verdicts.blocked,
+        });
+        let report = summary::report(&plan, &transformed, &scored, &record, durations, verdicts, examples);
         for (name, content) in report::files(&report).map_err(RunError::Report)? {
             store.write_file(&id, name, &content)?;
         }
-        Ok::<_, RunError>(())
+        Ok::<_, RunError>(outcome)
     })
     .await
     .map_err(|error| RunError::Internal(error.to_string()))??;
+    live.change(|record| record.gate = outcome);
     live.step(Stage::Report, 1, "report written");
     Ok(())
 }

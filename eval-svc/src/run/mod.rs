@@ -29,7 +29,7 @@ use crate::{config::EvalConfig, places::Places};
 pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use manager::{ReportFile, ReportFormat, RunManager};
-pub use record::{Counters, Failure, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
+pub use record::{Counters, Failure, GateOutcome, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
 pub use store::{INTERRUPTED, StoreError};
 pub use transform::Outcome;
 

@@ -9,6 +9,7 @@ use isomer_proto::encoder::v1::Encoder;
 
 use crate::{
     dataset::Dataset,
+    gate::Bound,
     profile::Axis,
     suite::{DatasetSpec, Suite, Transformation},
 };
@@ -114,6 +115,8 @@ pub(super) struct Plan {
     pub encoders: Vec<Encoder>,
     /// Position of the baseline encoder.
     pub baseline: Option<usize>,
+    /// Rules to decide, where there are any.
+    pub gate: Option<Bound>,
     /// Transformations.
     pub transformations: Vec<PlannedTransformation>,
     /// Distinct texts.

@@ -16,10 +16,11 @@ use super::{
 };
 use crate::{
     dataset::{self, Dataset, DatasetError},
-    encoding,
+    encoding, gate,
     places::Located,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
+    task::TaskType,
 };
 
 /// Most encoders of one run.
@@ -30,8 +31,34 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
     let (mut suite, suite_digest) = suite(&request.suite)?;
     apply(&mut suite, request)?;
     let ids = encoder_ids(context, &suite, request)?;
+    let baseline = suite
+        .baseline
+        .as_ref()
+        .and_then(|own| ids.iter().position(|id| id == own));
     let transformations = transformations(context, &suite).await?;
+    let named: Vec<gate::Named> = transformations
+        .iter()
+        .map(|planned| gate::Named {
+            label: planned.label.clone(),
+            name: planned.transformation.name(),
+            axis: planned.axis,
+        })
+        .collect();
+    let mut scene = gate::Scene {
+        encoders: &ids,
+        baseline,
+        transformations: &named,
+        datasets: None,
+    };
+    // A typo is told before data sets are fetched, a data set's name can be checked only after.
+    gate::bind(&suite.gate, &scene)?;
     let datasets = datasets(context, &suite).await?;
+    let loaded: Vec<(String, TaskType)> = datasets
+        .iter()
+        .map(|(dataset, _)| (dataset.name().to_owned(), dataset.task()))
+        .collect();
+    scene.datasets = Some(&loaded);
+    let gate = gate::bind(&suite.gate, &scene)?;
     let mut encoders = Vec::with_capacity(ids.len());
     for id in &ids {
         encoders.push(encoder(context, id).await?);
@@ -45,10 +72,8 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
     let plan = Plan {
         generator,
         suite_digest,
-        baseline: request
-            .baseline
-            .as_ref()
-            .and_then(|baseline| ids.iter().position(|id| id == baseline)),
+        baseline,
+        gate,
         suite,
         encoders,
         transformations,
@@ -90,6 +115,10 @@ fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
 
 /// Lays the request's overrides over the suite.
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
+    suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
+    if request.baseline.is_some() {
+        suite.baseline.clone_from(&request.baseline);
+    }
     if !request.seeds.is_empty() {
         let distinct: HashSet<u64> = request.seeds.iter().copied().collect();
         if distinct.len() < request.seeds.len() {
@@ -155,7 +184,7 @@ fn encoder_ids(context: &RunContext, suite: &Suite, request: &RunRequest) -> Res
     } else {
         &request.encoders
     };
-    for id in asked.iter().chain(&request.baseline) {
+    for id in asked.iter().chain(&suite.baseline) {
         if id.trim().is_empty() {
             return Err(invalid("spec.encoder_ids", "an encoder id is empty"));
         }

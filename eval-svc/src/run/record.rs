@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::{gate::Gate, report::GateVerdict};
+
 /// Version of the `run.json` format.
 pub(super) const SCHEMA: &str = "isomer.run/1";
 
@@ -28,6 +30,8 @@ pub struct RunRequest {
     pub baseline: Option<String>,
     /// Overrides the suite's transformations (names) where not empty.
     pub transformations: Vec<String>,
+    /// Laid over the suite's gate.
+    pub gate: Gate,
 }
 
 /// Where the suite's text comes from.
@@ -181,6 +185,18 @@ pub struct RunRecord {
     pub failure: Option<Failure>,
     /// What it did.
     pub counters: Counters,
+    /// What its gate said; absent without rules, and before the end.
+    #[serde(default)]
+    pub gate: Option<GateOutcome>,
+}
+
+/// What a run's gate said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GateOutcome {
+    /// Of all rules and encoders.
+    pub verdict: GateVerdict,
+    /// Whether that blocks.
+    pub blocked: bool,
 }
 
 impl RunRecord {
@@ -198,6 +214,7 @@ impl RunRecord {
             progress: Vec::new(),
             failure: None,
             counters: Counters::default(),
+            gate: None,
         }
     }
 }

@@ -13,8 +13,8 @@ use super::{
 use crate::{
     profile::{self, Column, Grid},
     report::{
-        CheckRow, DatasetInfo, EncoderInfo, Example, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
-        TransformationInfo, findings,
+        CheckRow, DatasetInfo, EncoderInfo, Example, GateReport, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow,
+        SuiteInfo, TransformationInfo, findings,
     },
 };
 
@@ -25,6 +25,7 @@ pub(super) fn report(
     scored: &[Scored],
     record: &RunRecord,
     durations: BTreeMap<String, f64>,
+    gate: Option<GateReport>,
     examples: usize,
 ) -> Report {
     let finished = Timestamp::now();
@@ -51,6 +52,7 @@ pub(super) fn report(
             .collect(),
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
         profile: profile::profile(&grid(plan, scored), plan.baseline),
+        gate,
         checks: checks(plan, transformed),
         scores: scored.iter().map(|scored| score(plan, scored)).collect(),
         examples: pick_examples(plan, transformed, examples),
@@ -152,7 +154,7 @@ fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeSet<usize> {
     table.requests.of(planned).iter().flatten().copied().collect()
 }
 
-fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
+pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
     let mut grid = Grid::new(
         plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
         plan.tables

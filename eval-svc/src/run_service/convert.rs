@@ -21,6 +21,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         sample_seed: spec.sample_seed,
         baseline: filled(spec.baseline_encoder_id),
         transformations: spec.transformations,
+        gate: super::gate::gate(spec.gate)?,
     })
 }
 
@@ -46,7 +47,7 @@ fn suite(suite: Option<proto::SuiteRef>) -> Result<SuiteChoice, Fault> {
     }
 }
 
-/// A run as the proto has it. No gate has rules yet, so the verdict stays unspecified.
+/// A run as the proto has it.
 pub(super) fn run(record: RunRecord) -> proto::Run {
     let failure = record.failure.unwrap_or(crate::run::Failure {
         code: 0,
@@ -62,7 +63,11 @@ pub(super) fn run(record: RunRecord) -> proto::Run {
         progress: record.progress.into_iter().map(progress).collect(),
         error: failure.message,
         error_code: failure.code,
-        verdict: proto::Verdict::Unspecified.into(),
+        verdict: record
+            .gate
+            .map_or(proto::Verdict::Unspecified, |gate| super::gate::verdict(gate.verdict))
+            .into(),
+        blocked: record.gate.is_some_and(|gate| gate.blocked),
         counters: Some(counters(record.counters)),
     }
 }
@@ -92,6 +97,7 @@ fn spec(request: RunRequest) -> proto::RunSpec {
         sample_seed: request.sample_seed,
         baseline_encoder_id: request.baseline.unwrap_or_default(),
         transformations: request.transformations,
+        gate: super::gate::proto(&request.gate),
     }
 }
 

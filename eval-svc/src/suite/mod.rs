@@ -7,6 +7,7 @@
 //! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]
 //! generator = "openai:gemma-3-27b-it@http://llm.internal:8000/v1"   # default: the transform service's
 //! encoders = ["all-MiniLM-L6-v2"]                                    # default: the eval service's
+//! baseline = "paraphrase-MiniLM-L3-v2"                               # the encoder that others are compared with
 //! temperature = 0.0
 //! attempts = 3
 //! on_failure = "keep_original"                                       # or "fail"
@@ -26,10 +27,39 @@
 //! [[dataset]]
 //! catalogue = "AmazonCounterfactualClassification"                   # `isomer datasets` lists the names; it brings its task,
 //! language = "en"                                                    # split, columns and options along
+//!
+//! [gate]                                                             # rules that an encoder must keep; [`crate::gate`]
+//! alpha = 0.05                                                       # chance of error of each rule, on each side
+//! basis = "signed-rank"                                              # bounds over data sets; or "student", "bootstrap", or
+//!                                                                    # "point": the estimate itself. A rule may name its own
+//! undecided = "warn"                                                 # or "fail": what counts where the data decide nothing
+//! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
+//!                                                                    # "obrien-fleming"; default false
+//!
+//! [[gate.rule]]                                                      # each has exactly one limit; scores x 100 are points
+//! max_drop = 3.0                                                     # original less transformed is at most so many points
+//!
+//! [[gate.rule]]
+//! name = "short texts stay searchable"                               # default: the rule in words
+//! max_drop_percent = 5                                               # the same in percent of the original score
+//! of = "length"                                                      # an axis (lexical, length, language, augmentation), a
+//!                                                                    # transformation ("paraphrase", "translation(fr)"),
+//!                                                                    # "total" (the default), or "original" (of a score)
+//! task = "retrieval"                                                 # only data sets of this kind
+//!
+//! [[gate.rule]]
+//! min_score = 70                                                     # a floor; on the point unless a basis is named
+//! of = "original"
+//! dataset = "STSBenchmark"                                           # only this data set
+//!
+//! [[gate.rule]]
+//! margin = 1.0                                                       # at most a point below the baseline encoder: signed-rank
+//! of = "total"                                                       # test over data sets, Holm over rules and encoders
 //! ```
 
 mod dataset;
 mod error;
+mod gate;
 mod nearest;
 mod parse;
 mod reader;
@@ -43,6 +73,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
+    gate::Gate,
     places::Wanted,
     task::{Profile, TaskType},
 };
@@ -78,6 +109,8 @@ pub struct Suite {
     pub generator: Option<String>,
     /// Encoder ids; may be empty.
     pub encoders: Vec<String>,
+    /// Id of the encoder that others are compared with.
+    pub baseline: Option<String>,
     /// Sampling temperature of the generator.
     pub temperature: f64,
     /// Nucleus of the generator's sampling.
@@ -90,6 +123,8 @@ pub struct Suite {
     pub profile: Profile,
     /// At least one.
     pub datasets: Vec<DatasetSpec>,
+    /// Rules that encoders must keep; without any there is no gate.
+    pub gate: Gate,
 }
 
 /// What stands in for a text that no attempt could transform.

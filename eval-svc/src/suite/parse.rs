@@ -6,24 +6,26 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset,
+    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, gate,
     reader::{Document, Found, Section},
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 14] = [
     "name",
     "description",
     "seeds",
     "transformations",
     "generator",
     "encoders",
+    "baseline",
     "temperature",
     "top_p",
     "attempts",
     "on_failure",
     "profile",
     "dataset",
+    "gate",
 ];
 const MOST_SEEDS: usize = 100;
 
@@ -48,12 +50,14 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         transformations: transformations(&top)?,
         generator: filled(&document, top.string("generator")?)?,
         encoders: encoders(&top)?,
+        baseline: filled(&document, top.string("baseline")?)?,
         temperature: within(&document, top.number("temperature")?, 0.0, 2.0, 0.0)?,
         top_p: within(&document, top.number("top_p")?, f64::MIN_POSITIVE, 1.0, 1.0)?,
         attempts: attempts(&top)?,
         on_failure: on_failure(&top)?,
         profile: profile(&top)?,
         datasets: dataset::datasets(&top, base_dir)?,
+        gate: gate::gate(&top)?,
     })
 }
 

@@ -180,3 +180,75 @@ fn a_relative_path_without_a_folder_is_refused() {
         "{error}"
     );
 }
+
+const GATED: &str = r#"
+[gate]
+alpha = 0.01
+basis = "student"
+undecided = "fail"
+sequential = true
+
+[[gate.rule]]
+max_drop = 3
+
+[[gate.rule]]
+name = "floor"
+min_score = 70.5
+of = "original"
+task = "sts"
+dataset = "STSBenchmark"
+basis = "point"
+"#;
+
+#[test]
+fn a_gate_is_read_with_its_rules_and_their_lines() {
+    use crate::gate::{Basis, OnUndecided, RuleLimit, Sequential};
+    let gate = parse(&format!("{GOOD}{GATED}")).unwrap().gate;
+    assert_eq!((gate.alpha, gate.basis), (Some(0.01), Some(Basis::Student)));
+    assert_eq!(
+        (gate.undecided, gate.sequential),
+        (Some(OnUndecided::Fail), Some(Sequential::Pocock))
+    );
+    let [drop, floor] = gate.rules.as_slice() else {
+        panic!("{:?}", gate.rules)
+    };
+    assert_eq!((drop.limit, drop.of.as_str()), (RuleLimit::MaxDrop(3.0), "total"));
+    assert_eq!(drop.place.origin, "nightly.toml:17");
+    assert_eq!(
+        (floor.limit, floor.basis),
+        (RuleLimit::MinScore(70.5), Some(Basis::Point))
+    );
+    assert_eq!(floor.dataset.as_deref(), Some("STSBenchmark"));
+    assert_eq!(parse(GOOD).unwrap().gate, crate::gate::Gate::default());
+}
+
+#[test]
+fn a_typo_in_a_gate_names_its_line_and_the_nearest_name() {
+    let complaint = |from: &str, to: &str| {
+        assert!(GATED.contains(from));
+        parse(&format!("{GOOD}{}", GATED.replacen(from, to, 1)))
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        complaint("max_drop", "max_dorp"),
+        "nightly.toml:18: unknown field `gate.rule[0].max_dorp`; did you mean `max_drop`?"
+    );
+    assert_eq!(
+        complaint("undecided", "undecide"),
+        "nightly.toml:14: unknown field `gate.undecide`; did you mean `undecided`?"
+    );
+    assert_eq!(
+        complaint("\"point\"", "\"pint\""),
+        "nightly.toml:26: `gate.rule[1].basis`: unknown basis `pint`; did you mean `point`?"
+    );
+    assert_eq!(
+        complaint("\"sts\"", "\"stss\""),
+        "nightly.toml:24: `gate.rule[1].task`: unknown task type `stss`; did you mean `sts`?"
+    );
+    assert!(complaint("0.01", "0.5").starts_with("nightly.toml:12: `gate.alpha`: is 0.5, should be above 0"));
+    assert!(complaint("max_drop = 3", "max_drop = -3").contains("nightly.toml:18: `gate.rule[0].max_drop`: is -3"));
+    assert!(complaint("max_drop = 3", "of = \"total\"").contains("a rule needs a limit"));
+    assert!(complaint("max_drop = 3", "max_drop = 3\nmargin = 1").contains("has max_drop already"));
+    assert!(complaint("sequential = true", "sequential = \"pocok\"").contains("did you mean `pocock`?"));
+}

@@ -1,0 +1,204 @@
+//! Rules of the gate on the command line.
+
+use clap::{Args, ValueEnum};
+use isomer_eval::suite::nearest;
+use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUndecided, gate_rule::Limit};
+
+/// Keys of a rule.
+const KEYS: [&str; 9] = [
+    "max_drop",
+    "max_drop_percent",
+    "min_score",
+    "margin",
+    "of",
+    "task",
+    "dataset",
+    "basis",
+    "name",
+];
+
+/// Rules, and how they are decided.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Gate")]
+pub(crate) struct GateArgs {
+    /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One limit
+    /// (max_drop, max_drop_percent, min_score, margin), then of, task, dataset, basis, name as in a suite. Added to the
+    /// suite's rules; one on the same subject takes its place.
+    #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
+    rules: Vec<GateRule>,
+    /// Chance of error of each rule on each side, above 0 and below 0.5 [default: the suite's, else 0.05].
+    #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA")]
+    gate_alpha: Option<f64>,
+    /// What is held against a limit, for rules that name no basis [default: the suite's, else signed-rank; point for
+    /// min_score].
+    #[arg(long, env = "ISOMER_GATE_BASIS", value_enum)]
+    gate_basis: Option<BasisArg>,
+    /// What becomes of rules that the data leave undecided: a warning, or exit code 1 [default: the suite's, else warn].
+    #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
+    undecided: Option<UndecidedArg>,
+    /// Run in rounds and stop as soon as every rule of every encoder is decided [default: the suite's, else off].
+    #[arg(long, env = "ISOMER_SEQUENTIAL", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "pocock")]
+    sequential: Option<SequentialArg>,
+}
+
+/// What is held against a limit.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum BasisArg {
+    /// The estimate itself.
+    Point,
+    /// Bounds of the Hodges-Lehmann shift over data sets.
+    SignedRank,
+    /// Student's bounds of the mean over data sets.
+    Student,
+    /// Percentile bootstrap bounds of the mean over data sets.
+    Bootstrap,
+}
+
+/// What becomes of an undecided gate.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum UndecidedArg {
+    /// Exit code 0, and a warning.
+    Warn,
+    /// Exit code 1.
+    Fail,
+}
+
+/// How the chance of error is spent on the looks.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+enum SequentialArg {
+    /// Everything is run.
+    Off,
+    /// About evenly: stops clear cases early.
+    Pocock,
+    /// Little early, most at the end.
+    ObrienFleming,
+}
+
+impl GateArgs {
+    /// As a request; none where nothing was asked for.
+    pub(crate) fn gate(&self) -> Option<Gate> {
+        let gate = Gate {
+            rules: self.rules.clone(),
+            alpha: self.gate_alpha,
+            basis: self.gate_basis.map_or(GateBasis::Unspecified, BasisArg::message).into(),
+            undecided: match self.undecided {
+                None => GateUndecided::Unspecified,
+                Some(UndecidedArg::Warn) => GateUndecided::Warn,
+                Some(UndecidedArg::Fail) => GateUndecided::Fail,
+            }
+            .into(),
+            sequential: match self.sequential {
+                None => GateSequential::Unspecified,
+                Some(SequentialArg::Off) => GateSequential::Off,
+                Some(SequentialArg::Pocock) => GateSequential::Pocock,
+                Some(SequentialArg::ObrienFleming) => GateSequential::ObrienFleming,
+            }
+            .into(),
+        };
+        (gate != Gate::default()).then_some(gate)
+    }
+}
+
+impl BasisArg {
+    fn message(self) -> GateBasis {
+        match self {
+            Self::Point => GateBasis::Point,
+            Self::SignedRank => GateBasis::SignedRank,
+            Self::Student => GateBasis::Student,
+            Self::Bootstrap => GateBasis::Bootstrap,
+        }
+    }
+}
+
+/// Reads `max_drop=3,of=length,task=sts`. Whether names and numbers make sense is for the server to say, which knows the
+/// suite.
+fn rule(text: &str) -> Result<GateRule, String> {
+    let mut rule = GateRule::default();
+    let mut seen: Vec<&str> = Vec::new();
+    for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+            return Err(format!("`{part}` is no KEY=VALUE, e.g. max_drop=3"));
+        };
+        let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
+            return Err(match nearest(key, KEYS) {
+                Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
+                None => format!("unknown key `{key}`; allowed: {}", KEYS.join(", ")),
+            });
+        };
+        if seen.contains(&key) {
+            return Err(format!("`{key}` is there twice"));
+        }
+        if value.is_empty() {
+            return Err(format!("`{key}` has no value"));
+        }
+        seen.push(key);
+        let number = || {
+            let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
+            number.ok_or_else(|| format!("`{key}` should be a number, is `{value}`"))
+        };
+        let limit = match key {
+            "max_drop" => Some(Limit::MaxDrop(number()?)),
+            "max_drop_percent" => Some(Limit::MaxDropPercent(number()?)),
+            "min_score" => Some(Limit::MinScore(number()?)),
+            "margin" => Some(Limit::Margin(number()?)),
+            _ => None,
+        };
+        if limit.is_some() && rule.limit.is_some() {
+            return Err(format!("`{key}` is a second limit; write a rule for each"));
+        }
+        rule.limit = limit.or(rule.limit);
+        let value = value.to_owned();
+        match key {
+            "of" => rule.quantity = value,
+            "task" => rule.task_type = value,
+            "dataset" => rule.dataset = value,
+            "name" => rule.name = value,
+            "basis" => {
+                let basis = BasisArg::from_str(&value, false).map_err(|_| {
+                    let names = ["point", "signed-rank", "student", "bootstrap"];
+                    match nearest(&value, names) {
+                        Some(near) => format!("unknown basis `{value}`; did you mean `{near}`?"),
+                        None => format!("unknown basis `{value}`; allowed: {}", names.join(", ")),
+                    }
+                })?;
+                rule.basis = basis.message().into();
+            }
+            _ => {}
+        }
+    }
+    if rule.limit.is_none() {
+        return Err("names no limit: max_drop, max_drop_percent, min_score or margin, e.g. max_drop=3".to_owned());
+    }
+    Ok(rule)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_rule_is_read_key_by_key() {
+        let read = rule("max_drop_percent=5, of=translation(fr), dataset=STSBenchmark, basis=signed-rank").unwrap();
+        let wanted = GateRule {
+            limit: Some(Limit::MaxDropPercent(5.0)),
+            quantity: "translation(fr)".to_owned(),
+            dataset: "STSBenchmark".to_owned(),
+            basis: GateBasis::SignedRank.into(),
+            ..GateRule::default()
+        };
+        assert_eq!(read, wanted);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_the_nearest_key() {
+        let told = |text: &str| rule(text).unwrap_err();
+        assert_eq!(told("maxdrop=3"), "unknown key `maxdrop`; did you mean `max_drop`?");
+        assert_eq!(told("max_drop=three"), "`max_drop` should be a number, is `three`");
+        assert!(told("of=length").contains("names no limit"));
+        assert!(told("max_drop=3,margin=1").contains("second limit"));
+        assert!(told("max_drop=3,basis=pont").contains("did you mean `point`?"));
+        assert!(told("max_drop 3").contains("KEY=VALUE"));
+        assert!(told("max_drop=3,of=").contains("no value"));
+    }
+}

@@ -1,0 +1,269 @@
+//! Rules bound to what a run has.
+
+use super::{Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, observe::Quantity, spec::check_alpha};
+use crate::{
+    profile::Axis,
+    suite::{CATALOGUE, nearest},
+    task::TaskType,
+};
+
+/// A transformation of the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Named {
+    /// With parameters.
+    pub label: String,
+    /// Without.
+    pub name: &'static str,
+    /// Its axis.
+    pub axis: Axis,
+}
+
+/// What the run has.
+#[derive(Debug, Clone)]
+pub(crate) struct Scene<'a> {
+    /// Encoders, in order.
+    pub encoders: &'a [String],
+    /// The one that others are compared with.
+    pub baseline: Option<usize>,
+    /// Transformations, in order.
+    pub transformations: &'a [Named],
+    /// Names and kinds of the data sets; `None` as long as they are not loaded: then rules' data sets are not looked at.
+    pub datasets: Option<&'a [(String, TaskType)]>,
+}
+
+/// A gate that fits the run.
+#[derive(Debug, Clone)]
+pub(crate) struct Bound {
+    /// At least one.
+    pub rules: Vec<BoundRule>,
+    /// Chance of error.
+    pub alpha: f64,
+    /// What an undecided gate means.
+    pub undecided: OnUndecided,
+    /// How the run goes.
+    pub sequential: Sequential,
+    /// Positions of the encoders that are judged.
+    pub judged: Vec<usize>,
+    /// Position of the encoder that others are compared with.
+    pub baseline: Option<usize>,
+}
+
+/// A rule that fits the run.
+#[derive(Debug, Clone)]
+pub(crate) struct BoundRule {
+    /// As written.
+    pub rule: Rule,
+    /// Name, or the rule in words.
+    pub title: String,
+    /// What it looks at.
+    pub quantity: Quantity,
+    /// Positions of its data sets.
+    pub datasets: Vec<usize>,
+    /// What is held against the limit.
+    pub basis: Basis,
+}
+
+impl BoundRule {
+    /// Whether it is decided by the test against the baseline, Holm-adjusted.
+    pub(super) fn is_test(&self) -> bool {
+        matches!(self.rule.limit, RuleLimit::Margin(_)) && self.basis == Basis::SignedRank
+    }
+}
+
+/// Binds a gate; `None` where it has no rules.
+///
+/// # Errors
+/// The first rule that does not fit, with its place and the nearest valid name.
+pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, GateError> {
+    let alpha = gate.alpha.unwrap_or(Gate::ALPHA);
+    let general = super::Place {
+        origin: String::new(),
+        field: "gate".to_owned(),
+    };
+    check_alpha(alpha).map_err(|message| general.wrong("alpha", message))?;
+    let sequential = gate.sequential.unwrap_or_default();
+    if gate.rules.is_empty() {
+        return if sequential == Sequential::Off {
+            Ok(None)
+        } else {
+            Err(general.wrong(
+                "sequential",
+                "there is no rule to decide, so nothing would end the run early; add a rule, e.g. max_drop = 3",
+            ))
+        };
+    }
+    let judged: Vec<usize> = (0..scene.encoders.len())
+        .filter(|e| scene.baseline != Some(*e) || scene.encoders.len() == 1)
+        .collect();
+    let rules: Vec<BoundRule> = gate
+        .rules
+        .iter()
+        .map(|rule| bound(rule, gate.basis, scene))
+        .collect::<Result<_, _>>()?;
+    for (i, one) in rules.iter().enumerate() {
+        if rules[..i].iter().any(|earlier| earlier.title == one.title) {
+            let message = format!(
+                "a second rule is called \"{}\"; rules are told apart by their names",
+                one.title
+            );
+            return Err(one.rule.place.wrong("", message));
+        }
+        if sequential != Sequential::Off && one.basis == Basis::Point {
+            let message = "points say nothing about chance, so no early look can decide this rule: give it \
+                           basis = \"signed-rank\" (or \"student\", \"bootstrap\"), or leave `sequential` out";
+            return Err(one.rule.place.wrong("basis", message));
+        }
+    }
+    if sequential != Sequential::Off {
+        return Err(general.wrong("sequential", "is not served yet; leave it out"));
+    }
+    Ok(Some(Bound {
+        rules,
+        alpha,
+        undecided: gate.undecided.unwrap_or_default(),
+        sequential,
+        judged,
+        baseline: scene.baseline,
+    }))
+}
+
+fn bound(rule: &Rule, general: Option<Basis>, scene: &Scene<'_>) -> Result<BoundRule, GateError> {
+    let wrong = |key: &str, message: String| rule.place.wrong(key, message);
+    rule.limit
+        .check()
+        .map_err(|message| wrong(rule.limit.kind(), message))?;
+    let basis = rule.basis_with(general);
+    if matches!(rule.limit, RuleLimit::Margin(_)) {
+        if matches!(basis, Basis::Student | Basis::Bootstrap) {
+            let message = format!(
+                "is {}; a margin is tested by the signed-rank test, Holm-adjusted over rules and encoders: use \
+                 \"signed-rank\", or \"point\"",
+                basis.name()
+            );
+            return Err(wrong("basis", message));
+        }
+        if scene.baseline.is_none() {
+            let message = "compares with a baseline encoder and none is named: add --baseline ID, or baseline = \"ID\" to \
+                           the suite";
+            return Err(wrong("margin", message.to_owned()));
+        }
+        if scene.encoders.len() < 2 {
+            let message = "the baseline is the only encoder of the run; name the encoders to compare with it";
+            return Err(wrong("margin", message.to_owned()));
+        }
+    }
+    Ok(BoundRule {
+        quantity: quantity(rule, scene.transformations)?,
+        datasets: match scene.datasets {
+            Some(datasets) => select(rule, datasets)?,
+            None => Vec::new(),
+        },
+        title: rule.title(),
+        basis,
+        rule: rule.clone(),
+    })
+}
+
+fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
+    let wrong = |message: String| Err(rule.place.wrong("of", message));
+    let of = rule.of.as_str();
+    if of == "original" {
+        return if matches!(rule.limit, RuleLimit::MinScore(_) | RuleLimit::Margin(_)) {
+            Ok(Quantity::Original)
+        } else {
+            wrong("the original has no drop against itself; name `total`, an axis or a transformation".to_owned())
+        };
+    }
+    if of == "total" {
+        return if run.iter().any(|t| t.axis.in_total()) {
+            Ok(Quantity::Total)
+        } else {
+            wrong("only controls are run, so there is no total; name `augmentation` or a transformation".to_owned())
+        };
+    }
+    if let Some(axis) = Axis::ALL.into_iter().find(|axis| axis.name() == of) {
+        return if run.iter().any(|t| t.axis == axis) {
+            Ok(Quantity::Axis(axis))
+        } else {
+            wrong(format!(
+                "no transformation of the run is on the {of} axis; it runs {}",
+                labels(run)
+            ))
+        };
+    }
+    if let Some(found) = run.iter().position(|t| t.label == of) {
+        return Ok(Quantity::Transformation(found));
+    }
+    let of_name: Vec<usize> = (0..run.len()).filter(|t| run[*t].name == of).collect();
+    match of_name.as_slice() {
+        [one] => Ok(Quantity::Transformation(*one)),
+        [] => {
+            let mut known = vec!["total", "original"];
+            known.extend(Axis::ALL.map(Axis::name));
+            known.extend(run.iter().flat_map(|t| [t.label.as_str(), t.name]));
+            if CATALOGUE.iter().any(|(name, _)| *name == of) {
+                return wrong(format!("the run has no transformation `{of}`; it runs {}", labels(run)));
+            }
+            match nearest(of, known) {
+                Some(name) => wrong(format!("unknown quantity `{of}`; did you mean `{name}`?")),
+                None => wrong(format!(
+                    "unknown quantity `{of}`; allowed: total, original, {}, {}",
+                    Axis::ALL.map(Axis::name).join(", "),
+                    labels(run)
+                )),
+            }
+        }
+        several => {
+            let own: Vec<&str> = several.iter().map(|t| run[*t].label.as_str()).collect();
+            wrong(format!("the run has several of `{of}`; name one: {}", own.join(", ")))
+        }
+    }
+}
+
+fn labels(run: &[Named]) -> String {
+    let labels: Vec<&str> = run.iter().map(|t| t.label.as_str()).collect();
+    labels.join(", ")
+}
+
+/// The rule's data sets.
+fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, GateError> {
+    let wrong = |key, message: String| Err(rule.place.wrong(key, message));
+    let names: Vec<&str> = datasets.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(name) = &rule.dataset
+        && !names.contains(&name.as_str())
+    {
+        return match nearest(name, names.iter().copied()) {
+            Some(near) => wrong(
+                "dataset",
+                format!("the suite has no data set `{name}`; did you mean `{near}`?"),
+            ),
+            None => wrong(
+                "dataset",
+                format!("the suite has no data set `{name}`; it has {}", names.join(", ")),
+            ),
+        };
+    }
+    let chosen: Vec<usize> = (0..datasets.len())
+        .filter(|d| {
+            let (name, task) = &datasets[*d];
+            rule.dataset.as_ref().is_none_or(|wanted| wanted == name) && rule.task.is_none_or(|wanted| wanted == *task)
+        })
+        .collect();
+    if chosen.is_empty() {
+        let mut tasks: Vec<&str> = datasets.iter().map(|(_, task)| task.name()).collect();
+        tasks.sort_unstable();
+        tasks.dedup();
+        let task = rule.task.map_or("", TaskType::name);
+        return wrong(
+            "task",
+            match &rule.dataset {
+                Some(name) => format!("`{name}` is no data set of task type {task}"),
+                None => format!(
+                    "no data set of the suite is of task type {task}; it has {}",
+                    tasks.join(", ")
+                ),
+            },
+        );
+    }
+    Ok(chosen)
+}

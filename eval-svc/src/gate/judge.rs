@@ -1,0 +1,254 @@
+//! One look: every rule of every encoder held against the scores that are in.
+
+use super::{
+    Basis, OnUndecided, RuleLimit,
+    bind::{Bound, BoundRule},
+    observe::observations,
+};
+use crate::{
+    profile::Grid,
+    report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RuleVerdict},
+    stats::{
+        self, StatsError,
+        gate::{
+            Limit, Verdict,
+            non_inferiority::{Comparison, NonInferiority, non_inferiority},
+            rule::{Decision, Rule, decide},
+        },
+    },
+};
+
+/// What is in, and what this look may spend.
+#[derive(Debug, Clone)]
+pub(crate) struct Look<'a> {
+    /// Data sets that are in, by position.
+    pub datasets: &'a [usize],
+    /// The first so many seeds are in.
+    pub seeds: usize,
+    /// Chance of error that this look may spend.
+    pub alpha: f64,
+    /// Its number, from 1.
+    pub round: usize,
+}
+
+/// Looks. What an earlier look decided stays as it was.
+pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
+    let tests = tests(gate, grid, look);
+    let mut encoders: Vec<EncoderVerdict> = gate
+        .judged
+        .iter()
+        .map(|&encoder| {
+            let before = earlier.as_ref().and_then(|report| {
+                let name = &grid.encoders[encoder];
+                report.encoders.iter().find(|own| own.encoder == *name)
+            });
+            let rules = gate.rules.iter().enumerate().map(|(r, rule)| {
+                let decided = before.and_then(|own| own.rules.get(r));
+                match decided.filter(|own| own.verdict != GateVerdict::Undecided) {
+                    Some(decided) => decided.clone(),
+                    None => judge(gate, rule, grid, encoder, look, tests.get(&(encoder, r))),
+                }
+            });
+            EncoderVerdict {
+                encoder: grid.encoders[encoder].clone(),
+                verdict: GateVerdict::Undecided,
+                rules: rules.collect(),
+            }
+        })
+        .collect();
+    for one in &mut encoders {
+        one.verdict = GateVerdict::of_all(one.rules.iter().map(|rule| rule.verdict));
+    }
+    let verdict = GateVerdict::of_all(encoders.iter().map(|one| one.verdict));
+    GateReport {
+        verdict,
+        blocked: verdict == GateVerdict::Fail
+            || (verdict == GateVerdict::Undecided && gate.undecided == OnUndecided::Fail),
+        undecided: gate.undecided,
+        alpha: gate.alpha,
+        unit: "data set, seeds averaged first".to_owned(),
+        baseline: gate.baseline.map(|baseline| grid.encoders[baseline].clone()),
+        rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),
+        encoders,
+        sequential: None,
+    }
+}
+
+fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
+    GateRule {
+        title: rule.title.clone(),
+        kind: rule.rule.limit.kind().to_owned(),
+        limit: rule.rule.limit.value(),
+        unit: rule.rule.limit.unit().to_owned(),
+        of: rule.rule.of.clone(),
+        task: rule.rule.task,
+        dataset: rule.rule.dataset.clone(),
+        datasets: rule.datasets.iter().map(|d| grid.datasets[*d].clone()).collect(),
+        basis: rule.basis,
+        origin: rule.rule.place.origin.clone(),
+    }
+}
+
+/// Data sets of a rule that are in.
+fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
+    rule.datasets
+        .iter()
+        .copied()
+        .filter(|d| look.datasets.contains(d))
+        .collect()
+}
+
+fn limit(limit: RuleLimit) -> Limit {
+    match limit {
+        RuleLimit::MaxDrop(most) | RuleLimit::MaxDropPercent(most) => Limit::at_most(most),
+        RuleLimit::MinScore(least) => Limit::at_least(least),
+        RuleLimit::Margin(margin) => Limit::at_least(-margin),
+    }
+}
+
+/// A test against the baseline, by encoder and rule.
+type Tests = std::collections::BTreeMap<(usize, usize), NonInferiority>;
+
+/// All tests against the baseline together: one family for Holm. What has no numbers is no member.
+fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
+    let mut members = Vec::new();
+    let mut comparisons = Vec::new();
+    for &encoder in &gate.judged {
+        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| rule.is_test()) {
+            let own = within(rule, look);
+            let Ok(series) = observations(rule, grid, encoder, gate.baseline, &own, look.seeds) else {
+                continue;
+            };
+            let differences: Option<Vec<f64>> = series.iter().map(|seeds| stats::mean(seeds)).collect();
+            if let Some(differences) = differences.filter(|differences| !differences.is_empty()) {
+                members.push((encoder, r));
+                comparisons.push(Comparison {
+                    differences,
+                    margin: rule.rule.limit.value(),
+                });
+            }
+        }
+    }
+    match non_inferiority(&comparisons, look.alpha) {
+        Ok(found) => members.into_iter().zip(found).collect(),
+        // Checked above: numbers, margins and alpha are what the test takes. A rule without its test is undecided.
+        Err(error) => {
+            tracing::error!(%error, "the tests against the baseline were refused");
+            Tests::new()
+        }
+    }
+}
+
+fn judge(
+    gate: &Bound,
+    rule: &BoundRule,
+    grid: &Grid,
+    encoder: usize,
+    look: &Look<'_>,
+    test: Option<&NonInferiority>,
+) -> RuleVerdict {
+    let own = within(rule, look);
+    let mut verdict = RuleVerdict {
+        units: own.len(),
+        seeds: look.seeds,
+        alpha: look.alpha,
+        round: look.round,
+        ..RuleVerdict::default()
+    };
+    if own.is_empty() {
+        verdict.note = Some("none of its data sets is in yet".to_owned());
+        return verdict;
+    }
+    let series = match observations(rule, grid, encoder, gate.baseline, &own, look.seeds) {
+        Ok(series) => series,
+        Err(why) => {
+            verdict.note = Some(why);
+            return verdict;
+        }
+    };
+    verdict.seeds = series.first().map_or(0, Vec::len);
+    let held = Rule {
+        limit: limit(rule.rule.limit),
+        basis: rule.basis.rule(),
+        alpha: look.alpha,
+    };
+    match decide(&held, &series) {
+        Ok(decision) => fill(&mut verdict, decision, rule.basis),
+        Err(error) => {
+            verdict.note = Some(refused(&error));
+            return verdict;
+        }
+    }
+    if rule.is_test() {
+        tested(&mut verdict, test, gate);
+    }
+    verdict
+}
+
+fn refused(error: &StatsError) -> String {
+    format!("no decision is possible: {error}")
+}
+
+fn fill(verdict: &mut RuleVerdict, decision: Decision, basis: Basis) {
+    verdict.verdict = decision.verdict.into();
+    verdict.estimate = Some(decision.estimate);
+    (verdict.low, verdict.high) = (decision.low, decision.high);
+    if let Some(need) = decision.need {
+        (verdict.units_needed, verdict.seeds_needed) = (need.units, need.seeds);
+    }
+    verdict.note = match (decision.units, verdict.verdict) {
+        (1, GateVerdict::Undecided) => {
+            let least = verdict.units_needed.unwrap_or(2);
+            Some(format!(
+                "one data set only: bounds over data sets are impossible; {least} or more are needed, or basis = \"point\""
+            ))
+        }
+        // The core speaks of units; here they are data sets.
+        _ => decision.note.map(|note| {
+            note.replace("one unit alone", "one data set only")
+                .replace(" units ", " data sets ")
+        }),
+    };
+    if basis == Basis::Bootstrap && decision.units < 20 && decision.units > 1 {
+        let warning = "bootstrap bounds are too narrow with fewer than about 20 data sets";
+        verdict.note = Some(match verdict.note.take() {
+            Some(note) => format!("{note}; {warning}"),
+            None => warning.to_owned(),
+        });
+    }
+}
+
+/// The Holm-adjusted test decides, not the bounds, which belong to this rule alone.
+fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound) {
+    let Some(test) = test else {
+        verdict.verdict = GateVerdict::Undecided;
+        verdict.note = Some("the test against the baseline could not be made".to_owned());
+        return;
+    };
+    verdict.estimate = Some(test.shift);
+    (verdict.p_value, verdict.p_holm) = (test.p_value, test.p_holm);
+    let bounds = verdict.verdict;
+    verdict.verdict = test.verdict.into();
+    if verdict.verdict != GateVerdict::Undecided {
+        (verdict.units_needed, verdict.seeds_needed, verdict.note) = (None, None, None);
+        return;
+    }
+    verdict.note = Some(match (&test.note, bounds) {
+        (Some(note), _) => note.clone(),
+        (None, GateVerdict::Undecided) => "the bounds straddle the margin".to_owned(),
+        (None, _) => {
+            let family = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
+            format!("its own bounds would decide, the test adjusted for all {family} comparisons (Holm) does not")
+        }
+    });
+}
+
+impl From<Verdict> for GateVerdict {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Self::Pass,
+            Verdict::Undecided => Self::Undecided,
+            Verdict::Fail => Self::Fail,
+        }
+    }
+}

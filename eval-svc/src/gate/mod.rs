@@ -1,0 +1,29 @@
+//! The gate: rules that an encoder keeps or breaks.
+//!
+//! A suite's `[gate]` and a request's rules are one vocabulary ([`Gate`], [`Rule`]). Before anything is generated they are
+//! bound to what the run has ([`bind`]): names that it does not have are refused with the nearest that it does. A look
+//! ([`look`]) holds every rule of every encoder against a grid of scores; how many looks there are, and what share of the
+//! chance of error each may spend, is the run's affair.
+//!
+//! **Unit of observation: the data set**, its seeds averaged first (how [`crate::stats::gate`] counts). One data set allows
+//! no statement on chance: a rule about it is decided on points or stays undecided, and says so.
+//!
+//! **What the error means.** For each rule and encoder, an encoder beyond the limit passes, and one within it fails, with a
+//! chance of at most `alpha`, if data sets are independent draws and the basis' own condition holds (signed-rank: changes
+//! lie symmetrically around their shift; Student: they are normal; bootstrap: there are many). Passing takes every rule, so
+//! an encoder that is beyond *some* limit passes the gate with a chance of at most `alpha` too, however many rules there
+//! are (intersection-union). `margin` rules are Holm-adjusted over all rules and encoders: the chance that *any* inferior
+//! encoder is called non-inferior is at most `alpha`.
+//!
+//! The baseline encoder is what others are compared with: where there are others, rules judge only them.
+
+mod bind;
+mod judge;
+mod observe;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use bind::{Bound, Named, Scene, bind};
+pub(crate) use judge::{Look, look};
+pub use spec::{Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha};

@@ -1,0 +1,73 @@
+//! From a grid of scores to a rule's observations: one series a data set, its values the seeds.
+
+use super::{RuleLimit, bind::BoundRule};
+use crate::profile::{Axis, Grid, axis_series, total_series};
+
+/// What a rule looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quantity {
+    /// Scores of the original texts.
+    Original,
+    /// Mean of the axes.
+    Total,
+    /// Mean of an axis' transformations.
+    Axis(Axis),
+    /// One transformation, by position.
+    Transformation(usize),
+}
+
+/// Scores of a data set, one a seed, for as many seeds as are in; one value for originals, which know no seeds.
+fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds: usize) -> Vec<f64> {
+    let mut series = match quantity {
+        Quantity::Original => return vec![grid.original[encoder][dataset]],
+        Quantity::Total => total_series(grid, encoder, dataset).unwrap_or_default(),
+        Quantity::Axis(axis) => axis_series(grid, encoder, dataset, axis),
+        Quantity::Transformation(column) => grid.transformed[encoder][dataset][column].clone(),
+    };
+    series.truncate(seeds);
+    series
+}
+
+/// What a rule holds against its limit, for one encoder: of each of its data sets that are in, one value a seed.
+///
+/// # Errors
+/// Why there is no such number, in words for a reader of the report.
+pub(super) fn observations(
+    rule: &BoundRule,
+    grid: &Grid,
+    encoder: usize,
+    baseline: Option<usize>,
+    datasets: &[usize],
+    seeds: usize,
+) -> Result<Vec<Vec<f64>>, String> {
+    let mut all = Vec::with_capacity(datasets.len());
+    for &dataset in datasets {
+        let name = &grid.datasets[dataset];
+        let own = scores(grid, encoder, dataset, rule.quantity, seeds);
+        let original = grid.original[encoder][dataset];
+        let series: Vec<f64> = match rule.rule.limit {
+            RuleLimit::MinScore(_) => own,
+            RuleLimit::MaxDrop(_) => own.iter().map(|score| original - score).collect(),
+            RuleLimit::MaxDropPercent(_) => {
+                if original <= 0.0 {
+                    return Err(format!(
+                        "the original score on {name} is {original:.1}: a drop in percent of it means nothing; use max_drop"
+                    ));
+                }
+                own.iter().map(|score| (original - score) / original * 100.0).collect()
+            }
+            RuleLimit::Margin(_) => {
+                let Some(baseline) = baseline else {
+                    return Err("no baseline encoder was named".to_owned());
+                };
+                let other = scores(grid, baseline, dataset, rule.quantity, seeds);
+                own.iter().zip(other).map(|(own, other)| own - other).collect()
+            }
+        };
+        if series.is_empty() || series.iter().any(|value| !value.is_finite()) {
+            return Err(format!("a score on {name} is not a number"));
+        }
+        all.push(series);
+    }
+    Ok(all)
+}

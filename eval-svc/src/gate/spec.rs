@@ -1,0 +1,333 @@
+//! What rules say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    stats::gate::{rule, spending::Spending},
+    task::TaskType,
+};
+
+/// Points that a drop or a margin may name at most: from one end of a score's scale to the other.
+const WIDEST: f64 = 200.0;
+
+/// Rules and how they are decided. What is absent is left to whoever is asked next: request, suite, default.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Gate {
+    /// The rules; none: no gate.
+    pub rules: Vec<Rule>,
+    /// Chance of error of each rule on each side; default [`Gate::ALPHA`].
+    pub alpha: Option<f64>,
+    /// For rules that name none.
+    pub basis: Option<Basis>,
+    /// What an undecided gate means; default: a warning.
+    pub undecided: Option<OnUndecided>,
+    /// Whether the run stops as soon as everything is decided; default: no.
+    pub sequential: Option<Sequential>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Rule {
+    /// A name of the writer's; absent: the rule in words.
+    pub name: Option<String>,
+    /// What it limits, and where the limit lies.
+    pub limit: RuleLimit,
+    /// `total`, an axis, a transformation, or `original`.
+    pub of: String,
+    /// Only data sets of this task type.
+    pub task: Option<TaskType>,
+    /// Only this data set.
+    pub dataset: Option<String>,
+    /// What is held against the limit.
+    pub basis: Option<Basis>,
+    /// Where it was written.
+    pub place: Place,
+}
+
+/// What a rule limits, in points (main score x 100) unless it says percent.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleLimit {
+    /// Original less transformed is at most so much.
+    MaxDrop(f64),
+    /// The same, in percent of the original.
+    MaxDropPercent(f64),
+    /// The score is at least so much.
+    MinScore(f64),
+    /// The score is at most so much below the baseline encoder's.
+    Margin(f64),
+}
+
+/// Where something was written, for complaints.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// E.g. `nightly.toml:12`; empty: in the request.
+    pub origin: String,
+    /// Path of the field, e.g. `gate.rule[0]`.
+    pub field: String,
+}
+
+/// What is held against a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The estimate itself.
+    Point,
+    /// Bounds of the Hodges-Lehmann shift, by the signed-rank test.
+    SignedRank,
+    /// Bounds of the mean, by Student's t.
+    Student,
+    /// Percentile bootstrap bounds of the mean.
+    Bootstrap,
+}
+
+/// What an undecided gate means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUndecided {
+    /// It is said, and blocks nothing.
+    #[default]
+    Warn,
+    /// It counts as not passed.
+    Fail,
+}
+
+/// Whether a run goes in rounds, and how the chance of error is spent on the looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sequential {
+    /// One look, at everything.
+    #[default]
+    Off,
+    /// About evenly.
+    Pocock,
+    /// Little early, most at the end.
+    ObrienFleming,
+}
+
+/// A rule that does not fit the run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}`{field}`: {message}", if origin.is_empty() { String::new() } else { format!("{origin}: ") })]
+pub struct GateError {
+    /// E.g. `nightly.toml:12`; empty: in the request.
+    pub origin: String,
+    /// Path of the field.
+    pub field: String,
+    /// What is wrong and how to mend it.
+    pub message: String,
+}
+
+impl Place {
+    /// A complaint about a field of what was written here; `key` empty: about all of it.
+    pub(super) fn wrong(&self, key: &str, message: impl Into<String>) -> GateError {
+        GateError {
+            origin: self.origin.clone(),
+            field: match (self.field.as_str(), key) {
+                (field, "") => field.to_owned(),
+                ("", key) => key.to_owned(),
+                (field, key) => format!("{field}.{key}"),
+            },
+            message: message.into(),
+        }
+    }
+}
+
+impl Gate {
+    /// Chance of error where none is named.
+    pub const ALPHA: f64 = 0.05;
+
+    /// This gate with another's settings and rules laid over it. A rule of the same kind, quantity, task and data set
+    /// takes the place of the one that is there.
+    #[must_use]
+    pub fn overlaid(mut self, over: &Self) -> Self {
+        for rule in &over.rules {
+            match self.rules.iter_mut().find(|own| own.same_subject(rule)) {
+                Some(own) => *own = rule.clone(),
+                None => self.rules.push(rule.clone()),
+            }
+        }
+        self.alpha = over.alpha.or(self.alpha);
+        self.basis = over.basis.or(self.basis);
+        self.undecided = over.undecided.or(self.undecided);
+        self.sequential = over.sequential.or(self.sequential);
+        self
+    }
+}
+
+impl Rule {
+    /// Whether both limit the same thing of the same data sets.
+    pub(crate) fn same_subject(&self, other: &Self) -> bool {
+        self.limit.kind() == other.limit.kind()
+            && self.of == other.of
+            && self.task == other.task
+            && self.dataset == other.dataset
+    }
+
+    /// What is held against the limit, where the gate names `general`: absolute scores of different tasks are no sample of
+    /// anything, so a floor is held against the score itself unless someone asks for bounds.
+    pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
+        let margin = matches!(self.limit, RuleLimit::Margin(_));
+        match (self.basis, general) {
+            (Some(own), _) => own,
+            // The margin's test is the signed-rank test, whatever bounds the others have.
+            (None, Some(Basis::Student | Basis::Bootstrap)) if margin => Basis::SignedRank,
+            (None, Some(general)) => general,
+            (None, None) if matches!(self.limit, RuleLimit::MinScore(_)) => Basis::Point,
+            (None, None) => Basis::SignedRank,
+        }
+    }
+
+    /// The name, or the rule in words.
+    pub(crate) fn title(&self) -> String {
+        if let Some(name) = &self.name {
+            return name.clone();
+        }
+        let mut title = match self.limit {
+            RuleLimit::MaxDrop(points) => format!("{} drops by at most {points} points", self.of),
+            RuleLimit::MaxDropPercent(percent) => format!("{} drops by at most {percent} %", self.of),
+            RuleLimit::MinScore(points) => format!("{} scores at least {points}", self.of),
+            RuleLimit::Margin(points) => format!("{} is at most {points} points below the baseline", self.of),
+        };
+        if let Some(task) = self.task {
+            title.push_str(&format!(", {task} only"));
+        }
+        if let Some(dataset) = &self.dataset {
+            title.push_str(&format!(", on {dataset}"));
+        }
+        title
+    }
+}
+
+impl RuleLimit {
+    /// Every kind, as a suite spells it.
+    pub const KINDS: [&str; 4] = ["max_drop", "max_drop_percent", "min_score", "margin"];
+
+    /// The limit of this kind.
+    pub fn new(kind: &str, value: f64) -> Option<Self> {
+        Some(match kind {
+            "max_drop" => Self::MaxDrop(value),
+            "max_drop_percent" => Self::MaxDropPercent(value),
+            "min_score" => Self::MinScore(value),
+            "margin" => Self::Margin(value),
+            _ => return None,
+        })
+    }
+
+    /// As a suite spells it.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Self::MaxDrop(_) => "max_drop",
+            Self::MaxDropPercent(_) => "max_drop_percent",
+            Self::MinScore(_) => "min_score",
+            Self::Margin(_) => "margin",
+        }
+    }
+
+    /// Where the limit lies.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::MaxDrop(value) | Self::MaxDropPercent(value) | Self::MinScore(value) | Self::Margin(value) => value,
+        }
+    }
+
+    /// Unit of the limit and of what is held against it.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::MaxDropPercent(_) => "percent",
+            Self::MaxDrop(_) | Self::MinScore(_) | Self::Margin(_) => "points",
+        }
+    }
+
+    /// Whether the limit can be meant.
+    ///
+    /// # Errors
+    /// What would be right.
+    pub fn check(self) -> Result<(), String> {
+        let (low, high, hint) = match self {
+            Self::MaxDrop(_) => (0.0, WIDEST, " (points, score x 100)"),
+            Self::Margin(_) => (0.0, WIDEST, " (points below the baseline, score x 100)"),
+            Self::MaxDropPercent(_) => (0.0, 100.0, " (percent of the original score)"),
+            Self::MinScore(_) => (-100.0, 100.0, " (points, score x 100)"),
+        };
+        if (low..=high).contains(&self.value()) {
+            Ok(())
+        } else {
+            Err(format!("is {}, should be {low} to {high}{hint}", self.value()))
+        }
+    }
+}
+
+/// Whether a chance of error can be meant.
+///
+/// # Errors
+/// What would be right.
+pub fn check_alpha(alpha: f64) -> Result<(), String> {
+    if alpha > 0.0 && alpha < 0.5 {
+        Ok(())
+    } else {
+        Err(format!(
+            "is {alpha}, should be above 0 and below 0.5: the chance of error of each rule on each side"
+        ))
+    }
+}
+
+impl Basis {
+    /// Every basis.
+    pub const ALL: [Self; 4] = [Self::Point, Self::SignedRank, Self::Student, Self::Bootstrap];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::SignedRank => "signed-rank",
+            Self::Student => "student",
+            Self::Bootstrap => "bootstrap",
+        }
+    }
+
+    pub(super) fn rule(self) -> rule::Basis {
+        match self {
+            Self::Point => rule::Basis::Point,
+            Self::SignedRank => rule::Basis::SignedRank,
+            Self::Student => rule::Basis::StudentMean,
+            Self::Bootstrap => rule::Basis::BootstrapMean,
+        }
+    }
+}
+
+impl OnUndecided {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Warn, Self::Fail];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+impl Sequential {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Pocock, Self::ObrienFleming];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Pocock => "pocock",
+            Self::ObrienFleming => "obrien-fleming",
+        }
+    }
+
+    /// How the chance of error is spent; `None` with one look.
+    pub(crate) fn spending(self) -> Option<Spending> {
+        match self {
+            Self::Off => None,
+            Self::Pocock => Some(Spending::Pocock),
+            Self::ObrienFleming => Some(Spending::OBrienFleming),
+        }
+    }
+}

@@ -1,0 +1,416 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+use super::{bind::Bound, *};
+use crate::{
+    profile::{Axis, Column, Grid},
+    report::{GateReport, GateVerdict, RuleVerdict},
+    task::TaskType,
+};
+
+const RUN: [(&str, &str, Axis); 3] = [
+    ("paraphrase", "paraphrase", Axis::Lexical),
+    ("expansion", "expansion", Axis::Length),
+    ("translation(fr)", "translation", Axis::Language),
+];
+
+fn rule(limit: RuleLimit) -> Rule {
+    Rule {
+        name: None,
+        limit,
+        of: "total".to_owned(),
+        task: None,
+        dataset: None,
+        basis: None,
+        place: Place {
+            origin: "n.toml:7".to_owned(),
+            field: "gate.rule[0]".to_owned(),
+        },
+    }
+}
+
+fn gate(rules: Vec<Rule>) -> Gate {
+    Gate {
+        rules,
+        ..Gate::default()
+    }
+}
+
+/// Data sets d0, d1, … of which every third is a retrieval set, original 80, the total dropping by `drops`.
+fn grid(encoders: &[&str], drops: &[f64]) -> Grid {
+    let columns = RUN.map(|(label, _, axis)| Column {
+        label: label.to_owned(),
+        axis,
+    });
+    let names = (0..drops.len()).map(|d| format!("d{d}")).collect();
+    let ids = encoders.iter().map(|id| (*id).to_owned()).collect();
+    let mut grid = Grid::new(ids, names, columns.to_vec(), vec![1, 2]);
+    for e in 0..encoders.len() {
+        for (d, drop) in drops.iter().enumerate() {
+            grid.original[e][d] = 80.0;
+            // Lexical keeps, length falls three times as far, language twice less a third of it: the mean is the drop.
+            for (c, share) in [0.0, 2.0, 1.0].iter().enumerate() {
+                grid.transformed[e][d][c] = vec![80.0 - drop * share + 0.25, 80.0 - drop * share - 0.25];
+            }
+        }
+    }
+    grid
+}
+
+fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, GateError> {
+    let named = RUN.map(|(label, name, axis)| Named {
+        label: label.to_owned(),
+        name,
+        axis,
+    });
+    let datasets: Vec<(String, TaskType)> = grid
+        .datasets
+        .iter()
+        .enumerate()
+        .map(|(d, name)| {
+            let task = if d % 3 == 2 { TaskType::Retrieval } else { TaskType::Sts };
+            (name.clone(), task)
+        })
+        .collect();
+    let scene = Scene {
+        encoders: &grid.encoders,
+        baseline,
+        transformations: &named,
+        datasets: Some(&datasets),
+    };
+    bind(gate, &scene).map(Option::unwrap)
+}
+
+fn complaint(rule: Rule) -> String {
+    let grid = grid(&["a", "b"], &[1.0, 2.0]);
+    bound(&gate(vec![rule]), &grid, None).unwrap_err().to_string()
+}
+
+fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
+    let bound = bound(gate, grid, baseline).unwrap();
+    let datasets: Vec<usize> = (0..grid.datasets.len()).collect();
+    let whole = Look {
+        datasets: &datasets,
+        seeds: grid.seeds.len(),
+        alpha: bound.alpha,
+        round: 1,
+    };
+    look(&bound, grid, &whole, None)
+}
+
+/// What one rule says of one encoder.
+fn said(rule: Rule, drops: &[f64]) -> RuleVerdict {
+    all(&gate(vec![rule]), &grid(&["a"], drops), None).encoders[0].rules[0].clone()
+}
+
+const SIX: [f64; 6] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
+
+#[test]
+fn six_drops_pass_fail_or_stay_undecided_by_their_signed_rank_bounds() {
+    // P(W <= 2) = 3/64 <= 0.05 < 5/64: the third of the ordered Walsh averages 1, 1.5, 2, 2, … from either end.
+    let undecided = said(rule(RuleLimit::MaxDrop(3.5)), &SIX);
+    assert_eq!(
+        (undecided.estimate, undecided.low, undecided.high),
+        (Some(3.5), Some(2.0), Some(5.0))
+    );
+    assert_eq!(
+        (undecided.verdict, undecided.units, undecided.seeds),
+        (GateVerdict::Undecided, 6, 2)
+    );
+    assert_eq!(said(rule(RuleLimit::MaxDrop(5.0)), &SIX).verdict, GateVerdict::Pass);
+    assert_eq!(said(rule(RuleLimit::MaxDrop(1.9)), &SIX).verdict, GateVerdict::Fail);
+    let close = said(rule(RuleLimit::MaxDrop(4.0)), &SIX);
+    assert!(
+        close.units_needed.unwrap() > 6 && close.remark().contains("data sets (now 6)"),
+        "{close:?}"
+    );
+}
+
+#[test]
+fn student_bounds_are_the_means_and_points_have_none() {
+    let with = |basis, limit| Rule {
+        basis: Some(basis),
+        ..rule(RuleLimit::MaxDrop(limit))
+    };
+    // 3.5 ± 2.0150 · 1.8708 / √6
+    let student = said(with(Basis::Student, 5.1), &SIX);
+    assert!((student.low.unwrap() - 1.961).abs() < 1e-3 && (student.high.unwrap() - 5.039).abs() < 1e-3);
+    assert_eq!(student.verdict, GateVerdict::Pass);
+    let point = said(with(Basis::Point, 3.5), &SIX);
+    assert_eq!((point.verdict, point.low, point.high), (GateVerdict::Pass, None, None));
+    let narrow = said(with(Basis::Bootstrap, 30.0), &SIX);
+    assert!(narrow.note.unwrap().contains("too narrow"));
+}
+
+#[test]
+fn a_quantity_a_task_and_a_data_set_narrow_a_rule() {
+    let point = |rule: Rule| {
+        let rule = Rule {
+            basis: Some(Basis::Point),
+            ..rule
+        };
+        said(rule, &SIX).estimate.unwrap()
+    };
+    let of = |of: &str| Rule {
+        of: of.to_owned(),
+        ..rule(RuleLimit::MaxDrop(9.0))
+    };
+    assert!((point(of("total")) - 3.5).abs() < 1e-12);
+    assert!((point(of("length")) - 7.0).abs() < 1e-12);
+    assert!((point(of("expansion")) - 7.0).abs() < 1e-12);
+    assert!(
+        (point(of("translation")) - 3.5).abs() < 1e-12,
+        "by its name without parameters"
+    );
+    // d2 and d5 are retrieval sets: drops 3 and 6.
+    let retrieval = Rule {
+        task: Some(TaskType::Retrieval),
+        ..of("total")
+    };
+    assert!((point(retrieval) - 4.5).abs() < 1e-12);
+    let one = Rule {
+        dataset: Some("d4".to_owned()),
+        ..of("total")
+    };
+    assert!((point(one) - 5.0).abs() < 1e-12);
+    let percent = rule(RuleLimit::MaxDropPercent(9.0));
+    assert!((point(percent) - 3.5 / 80.0 * 100.0).abs() < 1e-12);
+}
+
+#[test]
+fn a_floor_is_held_against_the_point_unless_bounds_are_asked_for() {
+    let floor = said(rule(RuleLimit::MinScore(76.0)), &SIX);
+    assert_eq!((floor.verdict, floor.low), (GateVerdict::Pass, None));
+    assert!((floor.estimate.unwrap() - 76.5).abs() < 1e-12);
+    let original = Rule {
+        of: "original".to_owned(),
+        basis: Some(Basis::SignedRank),
+        ..rule(RuleLimit::MinScore(80.5))
+    };
+    let original = said(original, &SIX);
+    assert_eq!((original.verdict, original.seeds), (GateVerdict::Fail, 1));
+}
+
+#[test]
+fn one_data_set_is_undecided_on_bounds_and_says_that_no_test_is_possible() {
+    let alone = said(rule(RuleLimit::MaxDrop(5.0)), &[1.0]);
+    assert_eq!(alone.verdict, GateVerdict::Undecided);
+    assert_eq!(alone.estimate, Some(1.0));
+    assert!(alone.note.as_ref().unwrap().contains("one data set only"), "{alone:?}");
+    assert!(
+        alone.remark().contains("about 5 data sets (now 1)"),
+        "{}",
+        alone.remark()
+    );
+    let four = said(rule(RuleLimit::MaxDrop(50.0)), &[1.0, 1.0, 2.0, 2.0]);
+    assert_eq!((four.verdict, four.units_needed), (GateVerdict::Undecided, Some(5)));
+    assert!(four.note.unwrap().contains("4 data sets allow no signed-rank bound"));
+}
+
+#[test]
+fn drops_of_zero_everywhere_keep_a_limit_of_zero_and_a_missing_number_decides_nothing() {
+    let none = said(rule(RuleLimit::MaxDrop(0.0)), &[0.0; 6]);
+    assert_eq!((none.verdict, none.estimate), (GateVerdict::Pass, Some(0.0)));
+    assert_eq!((none.low, none.high), (Some(0.0), Some(0.0)));
+    let missing = said(rule(RuleLimit::MaxDrop(50.0)), &[1.0, f64::NAN, 1.0, 1.0, 1.0, 1.0]);
+    assert_eq!((missing.verdict, missing.estimate), (GateVerdict::Undecided, None));
+    assert!(missing.note.unwrap().contains("d1 is not a number"));
+    let mut grid = grid(&["a"], &SIX);
+    grid.original[0][3] = -4.0;
+    let said = all(&gate(vec![rule(RuleLimit::MaxDropPercent(5.0))]), &grid, None);
+    assert!(said.encoders[0].rules[0].note.as_ref().unwrap().contains("d3 is -4.0"));
+}
+
+/// Encoder 1 differs from encoder 0 by these points, on the originals and under transformation.
+fn beside(differences: &[f64]) -> Grid {
+    let mut grid = grid(&["old", "new"], &vec![2.0; differences.len()]);
+    for (d, difference) in differences.iter().enumerate() {
+        grid.original[1][d] += difference;
+        for cell in grid.transformed[1][d].iter_mut().flatten() {
+            *cell += difference;
+        }
+    }
+    grid
+}
+
+#[test]
+fn a_margin_is_tested_against_the_baseline_which_is_not_judged_itself() {
+    let margin = gate(vec![rule(RuleLimit::Margin(1.0))]);
+    let judged = |differences: &[f64]| all(&margin, &beside(differences), Some(0));
+    let near = [0.1, -0.1, 0.2, -0.2, 0.3, -0.3, 0.0, 0.05];
+    let report = judged(&near);
+    assert_eq!(report.encoders.len(), 1);
+    assert_eq!(
+        (report.encoders[0].encoder.as_str(), report.verdict),
+        ("new", GateVerdict::Pass)
+    );
+    let said = &report.encoders[0].rules[0];
+    // All eight lie above -1: 1/256, one comparison.
+    assert!((said.p_value.unwrap() - 1.0 / 256.0).abs() < 1e-12);
+    assert_eq!(said.p_holm, said.p_value);
+    assert_eq!(judged(&near.map(|d| d - 3.0)).verdict, GateVerdict::Fail);
+    assert_eq!(judged(&near.map(|d| d - 1.0)).verdict, GateVerdict::Undecided);
+}
+
+#[test]
+fn margins_are_adjusted_for_all_rules_and_encoders() {
+    let rules = [Some("original"), Some("total"), Some("lexical")].map(|of| Rule {
+        of: of.unwrap().to_owned(),
+        ..rule(RuleLimit::Margin(1.0))
+    });
+    // Five data sets: 1/32 alone, 3/32 for three.
+    let five = [0.1, -0.1, 0.2, -0.2, 0.3];
+    let one = all(&gate(rules[..1].to_vec()), &beside(&five), Some(0));
+    assert_eq!(one.verdict, GateVerdict::Pass);
+    let three = all(&gate(rules.to_vec()), &beside(&five), Some(0));
+    assert_eq!(three.verdict, GateVerdict::Undecided);
+    let said = &three.encoders[0].rules[0];
+    assert!((said.p_holm.unwrap() - 3.0 / 32.0).abs() < 1e-12);
+    assert!(said.note.as_ref().unwrap().contains("too much for 3 rules"), "{said:?}");
+}
+
+#[test]
+fn the_worst_rule_of_the_worst_encoder_is_the_verdict_and_undecided_blocks_when_asked() {
+    let mut rules = gate(vec![rule(RuleLimit::MaxDrop(5.0)), rule(RuleLimit::MaxDrop(3.5))]);
+    let grid = grid(&["a", "b"], &SIX);
+    let report = all(&rules, &grid, None);
+    assert_eq!((report.verdict, report.blocked), (GateVerdict::Undecided, false));
+    rules.undecided = Some(OnUndecided::Fail);
+    assert!(all(&rules, &grid, None).blocked);
+    rules.rules.push(rule(RuleLimit::MaxDrop(1.0)));
+    let failed = all(&rules, &grid, None);
+    assert_eq!((failed.verdict, failed.blocked), (GateVerdict::Fail, true));
+    assert!(failed.sentence().contains("Gate failed: a, b"), "{}", failed.sentence());
+}
+
+#[test]
+fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
+    let rules = gate(vec![rule(RuleLimit::MaxDrop(50.0)), rule(RuleLimit::MaxDrop(3.5))]);
+    let mut scores = grid(&["a"], &SIX);
+    let bound = bound(&rules, &scores, None).unwrap();
+    let first = Look {
+        datasets: &[0, 1, 2, 3, 4, 5],
+        seeds: 1,
+        alpha: 0.02,
+        round: 1,
+    };
+    let report = look(&bound, &scores, &first, None);
+    assert_eq!(report.encoders[0].rules[0].verdict, GateVerdict::Pass);
+    // What comes later would break the limit, and is not looked at any more.
+    for cell in scores.transformed[0].iter_mut().flatten() {
+        cell[1] = -900.0;
+    }
+    let later = Look {
+        seeds: 2,
+        alpha: 0.03,
+        round: 2,
+        ..first
+    };
+    let report = look(&bound, &scores, &later, Some(report));
+    let rules = &report.encoders[0].rules;
+    assert_eq!(
+        (rules[0].verdict, rules[0].round, rules[0].seeds),
+        (GateVerdict::Pass, 1, 1)
+    );
+    assert_eq!(
+        (rules[1].verdict, rules[1].round, rules[1].seeds),
+        (GateVerdict::Fail, 2, 2)
+    );
+}
+
+#[test]
+fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
+    let of = |of: &str| Rule {
+        of: of.to_owned(),
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    assert_eq!(
+        complaint(of("lenght")),
+        "n.toml:7: `gate.rule[0].of`: unknown quantity `lenght`; did you mean `length`?"
+    );
+    let unrun = complaint(of("summarisation"));
+    assert!(
+        unrun.contains("no transformation `summarisation`; it runs paraphrase, expansion"),
+        "{unrun}"
+    );
+    assert!(complaint(of("augmentation")).contains("no transformation of the run is on the augmentation axis"));
+    assert!(complaint(of("original")).contains("no drop against itself"));
+    assert!(complaint(of("quantum")).contains("allowed: total, original, lexical"));
+    let dataset = |name: &str| Rule {
+        dataset: Some(name.to_owned()),
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    assert!(complaint(dataset("D1")).contains("no data set `D1`; did you mean `d1`?"));
+    let task = Rule {
+        task: Some(TaskType::Bitext),
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    assert!(
+        complaint(task).contains("`gate.rule[0].task`: no data set of the suite is of task type bitext; it has sts")
+    );
+}
+
+#[test]
+fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_mend() {
+    let margin = rule(RuleLimit::Margin(1.0));
+    assert!(complaint(margin.clone()).contains("add --baseline ID, or baseline = \"ID\""));
+    let student = Rule {
+        basis: Some(Basis::Student),
+        ..margin.clone()
+    };
+    assert!(complaint(student).contains("use \"signed-rank\", or \"point\""));
+    let alone = grid(&["old"], &SIX);
+    let message = bound(&gate(vec![margin]), &alone, Some(0)).unwrap_err().to_string();
+    assert!(message.contains("only encoder of the run"), "{message}");
+}
+
+#[test]
+fn limits_and_chances_that_cannot_be_meant_are_refused() {
+    assert!(complaint(rule(RuleLimit::MaxDrop(-1.0))).contains("is -1, should be 0 to 200"));
+    assert!(complaint(rule(RuleLimit::MaxDropPercent(120.0))).contains("should be 0 to 100"));
+    assert!(complaint(rule(RuleLimit::MinScore(f64::NAN))).contains("should be -100 to 100"));
+    for alpha in [0.0, 0.5, 1.0, f64::NAN] {
+        let odd = Gate {
+            alpha: Some(alpha),
+            ..gate(vec![rule(RuleLimit::MaxDrop(3.0))])
+        };
+        let message = bound(&odd, &grid(&["a"], &SIX), None).unwrap_err().to_string();
+        assert!(
+            message.contains("`gate.alpha`") && message.contains("below 0.5"),
+            "{message}"
+        );
+    }
+}
+
+#[test]
+fn points_and_rounds_do_not_go_together() {
+    let sequential = Gate {
+        basis: Some(Basis::Point),
+        sequential: Some(Sequential::Pocock),
+        ..gate(vec![rule(RuleLimit::MaxDrop(3.0))])
+    };
+    let message = bound(&sequential, &grid(&["a"], &SIX), None).unwrap_err().to_string();
+    assert!(message.contains("points say nothing about chance"), "{message}");
+}
+
+#[test]
+fn a_request_lays_its_settings_over_and_takes_the_place_of_rules_on_the_same_subject() {
+    let own = Gate {
+        alpha: Some(0.01),
+        undecided: Some(OnUndecided::Fail),
+        ..gate(vec![rule(RuleLimit::MaxDrop(3.0)), rule(RuleLimit::MinScore(60.0))])
+    };
+    let over = Gate {
+        alpha: Some(0.1),
+        ..gate(vec![rule(RuleLimit::MaxDrop(5.0)), rule(RuleLimit::Margin(1.0))])
+    };
+    let both = own.overlaid(&over);
+    let limits: Vec<RuleLimit> = both.rules.iter().map(|rule| rule.limit).collect();
+    assert_eq!(
+        limits,
+        [
+            RuleLimit::MaxDrop(5.0),
+            RuleLimit::MinScore(60.0),
+            RuleLimit::Margin(1.0)
+        ]
+    );
+    assert_eq!((both.alpha, both.undecided), (Some(0.1), Some(OnUndecided::Fail)));
+}

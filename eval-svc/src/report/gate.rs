@@ -1,0 +1,292 @@
+//! What the gate says; the `gate` section of `report.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::format::{fine, p_value, percent};
+use crate::{
+    gate::{Basis, OnUndecided},
+    task::TaskType,
+};
+
+/// What a rule, an encoder's rules, or the gate says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateVerdict {
+    /// Kept.
+    Pass,
+    /// The data allow neither.
+    #[default]
+    Undecided,
+    /// Broken.
+    Fail,
+}
+
+/// The gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateReport {
+    /// Fail where one encoder breaks one rule, pass where all keep all, undecided otherwise.
+    pub verdict: GateVerdict,
+    /// Whether that blocks: fail, or undecided where `undecided` is `fail`.
+    pub blocked: bool,
+    /// What an undecided gate means.
+    pub undecided: OnUndecided,
+    /// Chance of error of each rule on each side, over all looks.
+    pub alpha: f64,
+    /// Unit of observation.
+    pub unit: String,
+    /// Encoder that others are compared with; it is not judged itself where there are others.
+    pub baseline: Option<String>,
+    /// The rules.
+    pub rules: Vec<GateRule>,
+    /// Per encoder, in the order asked for.
+    pub encoders: Vec<EncoderVerdict>,
+    /// How the run went in rounds; absent where everything was run and looked at once.
+    pub sequential: Option<SequentialReport>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GateRule {
+    /// Its name, or the rule in words.
+    pub title: String,
+    /// `max_drop`, `max_drop_percent`, `min_score` or `margin`.
+    pub kind: String,
+    /// Where the limit lies.
+    pub limit: f64,
+    /// `points` or `percent`.
+    pub unit: String,
+    /// `original`, `total`, an axis or a transformation.
+    pub of: String,
+    /// Only data sets of this kind.
+    pub task: Option<TaskType>,
+    /// Only this data set.
+    pub dataset: Option<String>,
+    /// The data sets it looks at.
+    pub datasets: Vec<String>,
+    /// What is held against the limit.
+    pub basis: Basis,
+    /// Where it was written, e.g. `nightly.toml:12`; empty: in the request.
+    pub origin: String,
+}
+
+/// What the rules say of one encoder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EncoderVerdict {
+    /// Encoder id.
+    pub encoder: String,
+    /// Of all rules.
+    pub verdict: GateVerdict,
+    /// One per rule, in the rules' order.
+    pub rules: Vec<RuleVerdict>,
+}
+
+/// What one rule says of one encoder.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RuleVerdict {
+    /// What it says.
+    pub verdict: GateVerdict,
+    /// Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`, the mean otherwise.
+    pub estimate: Option<f64>,
+    /// Lower one-sided bound; absent on points and where there is none.
+    pub low: Option<f64>,
+    /// Upper one-sided bound.
+    pub high: Option<f64>,
+    /// `margin` by the signed-rank test: one-sided p-value against "worse by the margin or more".
+    pub p_value: Option<f64>,
+    /// Holm-adjusted over all such rules and encoders.
+    pub p_holm: Option<f64>,
+    /// Units of observation (data sets) it was decided on.
+    pub units: usize,
+    /// Seeds averaged in each of them.
+    pub seeds: usize,
+    /// Chance of error that the look it was decided at could spend.
+    pub alpha: f64,
+    /// Number of that look.
+    pub round: usize,
+    /// Undecided: data sets in all that would decide, if the estimate and the spread stayed.
+    pub units_needed: Option<usize>,
+    /// Undecided: seeds in all that would decide, with the data sets there are.
+    pub seeds_needed: Option<usize>,
+    /// Why there is no decision, and what else a reader must know.
+    pub note: Option<String>,
+}
+
+/// A run in rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SequentialReport {
+    /// How the chance of error is spent, `pocock` or `obrien-fleming`.
+    pub spending: String,
+    /// The looks that were planned.
+    pub rounds: Vec<RoundReport>,
+    /// How many were taken.
+    pub taken: usize,
+    /// Texts that the full run would have transformed, and that this one did: texts x transformations x seeds.
+    pub texts_planned: u64,
+    /// See `texts_planned`.
+    pub texts_asked: u64,
+    /// Scores of the full run, and of this one.
+    pub scores_planned: u64,
+    /// See `scores_planned`.
+    pub scores_made: u64,
+}
+
+/// A look.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundReport {
+    /// Data sets that are in by then.
+    pub datasets: usize,
+    /// Seeds of each of them.
+    pub seeds: usize,
+    /// Share of the full run's data sets x seeds.
+    pub fraction: f64,
+    /// Chance of error that it may spend; all together `alpha`.
+    pub alpha: f64,
+}
+
+impl GateVerdict {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Undecided => "undecided",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// The verdict of several: the worst of them.
+    pub(crate) fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
+        verdicts.into_iter().max().unwrap_or(Self::Pass)
+    }
+}
+
+impl SequentialReport {
+    /// Share of the full run's texts that were not asked for.
+    pub fn texts_saved(&self) -> f64 {
+        saved(self.texts_asked, self.texts_planned)
+    }
+
+    /// Share of the full run's scores that were not made.
+    pub fn scores_saved(&self) -> f64 {
+        saved(self.scores_made, self.scores_planned)
+    }
+}
+
+fn saved(made: u64, planned: u64) -> f64 {
+    if planned == 0 {
+        0.0
+    } else {
+        1.0 - made as f64 / planned as f64
+    }
+}
+
+impl GateReport {
+    /// The verdict in one sentence.
+    pub fn sentence(&self) -> String {
+        let of = |verdict: GateVerdict| {
+            let own: Vec<&str> = self
+                .encoders
+                .iter()
+                .filter(|one| one.verdict == verdict)
+                .map(|one| one.encoder.as_str())
+                .collect();
+            own.join(", ")
+        };
+        let count = self.rules.len();
+        let rules = if count == 1 { "the rule" } else { "every rule" };
+        let mut sentence = match self.verdict {
+            GateVerdict::Pass => format!("Gate passed: {} keeps {rules}.", of(GateVerdict::Pass)),
+            GateVerdict::Fail => format!("Gate failed: {}.", of(GateVerdict::Fail)),
+            GateVerdict::Undecided => format!("Gate undecided: {}.", of(GateVerdict::Undecided)),
+        };
+        if self.verdict == GateVerdict::Pass && self.encoders.len() > 1 {
+            sentence = sentence.replace(" keeps ", " keep ");
+        }
+        if self.verdict == GateVerdict::Undecided {
+            sentence.push_str(match self.undecided {
+                OnUndecided::Warn => " The data allow neither pass nor fail; nothing is blocked.",
+                OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
+            });
+        }
+        sentence
+    }
+
+    /// How the rounds went, in a sentence.
+    pub fn rounds(&self) -> Option<String> {
+        let sequential = self.sequential.as_ref()?;
+        Some(format!(
+            "{} of {} rounds were run ({} spending): {} of the full run's texts and {} of its scores were not needed.",
+            sequential.taken,
+            sequential.rounds.len(),
+            sequential.spending,
+            percent(sequential.texts_saved()),
+            percent(sequential.scores_saved()),
+        ))
+    }
+}
+
+impl GateRule {
+    /// The limit, e.g. `≤ 3.00 points`.
+    pub fn limit_text(&self) -> String {
+        let sign = match self.kind.as_str() {
+            "min_score" => "≥ ",
+            "margin" => "≥ −",
+            _ => "≤ ",
+        };
+        let unit = if self.unit == "percent" { " %" } else { "" };
+        format!("{sign}{}{unit}", fine(self.limit))
+    }
+
+    /// What is measured, e.g. `drop of total`.
+    pub fn measured(&self) -> String {
+        match self.kind.as_str() {
+            "min_score" => format!("score, {}", self.of),
+            "margin" => format!("difference from the baseline, {}", self.of),
+            _ => format!("drop, {}", self.of),
+        }
+    }
+}
+
+impl RuleVerdict {
+    /// The bounds, e.g. `[1.20, 3.40]`; `–` where there are none.
+    pub fn bounds_text(&self) -> String {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => format!("[{}, {}]", fine(low), fine(high)),
+            _ => "–".to_owned(),
+        }
+    }
+
+    /// The estimate; `–` where there is none.
+    pub fn estimate_text(&self) -> String {
+        self.estimate.map_or("–".to_owned(), fine)
+    }
+
+    /// Note and what it would take, in words; empty where there is nothing to say.
+    pub fn remark(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        if let Some(p) = self.p_holm {
+            parts.push(format!("p (Holm) {}", p_value(p)));
+        }
+        parts.extend(self.note.clone());
+        if self.verdict == GateVerdict::Undecided {
+            let units = self.units_needed.filter(|needed| *needed > self.units);
+            let seeds = self.seeds_needed.filter(|needed| *needed > self.seeds);
+            let one = match (units, seeds) {
+                (Some(units), Some(seeds)) => Some(format!(
+                    "about {units} data sets (now {}) or {seeds} seeds (now {}) would decide, if the estimate stays",
+                    self.units, self.seeds
+                )),
+                (Some(units), None) => Some(format!(
+                    "about {units} data sets (now {}) would decide, if the estimate stays",
+                    self.units
+                )),
+                (None, Some(seeds)) => Some(format!(
+                    "about {seeds} seeds (now {}) would decide, if the estimate stays",
+                    self.seeds
+                )),
+                (None, None) => None,
+            };
+            parts.extend(one);
+        }
+        parts.join("; ")
+    }
+}

@@ -1,0 +1,163 @@
+//! The gate between protos and the domain.
+
+use isomer_proto::eval::v1 as proto;
+use isomer_service_kit::Fault;
+
+use crate::{
+    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha},
+    report::GateVerdict,
+    suite::nearest,
+    task::TaskType,
+};
+
+/// Reads a request's gate.
+pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
+    let Some(gate) = gate else {
+        return Ok(Gate::default());
+    };
+    if let Some(alpha) = gate.alpha {
+        check_alpha(alpha).map_err(|message| Fault::invalid("spec.gate.alpha", message))?;
+    }
+    Ok(Gate {
+        basis: basis("spec.gate.basis", gate.basis)?,
+        undecided: match known(proto::GateUndecided::try_from(gate.undecided), "spec.gate.undecided")? {
+            proto::GateUndecided::Unspecified => None,
+            proto::GateUndecided::Warn => Some(OnUndecided::Warn),
+            proto::GateUndecided::Fail => Some(OnUndecided::Fail),
+        },
+        sequential: match known(proto::GateSequential::try_from(gate.sequential), "spec.gate.sequential")? {
+            proto::GateSequential::Unspecified => None,
+            proto::GateSequential::Off => Some(Sequential::Off),
+            proto::GateSequential::Pocock => Some(Sequential::Pocock),
+            proto::GateSequential::ObrienFleming => Some(Sequential::ObrienFleming),
+        },
+        alpha: gate.alpha,
+        rules: gate
+            .rules
+            .into_iter()
+            .enumerate()
+            .map(|(i, one)| rule(i, one))
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, Fault> {
+    value.map_err(|_| Fault::invalid(field, "is no value that this version knows"))
+}
+
+fn basis(field: &str, basis: i32) -> Result<Option<Basis>, Fault> {
+    Ok(match known(proto::GateBasis::try_from(basis), field)? {
+        proto::GateBasis::Unspecified => None,
+        proto::GateBasis::Point => Some(Basis::Point),
+        proto::GateBasis::SignedRank => Some(Basis::SignedRank),
+        proto::GateBasis::Student => Some(Basis::Student),
+        proto::GateBasis::Bootstrap => Some(Basis::Bootstrap),
+    })
+}
+
+fn filled(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
+    use proto::gate_rule::Limit;
+    let field = format!("gate.rules[{position}]");
+    let path = |key: &str| format!("spec.{field}.{key}");
+    let limit = match rule.limit {
+        None => {
+            let message = "names no limit; set max_drop, max_drop_percent, min_score or margin";
+            return Err(Fault::invalid(path("limit"), message));
+        }
+        Some(Limit::MaxDrop(points)) => RuleLimit::MaxDrop(points),
+        Some(Limit::MaxDropPercent(percent)) => RuleLimit::MaxDropPercent(percent),
+        Some(Limit::MinScore(points)) => RuleLimit::MinScore(points),
+        Some(Limit::Margin(points)) => RuleLimit::Margin(points),
+    };
+    limit
+        .check()
+        .map_err(|message| Fault::invalid(path(limit.kind()), message))?;
+    let task = match filled(rule.task_type) {
+        None => None,
+        Some(name) => Some(name.parse::<TaskType>().map_err(|error| {
+            let message = match nearest(&name, TaskType::ALL.map(TaskType::name)) {
+                Some(near) => format!("unknown task type `{name}`; did you mean `{near}`?"),
+                None => error.to_string(),
+            };
+            Fault::invalid(path("task_type"), message)
+        })?),
+    };
+    Ok(Rule {
+        name: filled(rule.name),
+        limit,
+        of: filled(rule.quantity).unwrap_or_else(|| "total".to_owned()),
+        task,
+        dataset: filled(rule.dataset),
+        basis: basis(&path("basis"), rule.basis)?,
+        place: Place {
+            origin: String::new(),
+            field,
+        },
+    })
+}
+
+/// A request's gate as a message; none where it asks for nothing.
+pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
+    if *gate == Gate::default() {
+        return None;
+    }
+    Some(proto::Gate {
+        rules: gate.rules.iter().map(proto_rule).collect(),
+        alpha: gate.alpha,
+        basis: proto_basis(gate.basis),
+        undecided: match gate.undecided {
+            None => proto::GateUndecided::Unspecified,
+            Some(OnUndecided::Warn) => proto::GateUndecided::Warn,
+            Some(OnUndecided::Fail) => proto::GateUndecided::Fail,
+        }
+        .into(),
+        sequential: match gate.sequential {
+            None => proto::GateSequential::Unspecified,
+            Some(Sequential::Off) => proto::GateSequential::Off,
+            Some(Sequential::Pocock) => proto::GateSequential::Pocock,
+            Some(Sequential::ObrienFleming) => proto::GateSequential::ObrienFleming,
+        }
+        .into(),
+    })
+}
+
+fn proto_basis(basis: Option<Basis>) -> i32 {
+    match basis {
+        None => proto::GateBasis::Unspecified,
+        Some(Basis::Point) => proto::GateBasis::Point,
+        Some(Basis::SignedRank) => proto::GateBasis::SignedRank,
+        Some(Basis::Student) => proto::GateBasis::Student,
+        Some(Basis::Bootstrap) => proto::GateBasis::Bootstrap,
+    }
+    .into()
+}
+
+fn proto_rule(rule: &Rule) -> proto::GateRule {
+    use proto::gate_rule::Limit;
+    proto::GateRule {
+        name: rule.name.clone().unwrap_or_default(),
+        quantity: rule.of.clone(),
+        task_type: rule.task.map(|task| task.name().to_owned()).unwrap_or_default(),
+        dataset: rule.dataset.clone().unwrap_or_default(),
+        basis: proto_basis(rule.basis),
+        limit: Some(match rule.limit {
+            RuleLimit::MaxDrop(points) => Limit::MaxDrop(points),
+            RuleLimit::MaxDropPercent(percent) => Limit::MaxDropPercent(percent),
+            RuleLimit::MinScore(points) => Limit::MinScore(points),
+            RuleLimit::Margin(points) => Limit::Margin(points),
+        }),
+    }
+}
+
+/// A verdict as the proto has it.
+pub(super) fn verdict(verdict: GateVerdict) -> proto::Verdict {
+    match verdict {
+        GateVerdict::Pass => proto::Verdict::Pass,
+        GateVerdict::Undecided => proto::Verdict::Undecided,
+        GateVerdict::Fail => proto::Verdict::Fail,
+    }
+}

@@ -1,0 +1,159 @@
+//! The gate of a suite file.
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::{
+    SuiteError,
+    parse::filled,
+    reader::{Document, Found, Section},
+};
+use crate::{
+    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha},
+    task::TaskType,
+};
+
+const FIELDS: [&str; 5] = ["alpha", "basis", "undecided", "sequential", "rule"];
+const RULE_FIELDS: [&str; 9] = [
+    "name",
+    "max_drop",
+    "max_drop_percent",
+    "min_score",
+    "margin",
+    "of",
+    "task",
+    "dataset",
+    "basis",
+];
+const MOST_RULES: usize = 1_000;
+
+pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
+    let document = top.document;
+    let Some(item) = top.get("gate") else {
+        return Ok(Gate::default());
+    };
+    let section = table(document, "gate", item, "a table: [gate], with [[gate.rule]] below it")?;
+    section.only(&FIELDS)?;
+    Ok(Gate {
+        alpha: match section.number("alpha")? {
+            None => None,
+            Some(found) => {
+                let complain = |message: String| document.invalid(&found.span, found.field.as_str(), message);
+                check_alpha(found.value).map_err(complain)?;
+                Some(found.value)
+            }
+        },
+        basis: basis(&section)?,
+        undecided: choice(&section, "undecided", "choice", &OnUndecided::ALL, OnUndecided::name)?,
+        sequential: sequential(&section)?,
+        rules: rules(&section)?,
+    })
+}
+
+fn table<'a>(
+    document: &'a Document<'a>,
+    field: &str,
+    item: &'a Spanned<DeValue<'a>>,
+    wanted: &str,
+) -> Result<Section<'a>, SuiteError> {
+    match item.get_ref() {
+        DeValue::Table(table) => Ok(Section {
+            document,
+            prefix: format!("{field}."),
+            table,
+            span: item.span(),
+        }),
+        _ => Err(document.wrong_type(item, field.to_owned(), wanted)),
+    }
+}
+
+/// One of a few names.
+fn choice<T: Copy>(
+    section: &Section<'_>,
+    key: &str,
+    what: &'static str,
+    all: &[T],
+    name: fn(T) -> &'static str,
+) -> Result<Option<T>, SuiteError> {
+    let Some(found) = section.string(key)? else {
+        return Ok(None);
+    };
+    match all.iter().find(|one| name(**one) == found.value) {
+        Some(one) => Ok(Some(*one)),
+        None => {
+            let known: Vec<&str> = all.iter().map(|one| name(*one)).collect();
+            Err(section
+                .document
+                .unknown_name(&found.span, found.field, what, &found.value, &known))
+        }
+    }
+}
+
+fn basis(section: &Section<'_>) -> Result<Option<Basis>, SuiteError> {
+    choice(section, "basis", "basis", &Basis::ALL, Basis::name)
+}
+
+/// `true`, `false`, or how the chance of error is spent.
+fn sequential(section: &Section<'_>) -> Result<Option<Sequential>, SuiteError> {
+    match section.get("sequential").map(|value| value.get_ref().as_bool()) {
+        None => Ok(None),
+        Some(Some(true)) => Ok(Some(Sequential::Pocock)),
+        Some(Some(false)) => Ok(Some(Sequential::Off)),
+        Some(None) => choice(section, "sequential", "spending", &Sequential::ALL, Sequential::name),
+    }
+}
+
+fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
+    let items = section.list("rule")?.unwrap_or_default();
+    if items.len() > MOST_RULES {
+        let message = format!("{} rules, at most {MOST_RULES}", items.len());
+        return Err(section.document.invalid(&section.span, "gate.rule", message));
+    }
+    items
+        .into_iter()
+        .map(|(field, item)| rule(section.document, &field, item))
+        .collect()
+}
+
+fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Result<Rule, SuiteError> {
+    let section = table(document, field, item, "a table: [[gate.rule]]")?;
+    section.only(&RULE_FIELDS)?;
+    Ok(Rule {
+        limit: limit(&section)?,
+        name: filled(document, section.string("name")?)?,
+        of: filled(document, section.string("of")?)?.unwrap_or_else(|| "total".to_owned()),
+        task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
+        dataset: filled(document, section.string("dataset")?)?,
+        basis: basis(&section)?,
+        place: Place {
+            origin: format!("{}:{}", document.file, document.line(item.span().start)),
+            field: field.to_owned(),
+        },
+    })
+}
+
+/// The one limit of a rule.
+fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
+    let mut only: Option<(RuleLimit, Found<f64>)> = None;
+    for kind in RuleLimit::KINDS {
+        let Some(found) = section.number(kind)? else { continue };
+        let Some(limit) = RuleLimit::new(kind, found.value) else {
+            continue;
+        };
+        if let Some((first, _)) = &only {
+            let message = format!("the rule has {} already; write a rule for each limit", first.kind());
+            return Err(section.document.invalid(&found.span, found.field, message));
+        }
+        only = Some((limit, found));
+    }
+    let Some((limit, found)) = only else {
+        return Err(section.missing(
+            "max_drop",
+            "a rule needs a limit: max_drop, max_drop_percent, min_score or margin, e.g. max_drop = 3",
+        ));
+    };
+    match limit.check() {
+        Ok(()) => Ok(limit),
+        Err(message) => Err(section.document.invalid(&found.span, found.field, message)),
+    }
+}

@@ -1,0 +1,269 @@
+//! The gate of a run: from rules in a suite or a request to verdicts in every form of the report.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod run_stubs;
+
+use isomer_proto::eval::v1::{
+    Gate, GateBasis, GateRule, GateUndecided, ReportFormat, Run, RunSpec, RunState, SuiteRef, Verdict,
+    gate_rule::Limit, suite_ref,
+};
+use isomer_service_kit::GrpcChannel;
+use run_stubs::{House, STS, create, report, report_json, run_to_end, spec};
+use serde_json::Value;
+use tonic::Code;
+
+type Client = isomer_proto::eval::v1::run_service_client::RunServiceClient<GrpcChannel>;
+
+/// A suite over so many data sets, each with its own texts.
+fn suite(house: &House, datasets: usize, gate: &str) -> SuiteRef {
+    let folder = house.home.path().join("data");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut text =
+        format!("name = \"many\"\nseeds = [1, 2]\ntransformations = [\"summarisation\", \"paraphrase\"]\n{gate}\n");
+    for d in 0..datasets {
+        let rows = STS.replace("sentence1\": \"", &format!("sentence1\": \"Number {d}, "));
+        std::fs::write(folder.join(format!("set{d}.jsonl")), rows).unwrap();
+        text.push_str(&format!("[[dataset]]\ntask = \"sts\"\npath = \"set{d}.jsonl\"\n"));
+    }
+    SuiteRef {
+        source: Some(suite_ref::Source::Toml(text)),
+        base_dir: folder.display().to_string(),
+        file_name: "many.toml".to_owned(),
+    }
+}
+
+async fn gated(client: &mut Client, spec: RunSpec) -> (Run, Value) {
+    let run = run_to_end(client, spec).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let json = report_json(client, &run.id).await;
+    (run, json)
+}
+
+fn limit(limit: Limit) -> GateRule {
+    GateRule {
+        limit: Some(limit),
+        ..GateRule::default()
+    }
+}
+
+#[tokio::test]
+async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let rules =
+        "[gate]\nalpha = 0.05\n[[gate.rule]]\nmax_drop = 190\n[[gate.rule]]\nname = \"a | <floor>\"\nmin_score = -99\n";
+    let (run, json) = gated(&mut client, spec(suite(&house, 6, rules), &["stub-a", "stub-b"])).await;
+    assert_eq!((run.verdict(), run.blocked), (Verdict::Pass, false));
+    let gate = &json["gate"];
+    assert_eq!((&gate["verdict"], &gate["blocked"]), (&"pass".into(), &false.into()));
+    assert_eq!(gate["encoders"].as_array().unwrap().len(), 2);
+    let said = &gate["encoders"][0]["rules"][0];
+    assert_eq!(
+        (&said["verdict"], &said["units"], &said["seeds"]),
+        (&"pass".into(), &6.into(), &2.into())
+    );
+    let total = &json["profile"]["encoders"][0]["datasets"];
+    let mut drops: Vec<f64> = total
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|d| -d["total"]["delta"].as_f64().unwrap())
+        .collect();
+    drops.sort_by(f64::total_cmp);
+    // The Hodges-Lehmann shift lies among the drops it is the middle of.
+    let estimate = said["estimate"].as_f64().unwrap();
+    assert!(drops[0] <= estimate && estimate <= drops[5], "{estimate} of {drops:?}");
+    let text = |format| {
+        let (mut client, id) = (client.clone(), run.id.clone());
+        async move { String::from_utf8(report(&mut client, &id, format).await).unwrap() }
+    };
+    let markdown = text(ReportFormat::Markdown).await;
+    assert!(
+        markdown.contains("## Gate: pass") && markdown.contains("a \\| &lt;floor&gt;"),
+        "{markdown}"
+    );
+    let html = text(ReportFormat::Html).await;
+    assert!(html.contains("id=\"gate-title\"") && html.contains("a | &lt;floor&gt;") && !html.contains("<floor>"));
+    assert!(html.contains("Gate passed: stub-a, stub-b keep every rule."));
+    let junit = text(ReportFormat::Junit).await;
+    assert_eq!(junit.matches("<testcase ").count(), 4, "{junit}");
+    assert!(
+        junit.contains("tests=\"4\" failures=\"0\"") && !junit.contains("<skipped"),
+        "{junit}"
+    );
+}
+
+#[tokio::test]
+async fn a_broken_rule_fails_the_gate_and_its_test_case() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut asked = spec(suite(&house, 6, ""), &["stub-a"]);
+    asked.gate = Some(Gate {
+        rules: vec![
+            limit(Limit::MinScore(99.9)),
+            GateRule {
+                quantity: "length".into(),
+                ..limit(Limit::MaxDrop(199.0))
+            },
+        ],
+        ..Gate::default()
+    });
+    let (run, json) = gated(&mut client, asked.clone()).await;
+    assert_eq!((run.verdict(), run.blocked), (Verdict::Fail, true));
+    assert_eq!(run.spec.unwrap().gate.unwrap().rules.len(), 2);
+    assert_eq!(json["gate"]["encoders"][0]["rules"][0]["verdict"], "fail");
+    assert_eq!(json["gate"]["encoders"][0]["rules"][1]["verdict"], "pass");
+    let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
+    assert!(
+        junit.contains("tests=\"2\" failures=\"1\"") && junit.contains("limit ≥ 99.90"),
+        "{junit}"
+    );
+}
+
+#[tokio::test]
+async fn two_data_sets_leave_bounds_undecided_which_warns_or_blocks() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let rule = "[[gate.rule]]\nmax_drop = 50\n";
+    let (run, json) = gated(&mut client, spec(suite(&house, 2, rule), &["stub-a"])).await;
+    assert_eq!((run.verdict(), run.blocked), (Verdict::Undecided, false));
+    let said = &json["gate"]["encoders"][0]["rules"][0];
+    assert_eq!((&said["units_needed"], &said["low"]), (&5.into(), &Value::Null));
+    assert!(
+        said["note"]
+            .as_str()
+            .unwrap()
+            .contains("2 data sets allow no signed-rank bound"),
+        "{said}"
+    );
+    let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
+    assert!(
+        junit.contains("<skipped") && junit.contains("about 5 data sets (now 2)"),
+        "{junit}"
+    );
+
+    let mut strict = spec(suite(&house, 2, rule), &["stub-a"]);
+    strict.gate = Some(Gate {
+        undecided: GateUndecided::Fail.into(),
+        ..Gate::default()
+    });
+    let (run, _) = gated(&mut client, strict).await;
+    assert_eq!((run.verdict(), run.blocked), (Verdict::Undecided, true));
+    let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
+    assert!(junit.contains("failures=\"1\""), "{junit}");
+}
+
+#[tokio::test]
+async fn a_rule_of_the_request_takes_the_place_of_the_suites() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut asked = spec(
+        suite(
+            &house,
+            2,
+            "[gate]\nbasis = \"point\"\n[[gate.rule]]\nmax_drop = 0\nof = \"length\"\n",
+        ),
+        &["stub-a"],
+    );
+    asked.gate = Some(Gate {
+        rules: vec![GateRule {
+            quantity: "length".into(),
+            ..limit(Limit::MaxDrop(199.0))
+        }],
+        ..Gate::default()
+    });
+    let (run, json) = gated(&mut client, asked).await;
+    assert_eq!(run.verdict(), Verdict::Pass);
+    assert_eq!(json["gate"]["rules"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        (&json["gate"]["rules"][0]["limit"], &json["gate"]["rules"][0]["basis"]),
+        (&199.0.into(), &"point".into())
+    );
+}
+
+#[tokio::test]
+async fn a_suite_names_its_baseline_and_margins_judge_the_others_only() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let head = "baseline = \"stub-a\"\n[[gate.rule]]\nmargin = 199\n";
+    // The gate's tables end the suite's head, so data sets follow them.
+    let (run, json) = gated(&mut client, spec(suite(&house, 6, head), &["stub-b"])).await;
+    assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
+    assert_eq!(json["gate"]["baseline"], "stub-a");
+    assert_eq!(json["gate"]["encoders"].as_array().unwrap().len(), 1);
+    let said = &json["gate"]["encoders"][0];
+    assert_eq!(said["encoder"], "stub-b");
+    assert!(
+        (said["rules"][0]["p_value"].as_f64().unwrap() - 1.0 / 64.0).abs() < 1e-12,
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    for (rules, parts) in [
+        (
+            "[[gate.rule]]\nmax_drop = 3\nof = \"lenght\"",
+            vec!["many.toml:4", "gate.rule[0].of", "did you mean `length`"],
+        ),
+        (
+            "[[gate.rule]]\nmax_drop = 3\nof = \"translation\"",
+            vec!["many.toml:4", "it runs summarisation, paraphrase"],
+        ),
+        (
+            "[[gate.rule]]\nmax_drop = 3\nof = \"language\"",
+            vec!["many.toml:4", "on the language axis"],
+        ),
+        (
+            "[[gate.rule]]\nmax_drop = 3\ndataset = \"set9\"",
+            vec!["many.toml:4", "no data set `set9`; did you mean `set"],
+        ),
+        ("[[gate.rule]]\nmargin = 1", vec!["many.toml:4", "add --baseline ID"]),
+        ("[gate]\nalpha = 0.7", vec!["many.toml:5", "`gate.alpha`: is 0.7"]),
+        (
+            "[gate]\n[[gate.rule]]\nmax_dorp = 3",
+            vec!["many.toml:6", "did you mean `max_drop`"],
+        ),
+    ] {
+        let fault = create(&mut client, spec(suite(&house, 2, rules), &["stub-a"]))
+            .await
+            .unwrap_err();
+        assert_eq!(fault.code, Code::InvalidArgument, "{rules}");
+        for part in parts {
+            assert!(fault.message.contains(part), "{part}: {}", fault.message);
+        }
+    }
+    let refused = |rule: GateRule| {
+        let mut asked = spec(suite(&house, 2, ""), &["stub-a"]);
+        asked.gate = Some(Gate {
+            rules: vec![rule],
+            ..Gate::default()
+        });
+        let mut client = client.clone();
+        async move { create(&mut client, asked).await.unwrap_err() }
+    };
+    let nothing = refused(GateRule::default()).await;
+    assert_eq!(nothing.field.as_deref(), Some("spec.gate.rules[0].limit"));
+    let typo = refused(GateRule {
+        quantity: "totl".into(),
+        ..limit(Limit::MaxDrop(3.0))
+    });
+    let typo = typo.await;
+    assert_eq!(typo.field.as_deref(), Some("spec.gate.rules[0].of"));
+    assert!(typo.message.contains("did you mean `total`"), "{}", typo.message);
+    let student = refused(GateRule {
+        basis: GateBasis::Student.into(),
+        ..limit(Limit::Margin(1.0))
+    });
+    assert!(
+        student
+            .await
+            .message
+            .contains("a margin is tested by the signed-rank test")
+    );
+    let below = refused(limit(Limit::MaxDrop(-1.0))).await;
+    assert_eq!(below.field.as_deref(), Some("spec.gate.rules[0].max_drop"));
+    assert_eq!(house.transform.generated.load(std::sync::atomic::Ordering::SeqCst), 0);
+}
