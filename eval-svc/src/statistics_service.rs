@@ -1,15 +1,18 @@
 //! The gRPC face of statistics: protos in, tests and intervals out. The maths is in [`crate::stats`].
 
+mod rankings;
+
 use isomer_proto::eval::v1::{
-    self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries,
+    self as proto, AgreementRequest, AgreementResponse, CompareRequest, CompareResponse, Comparison,
+    RankStabilityRequest, RankStabilityResponse, ReliabilityRequest, ReliabilityResponse, ScoreSeries,
     statistics_service_server::StatisticsService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
 
 use crate::stats::{
-    Alternative, Distribution, StatsError, bootstrap_interval, hodges_lehmann, holm, mean, sample_sd,
-    wilcoxon_signed_rank,
+    Alternative, Distribution, StatsError, benjamini_hochberg, hodges_lehmann, hodges_lehmann_bootstrap, holm, mean,
+    sample_sd, wilcoxon_interval, wilcoxon_signed_rank,
 };
 
 const DEFAULT_RESAMPLES: u32 = 1000;
@@ -27,10 +30,41 @@ impl StatisticsService for StatisticsFace {
     async fn compare(&self, request: Request<CompareRequest>) -> Result<Response<CompareResponse>, Status> {
         let request = request.into_inner();
         let settings = Settings::read(&request)?;
-        let computed = tokio::task::spawn_blocking(move || compare(&request, &settings)).await;
-        let comparisons = computed.map_err(|error| Fault::internal(format!("the comparison stopped: {error}")))??;
+        let comparisons = off_the_runtime(move || compare(&request, &settings)).await?;
         Ok(Response::new(CompareResponse { comparisons }))
     }
+
+    async fn rank_stability(
+        &self,
+        request: Request<RankStabilityRequest>,
+    ) -> Result<Response<RankStabilityResponse>, Status> {
+        let request = request.into_inner();
+        Ok(Response::new(
+            off_the_runtime(move || rankings::rank_stability(&request)).await?,
+        ))
+    }
+
+    async fn agreement(&self, request: Request<AgreementRequest>) -> Result<Response<AgreementResponse>, Status> {
+        let request = request.into_inner();
+        Ok(Response::new(
+            off_the_runtime(move || rankings::agreement(&request)).await?,
+        ))
+    }
+
+    async fn reliability(&self, request: Request<ReliabilityRequest>) -> Result<Response<ReliabilityResponse>, Status> {
+        let request = request.into_inner();
+        Ok(Response::new(
+            off_the_runtime(move || rankings::reliability(&request)).await?,
+        ))
+    }
+}
+
+/// Maths runs on a thread of its own, not on the runtime's.
+async fn off_the_runtime<T: Send + 'static>(
+    compute: impl FnOnce() -> Result<T, Fault> + Send + 'static,
+) -> Result<T, Fault> {
+    let computed = tokio::task::spawn_blocking(compute).await;
+    computed.map_err(|error| Fault::internal(format!("the computation stopped: {error}")))?
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -116,8 +150,10 @@ fn compare(request: &CompareRequest, settings: &Settings) -> Result<Vec<Comparis
         .filter(|i| comparisons[*i].p_value.is_some())
         .collect();
     let p_values: Vec<f64> = tested.iter().filter_map(|i| comparisons[*i].p_value).collect();
-    for (i, adjusted) in tested.into_iter().zip(holm(&p_values)) {
-        comparisons[i].p_holm = Some(adjusted);
+    let adjusted = holm(&p_values).into_iter().zip(benjamini_hochberg(&p_values));
+    for (i, (step_down, discovery)) in tested.into_iter().zip(adjusted) {
+        comparisons[i].p_holm = Some(step_down);
+        comparisons[i].p_benjamini_hochberg = Some(discovery);
     }
     Ok(comparisons)
 }
@@ -135,13 +171,8 @@ fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) ->
         found: 0,
     };
     let resamples = settings.resamples as usize;
-    let interval = bootstrap_interval(
-        &differences,
-        hodges_lehmann,
-        resamples,
-        settings.confidence,
-        settings.seed,
-    )?;
+    let interval =
+        hodges_lehmann_bootstrap(&differences, resamples, settings.confidence, settings.seed).ok_or_else(empty)?;
     let mut comparison = Comparison {
         name: treatment.name.clone(),
         n: u32::try_from(differences.len()).unwrap_or(u32::MAX),
@@ -177,6 +208,22 @@ fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) ->
             }
         }
         Err(error) => notes.push(format!("no signed-rank test: {error}")),
+    }
+    match wilcoxon_interval(&differences, settings.confidence, settings.alternative) {
+        Ok(found) => {
+            comparison.signed_rank_interval = Some(proto::Interval {
+                low: found.low,
+                high: found.high,
+                level: found.achieved,
+                method: if found.exact {
+                    "signed-rank, exact"
+                } else {
+                    "signed-rank, normal"
+                }
+                .to_owned(),
+            });
+        }
+        Err(error) => notes.push(error.to_string()),
     }
     if comparison.sd_difference.is_none() {
         notes.push("one pair has no standard deviation".to_owned());

@@ -1,6 +1,8 @@
 //! `StatisticsService`: comparisons of paired scores.
 
-use isomer_proto::eval::v1::{CompareRequest, RankStabilityRequest, ScoreSeries};
+use isomer_proto::eval::v1::{
+    AgreementRequest, CompareRequest, RankStabilityRequest, ReliabilityRequest, ScoreSeries, agreement_request::Rater,
+};
 use isomer_service_kit::Fault;
 use tonic::Code;
 
@@ -55,6 +57,15 @@ async fn comparisons_carry_shift_interval_test_and_adjustment() {
     let interval = b.hodges_lehmann_interval.as_ref().unwrap();
     assert!(interval.low < 0.05 && 0.05 < interval.high && interval.level == 0.95);
     assert_eq!(interval.method, "percentile bootstrap (1000)");
+    let exact = b.signed_rank_interval.as_ref().unwrap();
+    assert!(exact.low < 0.05 && 0.05 < exact.high && exact.level >= 0.95);
+    assert_eq!(exact.method, "signed-rank, exact");
+    close(
+        b.p_benjamini_hochberg.unwrap(),
+        4.0 / 4096.0,
+        1e-12,
+        "false discoveries",
+    );
     assert!(c.p_value.unwrap() > 0.5 && c.p_holm.unwrap() >= c.p_value.unwrap());
     assert_eq!((same.p_value, same.p_holm, same.hodges_lehmann), (None, None, 0.0));
     assert!(same.note.contains("all differences are zero"), "{}", same.note);
@@ -91,11 +102,90 @@ async fn comparisons_that_make_no_sense_are_refused() {
         statistics.compare(none).await.unwrap_err().code(),
         Code::InvalidArgument
     );
-    let later = statistics
-        .rank_stability(RankStabilityRequest::default())
-        .await
-        .unwrap_err();
-    assert_eq!(later.code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn a_ranking_that_is_kept_is_stable_and_one_that_is_turned_is_not() {
+    let mut house = house().await;
+    let statistics = &mut house.statistics;
+    let original = vec![
+        series("a", &[1.0, 3.0]),
+        series("b", &[2.0, 2.0]),
+        series("c", &[3.0, 1.0]),
+    ];
+    let transformed = vec![
+        series("a", &[0.5, 0.1]),
+        series("b", &[0.6, 0.2]),
+        series("c", &[0.7, 0.3]),
+    ];
+    let request = RankStabilityRequest { original, transformed };
+    let found = statistics.rank_stability(request.clone()).await.unwrap().into_inner();
+    close(found.tau_b[0], 1.0, 1e-12, "kept");
+    close(found.tau_b[1], -1.0, 1e-12, "turned");
+    close(found.mean, 0.0, 1e-12, "mean");
+    close(found.sd, 2.0_f64.sqrt(), 1e-12, "sd");
+    let mut renamed = request;
+    renamed.transformed[1].name = "d".to_owned();
+    let fault = Fault::from_status(&statistics.rank_stability(renamed).await.unwrap_err());
+    assert_eq!(fault.field.as_deref(), Some("transformed[1].name"));
+}
+
+#[tokio::test]
+async fn raters_agree_as_published() {
+    let mut house = house().await;
+    let statistics = &mut house.statistics;
+    // Gwet (2014), table 2.8; irrCAC's overview: AC1 0.77544, se 0.14295; Krippendorff (2011): alpha 0.743.
+    let none = f64::NAN;
+    let ratings = [
+        vec![1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 4.0, 1.0, 2.0, none, none, none],
+        vec![1.0, 2.0, 3.0, 3.0, 2.0, 2.0, 4.0, 1.0, 2.0, 5.0, none, 3.0],
+        vec![none, 3.0, 3.0, 3.0, 2.0, 3.0, 4.0, 2.0, 2.0, 5.0, 1.0, none],
+        vec![1.0, 2.0, 3.0, 3.0, 2.0, 4.0, 4.0, 1.0, 2.0, 5.0, 1.0, none],
+    ];
+    let request = AgreementRequest {
+        raters: ratings
+            .map(|ratings| Rater {
+                name: String::new(),
+                ratings,
+            })
+            .to_vec(),
+        weights: "identity".to_owned(),
+        ..AgreementRequest::default()
+    };
+    let found = statistics.agreement(request.clone()).await.unwrap().into_inner();
+    close(found.ac2, 0.775_44, 5e-6, "AC1");
+    close(found.standard_error, 0.142_95, 5e-6, "standard error");
+    close(found.alpha, 0.743, 5e-4, "alpha");
+    let odd = AgreementRequest {
+        weights: "cubic".to_owned(),
+        ..request
+    };
+    let fault = Fault::from_status(&statistics.agreement(odd).await.unwrap_err());
+    assert_eq!(fault.field.as_deref(), Some("weights"));
+}
+
+#[tokio::test]
+async fn a_profile_that_ranks_alike_everywhere_is_reliable() {
+    let mut house = house().await;
+    let statistics = &mut house.statistics;
+    let encoders = (0..4)
+        .map(|e| series("e", &[0, 1, 2, 3, 4].map(|d| f64::from(10 * e + d))))
+        .collect();
+    let strata = ["sts", "sts", "cls", "cls", "cls"].map(str::to_owned).to_vec();
+    let request = ReliabilityRequest {
+        encoders,
+        strata,
+        ..ReliabilityRequest::default()
+    };
+    let found = statistics.reliability(request.clone()).await.unwrap().into_inner();
+    close(found.median, 1.0, 1e-12, "median");
+    assert_eq!(found.interval.unwrap().method, "quantiles over 1000 splits");
+    let odd = ReliabilityRequest {
+        strata: vec!["sts".to_owned()],
+        ..request
+    };
+    let fault = Fault::from_status(&statistics.reliability(odd).await.unwrap_err());
+    assert_eq!(fault.field.as_deref(), Some("strata"));
 }
 
 #[tokio::test]
