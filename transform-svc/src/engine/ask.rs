@@ -5,10 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Engine,
-    inflight::{ProduceError, Produced, alone},
+    generation::{About, generation},
+    inflight::ProduceError,
 };
 use crate::{
-    cache::{Entry, Key, KeyParts},
+    cache::{Key, KeyParts},
     error::TransformError,
     generator::{Bounded, GeneratorError, Request},
     prompt::Message,
@@ -78,47 +79,23 @@ impl Engine {
             seed: (!seedless).then_some(ask.seed),
         };
         let (key, made) = (parts.key(), parts.made());
-        let (generator, kind) = (Arc::clone(ask.generator), ask.kind.to_owned());
-        let make = move || {
-            Box::pin(async move {
-                let request = Request {
-                    messages: ask.messages,
-                    temperature: ask.temperature,
-                    top_p,
-                    max_tokens: ask.max_tokens,
-                    seed: ask.seed,
-                };
-                let (completion, waited) = generator.generate(request).await;
-                let completion = completion.map_err(|error| ProduceError::Generator {
-                    error,
-                    waited,
-                    fresh: true,
-                })?;
-                Ok(Produced {
-                    entry: Entry {
-                        output: completion.text,
-                        seed: ask.seed,
-                        prompt_tokens: completion.prompt_tokens,
-                        generated_tokens: completion.generated_tokens,
-                        tokens_estimated: completion.tokens_estimated,
-                        source: ask.content,
-                        transformation: kind,
-                        generator: generator.identity().id.clone(),
-                        prompt: ask.prompt,
-                        language: String::new(),
-                        made: Some(made),
-                    },
-                    calls: completion.calls,
-                    fresh: true,
-                    waited,
-                })
-            }) as futures::future::BoxFuture<'static, _>
+        let about = About {
+            source: ask.content,
+            kind: ask.kind.to_owned(),
+            prompt: ask.prompt,
+            language: String::new(),
+            made,
         };
-        let produced = if ask.bypass_cache {
-            alone(make()).await
-        } else {
-            self.inflight.produce(key, &self.cache, make).await
+        let make = || {
+            generation(Arc::clone(ask.generator), about, move |_| Request {
+                messages: ask.messages,
+                temperature: ask.temperature,
+                top_p,
+                max_tokens: ask.max_tokens,
+                seed: ask.seed,
+            })
         };
+        let produced = self.inflight.produce(key, &self.cache, ask.bypass_cache, make).await;
         match produced {
             Ok(produced) => Ok(Answer {
                 key,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::{
     Call, Finished, Job, Outcome, Plan,
-    inflight::{Inflight, ProduceError, Produced, alone},
+    generation::{About, generation},
+    inflight::{Inflight, ProduceError, Produced},
     plan::Step,
 };
 use crate::{
-    cache::{Cache, Entry, KeyParts},
+    cache::{Cache, KeyParts},
     checks::{self, Check},
     clean::clean,
     distractors,
@@ -234,46 +235,20 @@ impl Means<'_> {
         };
         let (key, made) = (parts.key(), parts.made());
         let make = || {
-            let (generator, prompt, text) = (Arc::clone(self.generator), Arc::clone(&step.prompt), text.to_owned());
-            let count = plan.count;
-            Box::pin(async move {
-                let request = Request {
-                    messages: prompt.render(&text, language, count),
-                    ..request
-                };
-                let seed = request.seed;
-                let (completion, waited) = generator.generate(request).await;
-                let completion = completion.map_err(|error| ProduceError::Generator {
-                    error,
-                    waited,
-                    fresh: true,
-                })?;
-                let entry = Entry {
-                    output: completion.text,
-                    seed,
-                    prompt_tokens: completion.prompt_tokens,
-                    generated_tokens: completion.generated_tokens,
-                    tokens_estimated: completion.tokens_estimated,
-                    source: text,
-                    transformation: purpose.name().to_owned(),
-                    generator: generator.identity().id.clone(),
-                    prompt: prompt.tag(),
-                    language: language.map_or("", Language::code).to_owned(),
-                    made: Some(made),
-                };
-                Ok(Produced {
-                    entry,
-                    calls: completion.calls,
-                    fresh: true,
-                    waited,
-                })
-            }) as futures::future::BoxFuture<'static, _>
+            let (prompt, count) = (Arc::clone(&step.prompt), plan.count);
+            let about = About {
+                source: text.to_owned(),
+                kind: purpose.name().to_owned(),
+                prompt: prompt.tag(),
+                language: language.map_or("", Language::code).to_owned(),
+                made,
+            };
+            generation(Arc::clone(self.generator), about, move |text| Request {
+                messages: prompt.render(text, language, count),
+                ..request
+            })
         };
-        let produced = if plan.bypass_cache {
-            alone(make()).await
-        } else {
-            self.inflight.produce(key, self.cache, make).await
-        };
+        let produced = self.inflight.produce(key, self.cache, plan.bypass_cache, make).await;
         (key, produced)
     }
 }

@@ -43,7 +43,7 @@ pub(super) enum ProduceError {
     Cache(Arc<CacheError>),
 }
 
-type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
+pub(super) type Work = BoxFuture<'static, Result<Produced, ProduceError>>;
 type Map = HashMap<Key, (u64, WeakShared<Work>, Arc<AtomicBool>)>;
 
 /// The map of what is under way. It holds nothing alive: when all who wait have gone, the work is dropped.
@@ -89,13 +89,18 @@ fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
 }
 
 impl Inflight {
-    /// Finds a generation in the cache or under way, or has it made and written to the cache.
+    /// Finds a generation in the cache or under way, or has it made and written to the cache. Who bypasses the cache shares
+    /// with nobody.
     pub(super) async fn produce(
         &self,
         key: Key,
         cache: &Arc<Cache>,
+        bypass_cache: bool,
         make: impl FnOnce() -> Work,
     ) -> Result<Produced, ProduceError> {
+        if bypass_cache {
+            return alone(make()).await;
+        }
         let (work, counted) = match self.find(key, cache, make)? {
             Found::Cached(entry) => {
                 return Ok(Produced {
@@ -159,7 +164,7 @@ impl Inflight {
 }
 
 /// The work as a task of its own, so that it goes on, and gives its place back, also while nobody who waits is polled.
-pub(super) fn alone(work: Work) -> Work {
+fn alone(work: Work) -> Work {
     Box::pin(async move {
         in_own_task(work).await.unwrap_or_else(|| {
             Err(ProduceError::Generator {

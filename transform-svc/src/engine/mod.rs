@@ -4,6 +4,7 @@
 mod ask;
 mod attempt;
 mod continuation;
+mod generation;
 mod inflight;
 mod plan;
 mod task;
