@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-use super::{Done, Shared, Unit};
+use super::{Done, PIECES, Shared, Unit};
 use crate::error::EmbedError;
 
 /// Threads of a replica.
@@ -106,7 +106,8 @@ impl Shared {
                 return None;
             }
             let turn = state.turns[replica];
-            let enough = self.replicas[replica].model.worth_overlapping(self.limits.batch_tokens);
+            let piece = self.limits.batch_tokens.div_ceil(PIECES);
+            let enough = self.replicas[replica].model.worth_overlapping(piece);
             let ahead = state.queue.tokens() >= enough;
             if !turn.launching && (turn.running == 0 || ahead) {
                 let now = Instant::now();

@@ -63,14 +63,10 @@ impl Model {
         self.compute(&texts.map(Sequence::view).collect::<Vec<_>>(), launched)
     }
 
-    /// Tokens that must wait for a batch to be worth computing while another one still runs, of a budget of `batch_tokens`.
-    /// A device is slow on small batches; a thread of the CPU would have nothing else to do.
-    pub fn worth_overlapping(&self, batch_tokens: usize) -> usize {
-        if self.on_threads() {
-            SMALLEST_RUN
-        } else {
-            batch_tokens.div_ceil(4)
-        }
+    /// Tokens that must wait for a batch to be worth computing while another one still runs: `piece` of them on a device, which
+    /// is slow on small batches, and few where a thread of the CPU would have nothing else to do.
+    pub fn worth_overlapping(&self, piece: usize) -> usize {
+        if self.on_threads() { SMALLEST_RUN } else { piece }
     }
 
     /// Whether a batch is computed by the threads of the CPU, run by run.
