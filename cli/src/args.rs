@@ -1,5 +1,7 @@
 //! The command line, as data.
 
+pub(crate) mod stats;
+
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -14,6 +16,7 @@ Examples:
   isomer transform --transformation paraphrase --input texts.txt
   isomer eval --model all-MiniLM-L6-v2 --data STSBenchmark --format json
   isomer datasets --family hteb-english               data sets that have a name
+  isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer serve --listen 127.0.0.1:50051
 
 Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed.";
@@ -97,6 +100,9 @@ pub(crate) enum Command {
     Datasets(DatasetsArgs),
     /// The robustness check: transform, encode, score, compare, report.
     Check(CheckArgs),
+    /// Statistical tests on a table of your own scores or ratings.
+    #[command(subcommand)]
+    Stats(stats::StatsCommand),
     /// Run all services behind one port.
     Serve(ServeArgs),
     /// Print a shell completion script.

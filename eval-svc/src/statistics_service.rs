@@ -1,235 +1,112 @@
 //! The gRPC face of statistics: protos in, tests and intervals out. The maths is in [`crate::stats`].
 
+mod compare;
+mod pairs;
 mod rankings;
+mod samples;
 
 use isomer_proto::eval::v1::{
-    self as proto, AgreementRequest, AgreementResponse, CompareRequest, CompareResponse, Comparison,
+    self as proto, AdjustPValuesRequest, AdjustPValuesResponse, AgreementRequest, AgreementResponse, BootstrapRequest,
+    BootstrapResponse, ComparePairsRequest, ComparePairsResponse, CompareRanksRequest, CompareRanksResponse,
+    CompareRequest, CompareResponse, CorrelateRequest, CorrelateResponse, PlanDesignRequest, PlanDesignResponse,
     RankStabilityRequest, RankStabilityResponse, ReliabilityRequest, ReliabilityResponse, ScoreSeries,
     statistics_service_server::StatisticsService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
 
-use crate::stats::{
-    Alternative, Distribution, StatsError, benjamini_hochberg, hodges_lehmann, hodges_lehmann_bootstrap, holm, mean,
-    sample_sd, wilcoxon_interval, wilcoxon_signed_rank,
-};
+use crate::stats::{Alternative, StatsError};
 
 const DEFAULT_RESAMPLES: u32 = 1000;
 const DEFAULT_CONFIDENCE: f64 = 0.95;
+const DEFAULT_ALPHA: f64 = 0.05;
 const DEFAULT_SEED: u64 = 1337;
-/// Values drawn by one request, over all resamples and treatments: about a minute of one core.
+/// Values drawn by one request, over all resamples and series: about a minute of one core.
 const MOST_DRAWS: u64 = 1 << 29;
 
 /// Serves `isomer.eval.v1.StatisticsService`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct StatisticsFace;
 
-#[tonic::async_trait]
-impl StatisticsService for StatisticsFace {
-    async fn compare(&self, request: Request<CompareRequest>) -> Result<Response<CompareResponse>, Status> {
-        let request = request.into_inner();
-        let settings = Settings::read(&request)?;
-        let comparisons = off_the_runtime(move || compare(&request, &settings)).await?;
-        Ok(Response::new(CompareResponse { comparisons }))
-    }
-
-    async fn rank_stability(
-        &self,
-        request: Request<RankStabilityRequest>,
-    ) -> Result<Response<RankStabilityResponse>, Status> {
-        let request = request.into_inner();
-        Ok(Response::new(
-            off_the_runtime(move || rankings::rank_stability(&request)).await?,
-        ))
-    }
-
-    async fn agreement(&self, request: Request<AgreementRequest>) -> Result<Response<AgreementResponse>, Status> {
-        let request = request.into_inner();
-        Ok(Response::new(
-            off_the_runtime(move || rankings::agreement(&request)).await?,
-        ))
-    }
-
-    async fn reliability(&self, request: Request<ReliabilityRequest>) -> Result<Response<ReliabilityResponse>, Status> {
-        let request = request.into_inner();
-        Ok(Response::new(
-            off_the_runtime(move || rankings::reliability(&request)).await?,
-        ))
-    }
-}
-
-/// Maths runs on a thread of its own, not on the runtime's.
-async fn off_the_runtime<T: Send + 'static>(
-    compute: impl FnOnce() -> Result<T, Fault> + Send + 'static,
-) -> Result<T, Fault> {
-    let computed = tokio::task::spawn_blocking(compute).await;
-    computed.map_err(|error| Fault::internal(format!("the computation stopped: {error}")))?
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Settings {
-    alternative: Alternative,
-    resamples: u32,
-    confidence: f64,
-    seed: u64,
-}
-
-impl Settings {
-    fn read(request: &CompareRequest) -> Result<Self, Fault> {
-        let alternative = match proto::Alternative::try_from(request.alternative) {
-            Ok(proto::Alternative::Unspecified | proto::Alternative::TwoSided) => Alternative::TwoSided,
-            Ok(proto::Alternative::Greater) => Alternative::Greater,
-            Ok(proto::Alternative::Less) => Alternative::Less,
-            Err(_) => return Err(Fault::invalid("alternative", "no known alternative")),
-        };
-        let confidence = if request.confidence == 0.0 {
-            DEFAULT_CONFIDENCE
-        } else {
-            request.confidence
-        };
-        if !(confidence > 0.0 && confidence < 1.0) {
-            return Err(Fault::invalid(
-                "confidence",
-                format!("{confidence} does not lie between 0 and 1"),
-            ));
+/// An rpc that computes its answer from its request alone, off the runtime's threads.
+macro_rules! computed {
+    ($($rpc:ident($request:ty) -> $response:ty = $compute:path;)*) => {
+        #[tonic::async_trait]
+        impl StatisticsService for StatisticsFace {
+            $(async fn $rpc(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
+                let request = request.into_inner();
+                let computed = tokio::task::spawn_blocking(move || $compute(&request)).await;
+                let answer = computed.map_err(|error| Fault::internal(format!("the computation stopped: {error}")))?;
+                Ok(Response::new(answer?))
+            })*
         }
-        let resamples = if request.resamples == 0 {
-            DEFAULT_RESAMPLES
-        } else {
-            request.resamples
-        };
-        let values: u64 = request.treatments.iter().map(|t| t.values.len() as u64).sum();
-        if values.saturating_mul(u64::from(resamples)) > MOST_DRAWS {
-            let message = format!("{resamples} resamples of {values} values are too many for one request");
-            return Err(Fault::invalid("resamples", message).mend(format!(
-                "keep resamples x values below {MOST_DRAWS}, or send fewer treatments"
-            )));
-        }
-        Ok(Self {
-            alternative,
-            resamples,
-            confidence,
-            seed: request.seed.unwrap_or(DEFAULT_SEED),
-        })
+    };
+}
+
+computed! {
+    compare(CompareRequest) -> CompareResponse = compare::compare;
+    rank_stability(RankStabilityRequest) -> RankStabilityResponse = rankings::rank_stability;
+    agreement(AgreementRequest) -> AgreementResponse = samples::agreement;
+    reliability(ReliabilityRequest) -> ReliabilityResponse = rankings::reliability;
+    compare_pairs(ComparePairsRequest) -> ComparePairsResponse = pairs::compare_pairs;
+    compare_ranks(CompareRanksRequest) -> CompareRanksResponse = rankings::compare_ranks;
+    adjust_p_values(AdjustPValuesRequest) -> AdjustPValuesResponse = samples::adjust;
+    bootstrap(BootstrapRequest) -> BootstrapResponse = samples::bootstrap;
+    correlate(CorrelateRequest) -> CorrelateResponse = samples::correlate;
+    plan_design(PlanDesignRequest) -> PlanDesignResponse = samples::plan_design;
+}
+
+fn alternative(number: i32) -> Result<Alternative, Fault> {
+    match proto::Alternative::try_from(number) {
+        Ok(proto::Alternative::Unspecified | proto::Alternative::TwoSided) => Ok(Alternative::TwoSided),
+        Ok(proto::Alternative::Greater) => Ok(Alternative::Greater),
+        Ok(proto::Alternative::Less) => Ok(Alternative::Less),
+        Err(_) => Err(Fault::invalid("alternative", "no known alternative")),
     }
 }
 
-fn compare(request: &CompareRequest, settings: &Settings) -> Result<Vec<Comparison>, Fault> {
-    let reference = request
-        .reference
-        .as_ref()
-        .ok_or_else(|| Fault::invalid("reference", "no reference is given"))?;
-    finite("reference", reference)?;
-    if reference.values.is_empty() {
-        return Err(Fault::invalid("reference.values", "there are no pairs"));
+/// A number strictly between 0 and 1; 0 stands for the default.
+fn share(field: &str, value: f64, default: f64) -> Result<f64, Fault> {
+    match value {
+        0.0 => Ok(default),
+        value if value > 0.0 && value < 1.0 => Ok(value),
+        value => Err(Fault::invalid(field, format!("{value} does not lie between 0 and 1"))),
     }
-    if request.treatments.is_empty() {
-        return Err(Fault::invalid(
-            "treatments",
-            "there is nothing to compare with the reference",
-        ));
+}
+
+/// How many resamples to draw of so many values, all series together.
+fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
+    let resamples = if asked == 0 { DEFAULT_RESAMPLES } else { asked };
+    if (values as u64).saturating_mul(u64::from(resamples)) > MOST_DRAWS {
+        let message = format!("{resamples} resamples of {values} values are too many for one request");
+        return Err(Fault::invalid("resamples", message).mend(format!(
+            "keep resamples x values below {MOST_DRAWS}, or send fewer series"
+        )));
     }
-    let mut comparisons = Vec::with_capacity(request.treatments.len());
-    for (i, treatment) in request.treatments.iter().enumerate() {
-        let field = format!("treatments[{i}]");
-        finite(&field, treatment)?;
-        if treatment.values.len() != reference.values.len() {
-            let message = format!(
-                "{} values against {} of the reference",
-                treatment.values.len(),
-                reference.values.len()
-            );
+    Ok(resamples as usize)
+}
+
+/// What the statistic says of numbers that it does not take.
+fn undefined(field: &str) -> impl Fn(StatsError) -> Fault + '_ {
+    move |error| Fault::invalid(field, error.to_string())
+}
+
+/// The length all series share.
+fn same_length(field: &str, all: &[ScoreSeries]) -> Result<usize, Fault> {
+    let length = all.first().map_or(0, |series| series.values.len());
+    if length == 0 {
+        return Err(Fault::invalid(field, "there are no scores"));
+    }
+    for (i, series) in all.iter().enumerate() {
+        let field = format!("{field}[{i}]");
+        finite(&field, series)?;
+        if series.values.len() != length {
+            let message = format!("{} values against {length} of the first series", series.values.len());
             return Err(Fault::invalid(format!("{field}.values"), message)
-                .mend("position i of every series must be the same item"));
+                .mend("position i of every series must be the same data set"));
         }
-        comparisons
-            .push(one(reference, treatment, settings).map_err(|error| Fault::invalid(field, error.to_string()))?);
     }
-    let tested: Vec<usize> = (0..comparisons.len())
-        .filter(|i| comparisons[*i].p_value.is_some())
-        .collect();
-    let p_values: Vec<f64> = tested.iter().filter_map(|i| comparisons[*i].p_value).collect();
-    let adjusted = holm(&p_values).into_iter().zip(benjamini_hochberg(&p_values));
-    for (i, (step_down, discovery)) in tested.into_iter().zip(adjusted) {
-        comparisons[i].p_holm = Some(step_down);
-        comparisons[i].p_benjamini_hochberg = Some(discovery);
-    }
-    Ok(comparisons)
-}
-
-fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) -> Result<Comparison, StatsError> {
-    let differences: Vec<f64> = treatment
-        .values
-        .iter()
-        .zip(&reference.values)
-        .map(|(t, r)| t - r)
-        .collect();
-    let empty = || StatsError::TooFew {
-        what: "a comparison",
-        needed: 1,
-        found: 0,
-    };
-    let resamples = settings.resamples as usize;
-    let interval =
-        hodges_lehmann_bootstrap(&differences, resamples, settings.confidence, settings.seed).ok_or_else(empty)?;
-    let mut comparison = Comparison {
-        name: treatment.name.clone(),
-        n: u32::try_from(differences.len()).unwrap_or(u32::MAX),
-        mean_difference: mean(&differences).ok_or_else(empty)?,
-        sd_difference: sample_sd(&differences),
-        hodges_lehmann: hodges_lehmann(&differences).ok_or_else(empty)?,
-        hodges_lehmann_interval: Some(proto::Interval {
-            low: interval.low,
-            high: interval.high,
-            level: interval.level,
-            method: format!("percentile bootstrap ({resamples})"),
-        }),
-        ..Comparison::default()
-    };
-    let mut notes = Vec::new();
-    match wilcoxon_signed_rank(&differences, settings.alternative) {
-        Ok(test) => {
-            comparison.wilcoxon_statistic = Some(test.statistic);
-            comparison.p_value = Some(test.p_value);
-            comparison.set_method(match test.distribution {
-                Distribution::Exact | Distribution::Permutation => proto::WilcoxonMethod::Exact,
-                Distribution::Normal => proto::WilcoxonMethod::Normal,
-            });
-            if test.distribution == Distribution::Permutation {
-                notes.push("exact over all sign permutations, because there are ties or zeros".to_owned());
-            }
-            if test.n < 6 && settings.alternative == Alternative::TwoSided {
-                let least = 2.0_f64.powi(1 - i32::try_from(test.n).unwrap_or(i32::MAX));
-                notes.push(format!(
-                    "{} differences: no two-sided p-value below {least} is possible",
-                    test.n
-                ));
-            }
-        }
-        Err(error) => notes.push(format!("no signed-rank test: {error}")),
-    }
-    match wilcoxon_interval(&differences, settings.confidence, settings.alternative) {
-        Ok(found) => {
-            comparison.signed_rank_interval = Some(proto::Interval {
-                low: found.low,
-                high: found.high,
-                level: found.achieved,
-                method: if found.exact {
-                    "signed-rank, exact"
-                } else {
-                    "signed-rank, normal"
-                }
-                .to_owned(),
-            });
-        }
-        Err(error) => notes.push(error.to_string()),
-    }
-    if comparison.sd_difference.is_none() {
-        notes.push("one pair has no standard deviation".to_owned());
-    }
-    comparison.note = notes.join("; ");
-    Ok(comparison)
+    Ok(length)
 }
 
 fn finite(field: &str, series: &ScoreSeries) -> Result<(), Fault> {
@@ -240,4 +117,9 @@ fn finite(field: &str, series: &ScoreSeries) -> Result<(), Fault> {
         )),
         None => Ok(()),
     }
+}
+
+/// A count as protos have it.
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
 }

@@ -13,6 +13,7 @@ mod judge_select;
 mod models;
 mod rerank;
 mod serve;
+mod stats;
 mod transform;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Datasets(args) => datasets::run(&global, args).await,
         Command::Eval(args) => eval::run(&global, args).await,
         Command::Check(args) => check::run(&global, args).await,
+        Command::Stats(command) => stats::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }

@@ -1,14 +1,14 @@
-//! Rank stability, agreement of raters, split-half reliability: protos in, figures out.
+//! Rankings of systems: how stable, how reliable, whether they differ at all.
 
 use isomer_proto::eval::v1::{
-    self as proto, AgreementRequest, AgreementResponse, RankStabilityRequest, RankStabilityResponse,
-    ReliabilityRequest, ReliabilityResponse, ScoreSeries,
+    self as proto, CompareRanksRequest, CompareRanksResponse, RankStabilityRequest, RankStabilityResponse,
+    ReliabilityRequest, ReliabilityResponse, ScoreSeries, compare_ranks_response,
 };
 use isomer_service_kit::Fault;
 
-use super::{DEFAULT_CONFIDENCE, DEFAULT_SEED, MOST_DRAWS};
+use super::{DEFAULT_ALPHA, DEFAULT_SEED, MOST_DRAWS, count, same_length, share, undefined};
 use crate::stats::{
-    agreement::{Metric, Ratings, Weights, gwet, krippendorff_alpha},
+    friedman::{friedman, nemenyi},
     kendall_tau_b, mean,
     reliability::split_half_reliability,
     sample_sd,
@@ -54,47 +54,8 @@ pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabi
     let tau_b = tau_b?;
     Ok(RankStabilityResponse {
         mean: mean(&tau_b).ok_or_else(|| Fault::invalid("original", "there are no scores"))?,
-        // One data set has no spread.
-        sd: sample_sd(&tau_b).unwrap_or(0.0),
+        sd: sample_sd(&tau_b),
         tau_b,
-    })
-}
-
-/// Gwet's AC1 or AC2, and Krippendorff's alpha with the metric that goes with the weights.
-pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse, Fault> {
-    let (weights, metric) = match request.weights.as_str() {
-        "identity" => (Weights::Identity, Metric::Nominal),
-        "" | "ordinal" => (Weights::Ordinal, Metric::Ordinal),
-        "linear" => (Weights::Linear, Metric::Linear),
-        "quadratic" => (Weights::Quadratic, Metric::Interval),
-        other => {
-            return Err(Fault::invalid("weights", format!("{other:?} are no known weights"))
-                .mend("identity, ordinal, linear or quadratic"));
-        }
-    };
-    let confidence = if request.confidence == 0.0 {
-        DEFAULT_CONFIDENCE
-    } else {
-        request.confidence
-    };
-    let raters: Vec<Vec<f64>> = request.raters.iter().map(|rater| rater.ratings.clone()).collect();
-    let scale = (!request.scale.is_empty()).then_some(request.scale.as_slice());
-    let ratings = Ratings::new(&raters, scale).map_err(|error| Fault::invalid("raters", error.to_string()))?;
-    let found = gwet(&ratings, weights, confidence).map_err(|error| Fault::invalid("confidence", error.to_string()))?;
-    let alpha = krippendorff_alpha(&ratings, metric).map_err(|error| Fault::invalid("raters", error.to_string()))?;
-    Ok(AgreementResponse {
-        ac2: found.coefficient,
-        alpha,
-        observed_agreement: found.observed,
-        chance_agreement: found.chance,
-        standard_error: found.standard_error,
-        interval: Some(proto::Interval {
-            low: found.interval.0,
-            high: found.interval.1,
-            level: found.level,
-            method: "Student's t over items".to_owned(),
-        }),
-        p_value: found.p_value,
     })
 }
 
@@ -118,16 +79,12 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
     };
     let values = (datasets * request.encoders.len()) as u64;
     if values.saturating_mul(u64::from(splits)) > MOST_DRAWS {
-        return Err(Fault::invalid(
-            "splits",
-            format!("{splits} splits of {values} scores are too many for one request"),
-        )
-        .mend(format!("keep splits x scores below {MOST_DRAWS}")));
+        let message = format!("{splits} splits of {values} scores are too many for one request");
+        return Err(Fault::invalid("splits", message).mend(format!("keep splits x scores below {MOST_DRAWS}")));
     }
     let scores: Vec<Vec<f64>> = request.encoders.iter().map(|series| series.values.clone()).collect();
     let seed = request.seed.unwrap_or(DEFAULT_SEED);
-    let found = split_half_reliability(&scores, &strata, splits as usize, seed)
-        .map_err(|error| Fault::invalid("encoders", error.to_string()))?;
+    let found = split_half_reliability(&scores, &strata, splits as usize, seed).map_err(undefined("encoders"))?;
     Ok(ReliabilityResponse {
         median: found.median,
         interval: Some(proto::Interval {
@@ -139,20 +96,27 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
     })
 }
 
-/// The length all series share.
-fn same_length(field: &str, all: &[ScoreSeries]) -> Result<usize, Fault> {
-    let length = all.first().map_or(0, |series| series.values.len());
-    if length == 0 {
-        return Err(Fault::invalid(field, "there are no scores"));
-    }
-    for (i, series) in all.iter().enumerate() {
-        let field = format!("{field}[{i}]");
-        super::finite(&field, series)?;
-        if series.values.len() != length {
-            let message = format!("{} values against {length} of the first series", series.values.len());
-            return Err(Fault::invalid(format!("{field}.values"), message)
-                .mend("position i of every series must be the same data set"));
-        }
-    }
-    Ok(length)
+/// Friedman's test of the ranks, and Nemenyi's critical difference.
+pub(super) fn compare_ranks(request: &CompareRanksRequest) -> Result<CompareRanksResponse, Fault> {
+    same_length("systems", &request.systems)?;
+    let alpha = share("alpha", request.alpha, DEFAULT_ALPHA)?;
+    let scores: Vec<Vec<f64>> = request.systems.iter().map(|series| series.values.clone()).collect();
+    let test = friedman(&scores).map_err(undefined("systems"))?;
+    let nemenyi = nemenyi(&test, alpha).map_err(undefined("alpha"))?;
+    let systems = request.systems.iter().zip(&test.average_ranks).zip(nemenyi.letters);
+    Ok(CompareRanksResponse {
+        systems: systems
+            .map(|((series, rank), letters)| compare_ranks_response::System {
+                name: series.name.clone(),
+                average_rank: *rank,
+                letters,
+            })
+            .collect(),
+        statistic: test.statistic,
+        p_value: test.p_value,
+        f_statistic: test.f_statistic,
+        f_p_value: test.f_p_value,
+        critical_difference: nemenyi.critical_difference,
+        datasets: count(test.blocks),
+    })
 }

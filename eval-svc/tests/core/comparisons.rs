@@ -123,7 +123,7 @@ async fn a_ranking_that_is_kept_is_stable_and_one_that_is_turned_is_not() {
     close(found.tau_b[0], 1.0, 1e-12, "kept");
     close(found.tau_b[1], -1.0, 1e-12, "turned");
     close(found.mean, 0.0, 1e-12, "mean");
-    close(found.sd, 2.0_f64.sqrt(), 1e-12, "sd");
+    close(found.sd.unwrap(), 2.0_f64.sqrt(), 1e-12, "sd");
     let mut renamed = request;
     renamed.transformed[1].name = "d".to_owned();
     let fault = Fault::from_status(&statistics.rank_stability(renamed).await.unwrap_err());

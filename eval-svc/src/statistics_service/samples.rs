@@ -1,0 +1,244 @@
+//! Statistics of one or two samples: intervals, correlations, agreement, adjustment, the power of a design.
+
+use isomer_proto::eval::v1::{
+    self as proto, AdjustPValuesRequest, AdjustPValuesResponse, AgreementRequest, AgreementResponse, BootstrapMethod,
+    BootstrapRequest, BootstrapResponse, BootstrapStatistic, CorrelateRequest, CorrelateResponse, PlanDesignRequest,
+    PlanDesignResponse, ScoreSeries, correlate_response::Coefficient,
+};
+use isomer_service_kit::Fault;
+
+use super::{
+    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, count, finite, resamples, same_length, share,
+    undefined,
+};
+use crate::stats::{
+    Bootstrap, Correlation, Interval, IntervalMethod, KendallMethod, Statistic, StatsError,
+    agreement::{Metric, Ratings, Weights, gwet, krippendorff_alpha},
+    benjamini_hochberg, correlation_p_value_for, holm, kendall_test, pearson, pearson_interval,
+    power::{Aim, Design, PowerOf},
+    spearman, spearman_interval, statistic_interval,
+};
+
+const DEFAULT_POWER: f64 = 0.8;
+
+/// Holm and Benjamini–Hochberg.
+pub(super) fn adjust(request: &AdjustPValuesRequest) -> Result<AdjustPValuesResponse, Fault> {
+    if request.p_values.is_empty() {
+        return Err(Fault::invalid("p_values", "there are none"));
+    }
+    if let Some(i) = request.p_values.iter().position(|p| !(0.0..=1.0).contains(p)) {
+        let message = format!("{} is no p-value: it does not lie between 0 and 1", request.p_values[i]);
+        return Err(Fault::invalid(format!("p_values[{i}]"), message));
+    }
+    Ok(AdjustPValuesResponse {
+        holm: holm(&request.p_values),
+        benjamini_hochberg: benjamini_hochberg(&request.p_values),
+    })
+}
+
+/// The interval of a statistic of a sample, or of pairs.
+pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse, Fault> {
+    finite_values("values", &request.values)?;
+    finite_values("second", &request.second)?;
+    let (method, method_name) = match BootstrapMethod::try_from(request.method) {
+        Ok(BootstrapMethod::Unspecified | BootstrapMethod::Percentile) => (IntervalMethod::Percentile, "percentile"),
+        Ok(BootstrapMethod::Bca) => (IntervalMethod::Bca, "BCa"),
+        Err(_) => return Err(Fault::invalid("method", "no known method")),
+    };
+    let settings = Bootstrap {
+        resamples: resamples(request.resamples, request.values.len())?,
+        level: share("confidence", request.confidence, DEFAULT_CONFIDENCE)?,
+        seed: request.seed.unwrap_or(DEFAULT_SEED),
+        method,
+    };
+    let answer = |estimate: f64, interval: Interval, undefined: usize| BootstrapResponse {
+        estimate,
+        interval: Some(proto::Interval {
+            low: interval.low,
+            high: interval.high,
+            level: interval.level,
+            method: format!("{method_name} bootstrap ({})", interval.resamples),
+        }),
+        undefined: count(undefined),
+    };
+    let of_values = |statistic: Statistic| {
+        if !request.second.is_empty() {
+            return Err(Fault::invalid("second", "only correlations have a second series").mend("leave it out"));
+        }
+        let interval = statistic_interval(&request.values, statistic, &settings).map_err(undefined("values"))?;
+        let estimate = statistic.of(&request.values).unwrap_or(f64::NAN);
+        Ok(answer(estimate, interval, 0))
+    };
+    let of_pairs = |correlation: Correlation| {
+        let (x, y) = (&request.values, &request.second);
+        let found = correlation.bootstrap(x, y, &settings).map_err(undefined("second"))?;
+        let estimate = correlation.of(x, y).map_err(undefined("second"))?;
+        Ok(answer(estimate, found.interval, found.undefined))
+    };
+    match BootstrapStatistic::try_from(request.statistic) {
+        Ok(BootstrapStatistic::Unspecified | BootstrapStatistic::Mean) => of_values(Statistic::Mean),
+        Ok(BootstrapStatistic::Median) => of_values(Statistic::Median),
+        Ok(BootstrapStatistic::HodgesLehmann) => of_values(Statistic::HodgesLehmann),
+        Ok(BootstrapStatistic::Pearson) => of_pairs(Correlation::Pearson),
+        Ok(BootstrapStatistic::Spearman) => of_pairs(Correlation::Spearman),
+        Ok(BootstrapStatistic::Kendall) => of_pairs(Correlation::KendallTauB),
+        Err(_) => Err(Fault::invalid("statistic", "no known statistic")),
+    }
+}
+
+/// All three correlations of two series.
+pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse, Fault> {
+    let series = |field: &'static str, given: &Option<ScoreSeries>| -> Result<Vec<f64>, Fault> {
+        let given = given
+            .clone()
+            .ok_or_else(|| Fault::invalid(field, "no series is given"))?;
+        finite(field, &given)?;
+        Ok(given.values)
+    };
+    let (x, y) = (series("x", &request.x)?, series("y", &request.y)?);
+    let alternative = alternative(request.alternative)?;
+    let settings = Bootstrap {
+        resamples: resamples(request.resamples, x.len())?,
+        level: share("confidence", request.confidence, DEFAULT_CONFIDENCE)?,
+        seed: request.seed.unwrap_or(DEFAULT_SEED),
+        method: IntervalMethod::Percentile,
+    };
+    let moment = |value: f64, interval: Result<(f64, f64), StatsError>| Coefficient {
+        value,
+        p_value: (x.len() > 2).then(|| correlation_p_value_for(value, x.len(), alternative)),
+        interval: interval.ok().map(|(low, high)| proto::Interval {
+            low,
+            high,
+            level: settings.level,
+            method: "Fisher's transformation".to_owned(),
+        }),
+    };
+    let kendall = kendall_test(&x, &y, alternative, KendallMethod::Auto).map_err(undefined("y"))?;
+    let kendall_interval = Correlation::KendallTauB.bootstrap(&x, &y, &settings).ok();
+    Ok(CorrelateResponse {
+        n: count(x.len()),
+        pearson: Some(moment(
+            pearson(&x, &y).map_err(undefined("y"))?,
+            pearson_interval(&x, &y, settings.level),
+        )),
+        spearman: Some(moment(
+            spearman(&x, &y).map_err(undefined("y"))?,
+            spearman_interval(&x, &y, settings.level),
+        )),
+        kendall_tau_b: Some(Coefficient {
+            value: kendall.tau_b,
+            p_value: (x.len() > 2).then_some(kendall.p_value),
+            interval: kendall_interval.map(|found| proto::Interval {
+                low: found.interval.low,
+                high: found.interval.high,
+                level: settings.level,
+                method: format!("percentile bootstrap ({})", settings.resamples),
+            }),
+        }),
+    })
+}
+
+/// Gwet's AC1 or AC2, and Krippendorff's alpha with the metric that goes with the weights.
+pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse, Fault> {
+    let (weights, metric) = match request.weights.as_str() {
+        "identity" => (Weights::Identity, Metric::Nominal),
+        "" | "ordinal" => (Weights::Ordinal, Metric::Ordinal),
+        "linear" => (Weights::Linear, Metric::Linear),
+        "quadratic" => (Weights::Quadratic, Metric::Interval),
+        other => {
+            return Err(Fault::invalid("weights", format!("{other:?} are no known weights"))
+                .mend("identity, ordinal, linear or quadratic"));
+        }
+    };
+    let confidence = share("confidence", request.confidence, DEFAULT_CONFIDENCE)?;
+    let raters: Vec<Vec<f64>> = request.raters.iter().map(|rater| rater.ratings.clone()).collect();
+    let scale = (!request.scale.is_empty()).then_some(request.scale.as_slice());
+    let ratings = Ratings::new(&raters, scale).map_err(undefined("raters"))?;
+    let found = gwet(&ratings, weights, confidence).map_err(undefined("confidence"))?;
+    let alpha = krippendorff_alpha(&ratings, metric).map_err(undefined("raters"))?;
+    Ok(AgreementResponse {
+        ac2: found.coefficient,
+        alpha,
+        observed_agreement: found.observed,
+        chance_agreement: found.chance,
+        standard_error: found.standard_error,
+        interval: Some(proto::Interval {
+            low: found.interval.0,
+            high: found.interval.1,
+            level: found.level,
+            method: "Student's t over items".to_owned(),
+        }),
+        p_value: found.p_value,
+    })
+}
+
+/// What a design can detect.
+pub(super) fn plan_design(request: &PlanDesignRequest) -> Result<PlanDesignResponse, Fault> {
+    let design = design(request)?;
+    let aim = Aim {
+        alpha: share("alpha", request.alpha, DEFAULT_ALPHA)?,
+        power: share("power", request.power, DEFAULT_POWER)?,
+        alternative: alternative(request.alternative)?,
+        test: if request.student {
+            PowerOf::Student
+        } else {
+            PowerOf::SignedRank
+        },
+    };
+    let wrong = undefined("datasets");
+    let mut answer = PlanDesignResponse {
+        sd_between: design.sd_between,
+        sd_seeds: design.sd_seeds,
+        datasets: count(design.units),
+        seeds: count(design.seeds),
+        standard_error: design.standard_error(),
+        minimal_detectable_effect: design.minimal_detectable_effect(&aim).map_err(&wrong)?,
+        ..PlanDesignResponse::default()
+    };
+    if let Some(effect) = request.effect {
+        if !effect.is_finite() || effect == 0.0 {
+            return Err(Fault::invalid("effect", format!("{effect} is nothing to detect")));
+        }
+        answer.power = Some(design.power(effect, &aim).map_err(&wrong)?);
+        answer.datasets_needed = design.units_needed(effect, &aim).map_err(&wrong)?.map(|n| n as u64);
+        answer.seeds_needed = design.seeds_needed(effect, &aim).map_err(&wrong)?.map(|n| n as u64);
+    }
+    Ok(answer)
+}
+
+/// From a pilot, from spreads, or from a pilot's spreads at other numbers.
+fn design(request: &PlanDesignRequest) -> Result<Design, Fault> {
+    let pilot = if request.differences.is_empty() {
+        None
+    } else {
+        same_length("differences", &request.differences)?;
+        let differences: Vec<Vec<f64>> = request.differences.iter().map(|series| series.values.clone()).collect();
+        Some(Design::from_differences(&differences).map_err(undefined("differences"))?)
+    };
+    let spread = |field: &str, given: Option<f64>, piloted: Option<f64>| {
+        given.or(piloted).ok_or_else(|| {
+            Fault::invalid(field, "neither a spread nor differences to estimate it from")
+                .mend("give sd_between and sd_seeds, or differences")
+        })
+    };
+    let number = |field: &str, given: u32, piloted: Option<usize>| match given {
+        0 => piloted.ok_or_else(|| Fault::invalid(field, "is not given").mend("at least 1")),
+        given => Ok(given as usize),
+    };
+    Ok(Design {
+        units: number("datasets", request.datasets, pilot.map(|p| p.units))?,
+        seeds: number("seeds", request.seeds, pilot.map(|p| p.seeds))?,
+        sd_between: spread("sd_between", request.sd_between, pilot.map(|p| p.sd_between))?,
+        sd_seeds: spread("sd_seeds", request.sd_seeds, pilot.map(|p| p.sd_seeds))?,
+    })
+}
+
+fn finite_values(field: &str, values: &[f64]) -> Result<(), Fault> {
+    match values.iter().position(|value| !value.is_finite()) {
+        Some(i) => Err(Fault::invalid(
+            format!("{field}[{i}]"),
+            format!("{} is not a finite number", values[i]),
+        )),
+        None => Ok(()),
+    }
+}
