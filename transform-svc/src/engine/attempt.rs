@@ -94,7 +94,8 @@ pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Fin
             Err(ProduceError::Generator { error, waited, fresh }) => {
                 finished.waited += waited;
                 if fresh {
-                    finished.fresh_attempts += 1;
+                    // A budget that is spent, or a server that is away, was not reached.
+                    finished.fresh_attempts += u32::from(error.calls() > 0);
                     finished.calls += u64::from(error.calls());
                 }
                 return end(finished, means.generator, error, fresh);

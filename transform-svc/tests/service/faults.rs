@@ -320,10 +320,11 @@ async fn a_spent_budget_keeps_what_was_done_names_itself_and_lets_a_larger_one_g
             );
         }
         let summary = response.summary.unwrap();
-        assert_eq!((summary.ok, summary.kept_original), (3, 3));
+        assert_eq!((summary.ok, summary.kept_original, summary.generator_calls), (3, 3, 3));
         // Again with the same budget: nothing is called, what was made is there.
         let again = transform(&mut poor, paraphrase(), &texts).await.summary.unwrap();
         assert_eq!((stub.calls(), again.ok, again.cache_hits), (3, 3, 3));
+        assert_eq!(again.generator_calls, 0);
         drop(poor);
         config.generators.get_mut("stub").unwrap().budget = BudgetConfig::default();
         let mut rich = client(config, home.path()).await;
