@@ -103,6 +103,8 @@ pub(crate) enum Command {
     /// Statistical tests on a table of your own scores or ratings.
     #[command(subcommand)]
     Stats(stats::StatsCommand),
+    /// Write a report's files again, from its report.json.
+    Report(ReportArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
     /// Print a shell completion script.
@@ -639,6 +641,20 @@ pub(crate) struct EvalArgs {
     pub(crate) queries_only: bool,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+}
+
+/// `isomer report`
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Example: isomer report --input isomer-report/report.json --out again\nThe schema of report.json: eval-svc/schema/report-1.json"
+)]
+pub(crate) struct ReportArgs {
+    /// The report.json of a check.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) input: PathBuf,
+    /// Folder for report.json, report.html, report.md and junit.xml.
+    #[arg(long, default_value = "isomer-report", value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 /// `isomer check`

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
+#[path = "report_fixture/schema_check.rs"]
+mod schema_check;
 
 use isomer_proto::eval::v1::{ReportFormat, RunState};
 use run_stubs::{House, report, report_json, run_to_end, spec};
@@ -120,7 +122,7 @@ async fn markdown_cells_stay_cells_and_markup_stays_text() {
         .unwrap();
     for line in examples.lines().filter(|line| line.starts_with('|')) {
         let borders = line.replace("\\|", "").matches('|').count();
-        assert_eq!(borders, 5, "{line}");
+        assert_eq!(borders, 6, "{line}");
     }
 }
 
@@ -138,6 +140,16 @@ async fn junit_has_a_case_per_encoder_and_axis() {
 async fn the_json_form_holds_everything_the_others_show() {
     let (_house, _, json) = hostile().await;
     assert_eq!(json["schema"], "isomer.report/1");
+    let faults = schema_check::faults(&isomer_eval::report::json_schema(), &json);
+    assert_eq!(faults, Vec::<String>::new(), "a real report is valid");
+    // 2 encoders x 2 datasets x 3 transformations
+    let drift = json["drift"].as_array().unwrap();
+    assert_eq!(drift.len(), 12);
+    assert!(
+        drift
+            .iter()
+            .all(|row| row["pairs"].as_u64().unwrap() > 0 && row["mean"].as_f64().unwrap() >= 0.0)
+    );
     assert_eq!(json["encoders"][0]["weights_digest"], "weights-of-stub-<i>a</i>");
     assert_eq!(json["generators"][0]["id"], "stub:generator");
     assert_eq!(

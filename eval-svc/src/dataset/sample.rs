@@ -12,7 +12,7 @@ pub const DEFAULT_SAMPLE_SEED: u64 = 42;
 const BINS: usize = 5;
 
 /// How a sample was drawn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sample {
     /// Rows drawn.
     pub rows: usize,

@@ -1,9 +1,10 @@
 //! What a transformation varies.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Axis of a transformation (HTEB), and the controls beside them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
     /// Words and style.

@@ -2,7 +2,7 @@
 
 use super::{
     Axis, AxisScore, Baseline, Comparison, DatasetProfile, EncoderProfile, Grid, Moved, RobustnessProfile,
-    TransformationScore, TransformationShift, adjust, shift,
+    TransformationScore, TransformationShift, adjust, scope::scopes, shift,
 };
 use crate::stats;
 
@@ -18,14 +18,20 @@ pub fn profile(grid: &Grid, baseline: Option<usize>) -> RobustnessProfile {
         n_datasets: grid.datasets.len(),
         seeds: grid.seeds.clone(),
         axes: grid.axes(),
-        encoders: (0..grid.encoders.len()).map(|e| encoder(grid, e)).collect(),
+        encoders: encoders(grid),
         shifts: shifts(grid),
+        scopes: scopes(grid),
         baseline: baseline.filter(|_| grid.encoders.len() > 1).map(|b| compare(grid, b)),
     }
 }
 
+/// The encoders' part of a profile.
+pub(crate) fn encoders(grid: &Grid) -> Vec<EncoderProfile> {
+    (0..grid.encoders.len()).map(|e| encoder(grid, e)).collect()
+}
+
 /// A number per seed: what means and standard deviations are taken of.
-type PerSeed = Vec<f64>;
+pub(super) type PerSeed = Vec<f64>;
 
 /// Mean of several per-seed series, seed by seed.
 fn average(series: &[PerSeed]) -> PerSeed {
@@ -33,7 +39,7 @@ fn average(series: &[PerSeed]) -> PerSeed {
     (0..seeds).map(|s| mean(series.iter().map(|one| one[s]))).collect()
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
     stats::mean(&values).unwrap_or(f64::NAN)
 }
@@ -167,7 +173,7 @@ fn encoder(grid: &Grid, e: usize) -> EncoderProfile {
 }
 
 /// One delta a dataset: transformed less original, seeds averaged first, then encoders.
-fn deltas(grid: &Grid, encoders: &[usize], column: usize) -> Vec<f64> {
+pub(super) fn deltas(grid: &Grid, encoders: &[usize], column: usize) -> Vec<f64> {
     (0..grid.datasets.len())
         .map(|d| {
             mean(
@@ -179,7 +185,7 @@ fn deltas(grid: &Grid, encoders: &[usize], column: usize) -> Vec<f64> {
         .collect()
 }
 
-fn shifts(grid: &Grid) -> Vec<TransformationShift> {
+pub(super) fn shifts(grid: &Grid) -> Vec<TransformationShift> {
     let encoders: Vec<usize> = (0..grid.encoders.len()).collect();
     let mut shifts: Vec<TransformationShift> = (0..grid.columns.len())
         .filter_map(|c| {

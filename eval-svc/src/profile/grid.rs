@@ -28,6 +28,10 @@ pub struct Grid {
     pub transformed: Vec<Vec<Vec<Vec<f64>>>>,
     /// `[dataset][transformation]`: whether all seeds gave the same texts.
     pub same_texts: Vec<Vec<bool>>,
+    /// Kind of task of each dataset: what splits in halves are stratified by.
+    pub tasks: Vec<String>,
+    /// Whether a dataset names a language other than English.
+    pub multilingual: Vec<bool>,
 }
 
 impl Grid {
@@ -38,6 +42,8 @@ impl Grid {
             original: vec![vec![f64::NAN; datasets.len()]; encoders.len()],
             transformed: vec![vec![seeded; datasets.len()]; encoders.len()],
             same_texts: vec![vec![false; columns.len()]; datasets.len()],
+            tasks: vec![String::new(); datasets.len()],
+            multilingual: vec![false; datasets.len()],
             encoders,
             datasets,
             columns,
@@ -51,6 +57,24 @@ impl Grid {
             .into_iter()
             .filter(|axis| self.columns.iter().any(|column| column.axis == *axis))
             .collect()
+    }
+
+    /// The same grid over some of its datasets.
+    pub fn select(&self, datasets: &[usize]) -> Self {
+        fn of<T: Clone>(all: &[T], chosen: &[usize]) -> Vec<T> {
+            chosen.iter().filter_map(|d| all.get(*d)).cloned().collect()
+        }
+        Self {
+            encoders: self.encoders.clone(),
+            datasets: of(&self.datasets, datasets),
+            columns: self.columns.clone(),
+            seeds: self.seeds.clone(),
+            original: self.original.iter().map(|scores| of(scores, datasets)).collect(),
+            transformed: self.transformed.iter().map(|scores| of(scores, datasets)).collect(),
+            same_texts: of(&self.same_texts, datasets),
+            tasks: of(&self.tasks, datasets),
+            multilingual: of(&self.multilingual, datasets),
+        }
     }
 
     /// Transformations of an axis.

@@ -6,19 +6,30 @@
 
 mod axis;
 mod build;
+mod critical;
 mod grid;
+mod quantity;
+mod ranks;
+mod reliability;
+mod scope;
 mod shift;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use axis::Axis;
 pub use build::profile;
-pub(crate) use build::{axis_series, total_series};
+pub(crate) use build::{axis_series, encoders, total_series};
+pub use critical::{EncoderGroup, FriedmanTest};
 pub use grid::{Column, Grid};
+pub use quantity::{Level, Quantity};
+pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
+pub use reliability::SplitHalf;
+pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile, is_english};
 pub use shift::{Shift, ShiftInterval, adjust, shift};
 
 /// A score under transformation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// Mean over seeds, x 100.
     pub mean: f64,
@@ -32,7 +43,7 @@ pub struct Moved {
 }
 
 /// An axis of one encoder (or of one encoder on one dataset).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct AxisScore {
     /// Which axis.
     pub axis: Axis,
@@ -44,7 +55,7 @@ pub struct AxisScore {
 }
 
 /// A transformation of one encoder (or of one encoder on one dataset).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransformationScore {
     /// Name with parameters.
     pub transformation: String,
@@ -59,7 +70,7 @@ pub struct TransformationScore {
 }
 
 /// One encoder on one dataset.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetProfile {
     /// Dataset name.
     pub dataset: String,
@@ -74,7 +85,7 @@ pub struct DatasetProfile {
 }
 
 /// One encoder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EncoderProfile {
     /// Encoder id.
     pub encoder: String,
@@ -91,7 +102,7 @@ pub struct EncoderProfile {
 }
 
 /// Does a transformation shift scores, whatever the encoder? One pair a dataset: mean over encoders and seeds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransformationShift {
     /// Name with parameters.
     pub transformation: String,
@@ -103,7 +114,7 @@ pub struct TransformationShift {
 }
 
 /// An encoder against the baseline, paired over datasets.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The encoder compared.
     pub encoder: String,
@@ -115,7 +126,7 @@ pub struct Comparison {
 }
 
 /// All encoders against one of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Baseline {
     /// The baseline's id.
     pub encoder: String,
@@ -124,7 +135,7 @@ pub struct Baseline {
 }
 
 /// The profile of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RobustnessProfile {
     /// What the numbers are.
     pub unit: String,
@@ -140,6 +151,10 @@ pub struct RobustnessProfile {
     pub encoders: Vec<EncoderProfile>,
     /// Per transformation, over encoders.
     pub shifts: Vec<TransformationShift>,
+    /// Stability of rankings and what else compares encoders: over all data sets, then over the English ones and the
+    /// others where there are both.
+    #[serde(default)]
+    pub scopes: Vec<ScopeProfile>,
     /// Where a baseline was named.
     pub baseline: Option<Baseline>,
 }

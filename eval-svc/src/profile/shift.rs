@@ -1,5 +1,6 @@
 //! Paired differences: how large, how sure.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::stats::{self, Alternative, Distribution};
@@ -14,7 +15,7 @@ const SEED: u64 = 1337;
 const LEAST_FOR_INTERVAL: usize = 2;
 
 /// An interval.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ShiftInterval {
     /// Lower end.
     pub low: f64,
@@ -27,7 +28,7 @@ pub struct ShiftInterval {
 }
 
 /// A test of paired differences (points), one pair a dataset, seeds averaged first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Shift {
     /// Pairs.
     pub n: usize,
@@ -39,6 +40,10 @@ pub struct Shift {
     pub hodges_lehmann: f64,
     /// Percentile bootstrap interval of the shift.
     pub interval: Option<ShiftInterval>,
+    /// Interval of the shifts that the signed-rank test does not reject (HTEB, figure 7); absent where so few pairs
+    /// reach no such level.
+    #[serde(default)]
+    pub signed_rank_interval: Option<ShiftInterval>,
     /// Wilcoxon's signed-rank statistic, min(W+, W-).
     pub wilcoxon: Option<f64>,
     /// Where the p-value came from.
@@ -61,6 +66,7 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
         median_absolute_difference: stats::median(&absolute)?,
         hodges_lehmann: stats::hodges_lehmann(differences)?,
         interval: None,
+        signed_rank_interval: None,
         wilcoxon: None,
         wilcoxon_method: None,
         p_value: None,
@@ -78,6 +84,21 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
             level: interval.level,
             method: format!("percentile bootstrap ({RESAMPLES})"),
         });
+    let inverted = stats::wilcoxon_interval(differences, LEVEL, Alternative::TwoSided);
+    let unreachable = inverted.as_ref().err().map(ToString::to_string);
+    shift.signed_rank_interval = inverted.ok().map(|interval| ShiftInterval {
+        low: interval.low,
+        high: interval.high,
+        level: interval.level,
+        method: if interval.exact {
+            format!(
+                "signed-rank test inverted, exact (covers {:.1} %)",
+                100.0 * interval.achieved
+            )
+        } else {
+            "signed-rank test inverted, normal approximation".to_owned()
+        },
+    });
     match stats::wilcoxon_signed_rank(differences, Alternative::TwoSided) {
         Ok(test) => {
             shift.wilcoxon = Some(test.statistic);
@@ -94,6 +115,10 @@ pub fn shift(differences: &[f64]) -> Option<Shift> {
         }
         Err(error) => shift.note = Some(error.to_string()),
     }
+    shift.note = match (shift.note.take(), unreachable) {
+        (Some(note), Some(also)) => Some(format!("{note}; {also}")),
+        (note, also) => note.or(also),
+    };
     Some(shift)
 }
 
@@ -134,6 +159,18 @@ mod tests {
         assert!(shift.note.unwrap().contains("0.25"));
         let interval = shift.interval.unwrap();
         assert!(interval.low <= -2.25 && interval.high >= -2.25);
+    }
+
+    #[test]
+    fn six_pairs_reach_a_signed_rank_interval_and_five_say_that_they_do_not() {
+        // Six values: c = 0 has P(W+ <= 0) = 1/64 < 0.025, so the interval is the smallest to the largest Walsh average.
+        let six = shift(&[-1.0, -2.0, -3.0, -4.0, -5.0, -7.0]).unwrap();
+        let interval = six.signed_rank_interval.unwrap();
+        assert_eq!((interval.low, interval.high), (-7.0, -1.0));
+        assert!(interval.method.contains("96.9 %"), "{}", interval.method);
+        let five = shift(&[-1.0, -2.0, -3.0, -4.0, -5.0]).unwrap();
+        assert!(five.signed_rank_interval.is_none());
+        assert!(five.note.unwrap().contains("no signed-rank interval"));
     }
 
     #[test]

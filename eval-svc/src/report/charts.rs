@@ -2,11 +2,15 @@
 //! crate escapes, never in attributes.
 
 mod dumbbell;
+mod forest;
 mod heat_map;
+mod rank_flow;
 mod scale;
 
 pub(super) use dumbbell::dumbbell;
+pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};
+pub(super) use rank_flow::rank_flow;
 
 use svg::node::element::{Description, Rectangle, SVG, Text, Title};
 

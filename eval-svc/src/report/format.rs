@@ -47,6 +47,38 @@ pub(super) fn percent(share: f64) -> String {
     }
 }
 
+/// Three decimals, as correlations of rankings have them.
+pub(super) fn fine3(value: f64) -> String {
+    if value.is_finite() {
+        minus(format!("{:.3}", tidy(value, 3)))
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// A place among others; half a place where two share it.
+pub(super) fn place(rank: f64) -> String {
+    if rank.fract() == 0.0 {
+        format!("{rank:.0}")
+    } else {
+        format!("{rank:.1}")
+    }
+}
+
+/// A share in percent with one decimal.
+pub(super) fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A p-value as PTEB prints it: two decimals, or its power of ten below 0.01.
+pub(super) fn p_exact(p: f64) -> String {
+    if p < 0.01 {
+        format!("{p:.2e}").replace('-', "−")
+    } else {
+        format!("{p:.2}")
+    }
+}
+
 /// A p-value.
 pub(super) fn p_value(p: f64) -> String {
     if p < 0.001 {
@@ -99,5 +131,9 @@ mod tests {
         assert_eq!(percent(0.004), "< 1 %");
         assert_eq!(percent(0.234), "23 %");
         assert_eq!(p_value(0.00002), "< 0.001");
+        assert_eq!(p_exact(6.5e-10), "6.50e−10");
+        assert_eq!(p_exact(0.0195), "0.02");
+        assert_eq!(fine3(-0.3734), "−0.373");
+        assert_eq!(share(0.0075), "0.8 %");
     }
 }

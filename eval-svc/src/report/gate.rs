@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What a rule, an encoder's rules, or the gate says.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GateVerdict {
     /// Kept.
@@ -22,7 +22,7 @@ pub enum GateVerdict {
 }
 
 /// The gate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateReport {
     /// Fail where one encoder breaks one rule, pass where all keep all, undecided otherwise.
     pub verdict: GateVerdict,
@@ -45,7 +45,7 @@ pub struct GateReport {
 }
 
 /// A rule.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateRule {
     /// Its name, or the rule in words.
     pub title: String,
@@ -70,7 +70,7 @@ pub struct GateRule {
 }
 
 /// What the rules say of one encoder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct EncoderVerdict {
     /// Encoder id.
     pub encoder: String,
@@ -81,7 +81,7 @@ pub struct EncoderVerdict {
 }
 
 /// What one rule says of one encoder.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RuleVerdict {
     /// What it says.
     pub verdict: GateVerdict,
@@ -112,7 +112,7 @@ pub struct RuleVerdict {
 }
 
 /// A run in rounds.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SequentialReport {
     /// How the chance of error is spent, `pocock` or `obrien-fleming`.
     pub spending: String,
@@ -131,7 +131,7 @@ pub struct SequentialReport {
 }
 
 /// A look.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RoundReport {
     /// Data sets that are in by then.
     pub datasets: usize,

@@ -1,14 +1,25 @@
-//! `report.html`: one file, nothing fetched, no script. The template escapes every value; only our own charts go in raw.
+//! `report.html`: one file, nothing fetched, no script: the examples are filtered by style rules. The templates escape every
+//! value; only our own charts go in raw.
+
+mod tables;
 
 use minijinja::{Environment, Value, context, value::Serde};
 
 use super::{
-    Report, charts,
-    format::{duration, fine, p_value, percent, points, signed, signed_fine},
+    Example, Report, charts,
+    format::{duration, fine, fine3, p_value, percent, place, points, signed, signed_fine},
     gate_view,
 };
+use crate::profile::{Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("page/report.html");
+/// Parts of the page, by the names that it includes them under.
+const PARTS: [(&str, &str); 4] = [
+    ("gate.html", gate_view::TEMPLATE),
+    ("comparisons.html", include_str!("page/comparisons.html")),
+    ("tables.html", include_str!("page/tables.html")),
+    ("examples.html", include_str!("page/examples.html")),
+];
 const STYLE: &str = include_str!("page/style.css");
 
 /// Renders the report.
@@ -16,7 +27,18 @@ const STYLE: &str = include_str!("page/style.css");
 /// # Errors
 /// When the template refuses: a fault of ours.
 pub(super) fn render(report: &Report) -> Result<String, String> {
-    page(report).map_err(|error| format!("report.html: {error:#}"))
+    page(report).map_err(|error| format!("report.html: {}", chain(&error)))
+}
+
+/// An error with what led to it: an included part hides its own fault behind its name.
+fn chain(error: &minijinja::Error) -> String {
+    let mut told = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        told = format!("{told}: {cause}");
+        source = cause.source();
+    }
+    told
 }
 
 fn page(report: &Report) -> Result<String, minijinja::Error> {
@@ -29,6 +51,8 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_filter("percent", percent);
     environment.add_filter("p_value", p_value);
     environment.add_filter("duration", duration);
+    environment.add_filter("thousandths", fine3);
+    environment.add_filter("place", place);
     environment.add_filter("short", short_digest);
     environment.add_filter("day", day);
     let full = charts::largest_change(report);
@@ -37,7 +61,20 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_function("unchanged", move |transformation: String, dataset: Option<String>| {
         shares.unchanged_share(&transformation, dataset.as_deref())
     });
-    environment.add_template("gate.html", gate_view::TEMPLATE)?;
+    let own = report.clone();
+    environment.add_function("unchanged_of_axis", move |axis: usize| {
+        let axis = own.profile.axes.get(axis);
+        axis.map_or(0.0, |axis| own.unchanged_share_of_axis(*axis))
+    });
+    let own = report.clone();
+    environment.add_function("drift_of", move |encoder: String, transformation: String| {
+        own.drift_of(&encoder, &transformation)
+    });
+    environment.add_function("spans", |columns: Value| tables::spans(&columns));
+    environment.add_function("words", |table: Value| tables::words(&table));
+    for (name, part) in PARTS {
+        environment.add_template(name, part)?;
+    }
     environment.add_template("report.html", PAGE)?;
     environment.get_template("report.html")?.render(context! {
         report => Value::from(Serde(report)),
@@ -46,26 +83,68 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         heat_map => Value::from_safe_string(charts::heat_map(report)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
         gate => report.gate.as_ref().map(gate_view::view),
-        example_groups => groups(report),
+        forests => forests(report),
+        rank_flow => rank_flow(report),
+        scope_titles => context! {
+            all => Scope::All.title(),
+            english => Scope::English.title(),
+            multilingual => Scope::Multilingual.title(),
+        },
+        filter_transformations => report.suite.transformations.iter().map(|one| one.label.clone()).collect::<Vec<_>>(),
+        filter_datasets => report.datasets.iter().map(|one| one.name.clone()).collect::<Vec<_>>(),
+        examples => examples(report),
     })
 }
 
-/// Examples by dataset and transformation.
-fn groups(report: &Report) -> Vec<Value> {
-    let mut groups: Vec<(String, String, Vec<Value>)> = Vec::new();
-    for example in &report.examples {
-        let value = Value::from(Serde(example));
-        match groups
-            .iter_mut()
-            .find(|(dataset, label, _)| *dataset == example.dataset && *label == example.transformation)
-        {
-            Some((_, _, examples)) => examples.push(value),
-            None => groups.push((example.dataset.clone(), example.transformation.clone(), vec![value])),
-        }
-    }
-    groups
+/// A forest plot of each language group where there are two, else one.
+fn forests(report: &Report) -> Vec<Value> {
+    let scopes = &report.profile.scopes;
+    let shown = |scope: &&ScopeProfile| scopes.len() == 1 || scope.scope != Scope::All;
+    let shown = scopes
+        .iter()
+        .filter(shown)
+        .filter(|scope| !scope.shifts.is_empty())
+        .enumerate();
+    shown
+        .map(|(i, scope)| {
+            context! {
+                title => scope.scope.title(),
+                n => scope.datasets.len(),
+                rough => scope.shifts.iter().any(|one| one.shift.signed_rank_interval.is_none() && one.shift.interval.is_some()),
+                chart => Value::from_safe_string(charts::forest(scope, &format!("forest-{i}"))),
+            }
+        })
+        .collect()
+}
+
+fn rank_flow(report: &Report) -> Value {
+    let chart = report
+        .profile
+        .scopes
+        .first()
+        .and_then(|scope| charts::rank_flow(scope, "flow"));
+    chart.map_or(Value::from(()), Value::from_safe_string)
+}
+
+/// Examples, the furthest moved first, with the places of their transformation and dataset in the filters.
+fn examples(report: &Report) -> Vec<Value> {
+    let mut sorted: Vec<&Example> = report.examples.iter().collect();
+    // Stable: equal and absent drifts keep the order of the report.
+    let drift = |example: &Example| example.drift.unwrap_or(f64::NEG_INFINITY);
+    sorted.sort_by(|a, b| drift(b).total_cmp(&drift(a)));
+    sorted
         .into_iter()
-        .map(|(dataset, transformation, examples)| context! { dataset, transformation, examples })
+        .map(|example| {
+            let drifts = || example.drift_by_encoder.values().copied();
+            let several = example.drift_by_encoder.len() > 1;
+            context! {
+                example => Value::from(Serde(example)),
+                t => report.suite.transformations.iter().position(|one| one.label == example.transformation),
+                d => report.datasets.iter().position(|one| one.name == example.dataset),
+                low => several.then(|| drifts().fold(f64::INFINITY, f64::min)),
+                high => several.then(|| drifts().fold(f64::NEG_INFINITY, f64::max)),
+            }
+        })
         .collect()
 }
 

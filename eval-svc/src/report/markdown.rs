@@ -1,12 +1,16 @@
 //! `report.md`: the findings as tables that read well in a terminal and in a merge request.
 
+mod comparisons;
+mod manifest;
+mod tables;
+
 use std::fmt::Write;
 
 use super::{
     Report,
-    format::{duration, fine, p_value, percent, points, signed, signed_fine},
+    format::{fine, p_value, percent, points, signed, signed_fine},
 };
-use crate::profile::{Moved, Shift};
+use crate::profile::{Moved, Shift, ShiftInterval};
 
 /// Renders the report.
 pub(super) fn render(report: &Report) -> String {
@@ -17,9 +21,12 @@ pub(super) fn render(report: &Report) -> String {
     transformations(&mut page, report);
     datasets(&mut page, report);
     baseline(&mut page, report);
+    comparisons::write(&mut page, report);
+    tables::write(&mut page, report);
     checks(&mut page, report);
     examples(&mut page, report);
-    manifest(&mut page, report);
+    tables::missing(&mut page, report);
+    manifest::write(&mut page, report);
     page
 }
 
@@ -149,18 +156,27 @@ fn profile(page: &mut String, report: &Report) {
         }
         row(page, &cells);
     }
+    let mut cells = vec!["Texts left unchanged".to_owned(), "–".to_owned()];
+    let axes = report.profile.axes.iter();
+    cells.extend(axes.map(|axis| percent(report.unchanged_share_of_axis(*axis))));
+    cells.extend(["–".to_owned(), "–".to_owned()]);
+    row(page, &cells);
     line!(page);
 }
 
-fn shift_cells(shift: &Shift) -> [String; 3] {
-    let interval = match &shift.interval {
-        Some(interval) => {
-            format!("[{}, {}]", signed_fine(interval.low), signed_fine(interval.high))
-        }
+/// Shift, interval from the Walsh averages, bootstrap interval, p.
+fn shift_cells(shift: &Shift) -> [String; 4] {
+    let ends = |interval: &Option<ShiftInterval>| match interval {
+        Some(interval) => format!("[{}, {}]", signed_fine(interval.low), signed_fine(interval.high)),
         None => "–".to_owned(),
     };
     let p = shift.p_holm.map_or("–".to_owned(), p_value);
-    [signed_fine(shift.hodges_lehmann), interval, p]
+    [
+        signed_fine(shift.hodges_lehmann),
+        ends(&shift.signed_rank_interval),
+        ends(&shift.interval),
+        p,
+    ]
 }
 
 fn transformations(page: &mut String, report: &Report) {
@@ -168,8 +184,9 @@ fn transformations(page: &mut String, report: &Report) {
     line!(page);
     line!(
         page,
-        "Shift: Hodges–Lehmann over datasets, seeds averaged first, with its 95 % percentile bootstrap interval; p: Wilcoxon \
-         signed-rank, two-sided, Holm over transformations. Unchanged: texts for which the original stood in."
+        "Shift: Hodges–Lehmann over datasets, seeds averaged first, with its 95 % interval from the signed-rank test \
+         (Walsh averages; six data sets at least) and by percentile bootstrap; p: Wilcoxon signed-rank, two-sided, Holm over \
+         transformations. Unchanged: texts for which the original stood in."
     );
     line!(page);
     header(
@@ -182,6 +199,7 @@ fn transformations(page: &mut String, report: &Report) {
             "Change",
             "Shift",
             "95 % interval",
+            "bootstrap",
             "p (Holm)",
             "Unchanged",
         ],
@@ -189,10 +207,10 @@ fn transformations(page: &mut String, report: &Report) {
     );
     for encoder in &report.profile.encoders {
         for one in &encoder.transformations {
-            let [shift, interval, p] = one
+            let [shift, interval, bootstrap, p] = one
                 .shift
                 .as_ref()
-                .map_or_else(|| ["–", "–", "–"].map(str::to_owned), shift_cells);
+                .map_or_else(|| ["–"; 4].map(str::to_owned), shift_cells);
             row(
                 page,
                 &[
@@ -203,6 +221,7 @@ fn transformations(page: &mut String, report: &Report) {
                     signed(one.moved.delta),
                     shift,
                     interval,
+                    bootstrap,
                     p,
                     percent(report.unchanged_share(&one.transformation, None)),
                 ],
@@ -222,21 +241,25 @@ fn transformations(page: &mut String, report: &Report) {
                 "Transformation",
                 "Shift",
                 "95 % interval",
+                "bootstrap",
                 "p (Holm)",
                 "Median absolute change",
+                "Unchanged",
             ],
             1,
         );
         for one in &report.profile.shifts {
-            let [shift, interval, p] = shift_cells(&one.shift);
+            let [shift, interval, bootstrap, p] = shift_cells(&one.shift);
             row(
                 page,
                 &[
                     plain(&one.transformation),
                     shift,
                     interval,
+                    bootstrap,
                     p,
                     fine(one.shift.median_absolute_difference),
+                    percent(report.unchanged_share(&one.transformation, None)),
                 ],
             );
         }
@@ -260,11 +283,13 @@ fn datasets(page: &mut String, report: &Report) {
                 plain(&dataset.main_score),
                 points(own.original),
             ];
-            cells.extend(
-                own.transformations
-                    .iter()
-                    .map(|t| format!("{} ({})", with_sd(&t.moved), signed(t.moved.delta))),
-            );
+            cells.extend(own.transformations.iter().map(|t| {
+                let unchanged = match report.unchanged_share(&t.transformation, Some(&dataset.name)) {
+                    0.0 => String::new(),
+                    share => format!("; {} unchanged", percent(share)),
+                };
+                format!("{} ({}{unchanged})", with_sd(&t.moved), signed(t.moved.delta))
+            }));
             row(page, &cells);
         }
     }
@@ -277,9 +302,10 @@ fn baseline(page: &mut String, report: &Report) {
     };
     line!(page, "## Against {}", plain(&baseline.encoder));
     line!(page);
-    header(page, &["Encoder", "On", "Shift", "95 % interval", "p (Holm)", "n"], 2);
+    let heads = ["Encoder", "On", "Shift", "95 % interval", "bootstrap", "p (Holm)", "n"];
+    header(page, &heads, 2);
     for one in &baseline.comparisons {
-        let [shift, interval, p] = shift_cells(&one.shift);
+        let [shift, interval, bootstrap, p] = shift_cells(&one.shift);
         row(
             page,
             &[
@@ -287,6 +313,7 @@ fn baseline(page: &mut String, report: &Report) {
                 plain(&one.quantity),
                 shift,
                 interval,
+                bootstrap,
                 p,
                 one.shift.n.to_string(),
             ],
@@ -353,88 +380,27 @@ fn examples(page: &mut String, report: &Report) {
     }
     line!(page, "## Examples");
     line!(page);
-    header(page, &["Transformation", "Dataset", "Original", "Transformed"], 4);
+    line!(
+        page,
+        "Some drawn by their content, and those that moved furthest. Drift: 1 − cosine, mean over encoders."
+    );
+    line!(page);
+    header(
+        page,
+        &["Transformation", "Dataset", "Drift", "Original", "Transformed"],
+        5,
+    );
     for example in &report.examples {
         row(
             page,
             &[
                 plain(&example.transformation),
                 plain(&example.dataset),
+                example.drift.map_or("–".to_owned(), fine),
                 plain(&example.original),
                 plain(&example.transformed),
             ],
         );
     }
     line!(page);
-}
-
-fn manifest(page: &mut String, report: &Report) {
-    let counters = &report.counters;
-    line!(page, "## Manifest");
-    line!(page);
-    line!(
-        page,
-        "- Run `{}`, {}, {}; Isomer {}",
-        report.run.id,
-        report.run.finished,
-        duration(report.run.seconds),
-        report.isomer_version
-    );
-    for encoder in &report.encoders {
-        line!(
-            page,
-            "- Encoder {}: weights `{}`, vector space `{}`",
-            plain(&encoder.id),
-            encoder.weights_digest,
-            encoder.vector_space
-        );
-    }
-    for generator in &report.generators {
-        line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);
-    }
-    for one in report
-        .suite
-        .transformations
-        .iter()
-        .filter(|t| !t.prompt_version.is_empty())
-    {
-        line!(page, "- Prompt {}: `{}`", plain(&one.prompt_version), one.prompt_digest);
-    }
-    for dataset in &report.datasets {
-        line!(
-            page,
-            "- Dataset {} ({}, {} rows): `{}`",
-            plain(&dataset.name),
-            dataset.task,
-            dataset.items,
-            dataset.digest
-        );
-    }
-    line!(
-        page,
-        "- Texts planned {}: generated {}, from the cache {}, by rule {}; generator calls {}",
-        counters.texts_planned,
-        counters.texts_generated,
-        counters.texts_cached,
-        counters.texts_by_rule,
-        counters.generator_calls
-    );
-    line!(
-        page,
-        "- Texts encoded {} ({} tokens); scores computed {}, found {}",
-        counters.texts_encoded,
-        counters.tokens_encoded,
-        counters.scores_computed,
-        counters.scores_cached
-    );
-    let seeds: Vec<String> = report.suite.seeds.iter().map(u64::to_string).collect();
-    line!(
-        page,
-        "- Seeds {}; temperature {}, top_p {}; {} attempts; on failure: {}",
-        seeds.join(", "),
-        report.suite.temperature,
-        report.suite.top_p,
-        report.suite.attempts,
-        plain(&report.suite.on_failure)
-    );
 }

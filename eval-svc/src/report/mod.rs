@@ -1,6 +1,7 @@
 //! Reports: one model, four forms. Texts of datasets and generators are data: every form escapes them.
 
 mod charts;
+mod complete;
 pub mod findings;
 mod format;
 mod gate;
@@ -9,12 +10,36 @@ mod html;
 mod junit;
 mod markdown;
 mod model;
+mod schema;
+mod tables;
 
+pub use complete::complete;
 pub use gate::{EncoderVerdict, GateReport, GateRule, GateVerdict, RoundReport, RuleVerdict, SequentialReport};
 pub use model::{
-    CheckRow, DatasetInfo, EncoderInfo, Example, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
-    TransformationInfo,
+    CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
+    ScoreRow, SuiteInfo, TransformationInfo,
 };
+pub use schema::json_schema;
+pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
+
+/// Reads a `report.json`.
+///
+/// # Errors
+/// When it is not of this version ([`SCHEMA`]) or something in it is not what the version says, with its place.
+pub fn read(json: &[u8]) -> Result<Report, String> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: String,
+    }
+    let version: Version = serde_json::from_slice(json).map_err(|error| format!("is no report.json: {error}"))?;
+    if version.schema != SCHEMA {
+        return Err(format!(
+            "is of version {:?}; this Isomer reads {SCHEMA:?}",
+            version.schema
+        ));
+    }
+    serde_json::from_slice(json).map_err(|error| format!("is not what {SCHEMA} says: {error}"))
+}
 
 /// Every file of a report: name and content.
 ///

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::GateReport;
+use super::{GateReport, tables::Table};
 use crate::{
     dataset::Sample,
-    profile::{Axis, RobustnessProfile},
+    profile::{Axis, NotComputed, RobustnessProfile},
     run::{Counters, Outcome},
     suite::Transformation,
     task::TaskType,
@@ -18,7 +19,7 @@ use crate::{
 pub const SCHEMA: &str = "isomer.report/1";
 
 /// A run's report.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: String,
@@ -41,22 +42,34 @@ pub struct Report {
     pub gate: Option<GateReport>,
     /// What became of the texts, per transformation, seed and dataset: the quality of what the profile rests on.
     pub checks: Vec<CheckRow>,
+    /// The same per transformation, as shares of its texts, over all seeds and datasets.
+    #[serde(default)]
+    pub error_rates: Vec<ErrorRates>,
+    /// How far the texts moved in each encoder's vector space.
+    #[serde(default)]
+    pub drift: Vec<DriftRow>,
     /// Every score.
     pub scores: Vec<ScoreRow>,
     /// Texts as they were and as they became.
     pub examples: Vec<Example>,
+    /// The tables of PTEB and HTEB, in the papers' form.
+    #[serde(default)]
+    pub tables: Vec<Table>,
     /// What was done and what was found done.
     pub counters: Counters,
     /// Seconds per stage.
     pub durations: BTreeMap<String, f64>,
     /// What a reader should know before trusting a number.
     pub notes: Vec<String>,
+    /// What a reader may look for and why it is not there.
+    #[serde(default)]
+    pub not_computed: Vec<NotComputed>,
     /// Version of Isomer.
     pub isomer_version: String,
 }
 
 /// The run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunInfo {
     /// Its id.
     pub id: String,
@@ -71,7 +84,7 @@ pub struct RunInfo {
 }
 
 /// The suite, overrides included.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SuiteInfo {
     /// Name.
     pub name: String,
@@ -98,7 +111,7 @@ pub struct SuiteInfo {
 }
 
 /// A transformation of the suite.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransformationInfo {
     /// Name with parameters.
     pub label: String,
@@ -115,7 +128,7 @@ pub struct TransformationInfo {
 }
 
 /// An encoder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EncoderInfo {
     /// Id.
     pub id: String,
@@ -142,7 +155,7 @@ pub struct EncoderInfo {
 }
 
 /// A generator that made texts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GeneratorInfo {
     /// Id, e.g. `local:qwen2.5-coder-0.5b-instruct`.
     pub id: String,
@@ -151,7 +164,7 @@ pub struct GeneratorInfo {
 }
 
 /// A dataset.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetInfo {
     /// Name.
     pub name: String,
@@ -182,7 +195,7 @@ pub struct DatasetInfo {
 }
 
 /// What became of a dataset's distinct texts under one transformation and seed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckRow {
     /// Name with parameters.
     pub transformation: String,
@@ -223,8 +236,51 @@ impl CheckRow {
     }
 }
 
+/// What became of a transformation's texts, over all seeds and datasets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorRates {
+    /// Name with parameters.
+    pub transformation: String,
+    /// Distinct texts of the datasets x seeds.
+    pub texts: u64,
+    /// Share for which the original stood in: HTEB's total error rate, one a text.
+    pub unchanged: f64,
+    /// Share that passed only after retries.
+    pub recovered: f64,
+    /// Share on which each check still fired at the last attempt; several may on one text.
+    pub checks: BTreeMap<String, f64>,
+    /// Mean word-level edit distance of texts that were transformed.
+    pub edit_distance: Option<f64>,
+    /// Mean length ratio of them.
+    pub length_ratio: Option<f64>,
+}
+
+/// How far the distinct transformed texts of a dataset moved: 1 - cosine of original and transformed under an encoder.
+/// Texts for which the original stood in are left out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriftRow {
+    /// Encoder id.
+    pub encoder: String,
+    /// Dataset name.
+    pub dataset: String,
+    /// Name with parameters.
+    pub transformation: String,
+    /// Pairs measured, over all seeds.
+    pub pairs: u64,
+    /// Pairs with a vector of length 0, which have no cosine.
+    pub undefined: u64,
+    /// Mean over seeds of the mean over pairs; absent without pairs.
+    pub mean: Option<f64>,
+    /// Sample standard deviation of those means over seeds; absent with fewer than two.
+    pub sd: Option<f64>,
+    /// Median over the pairs of all seeds.
+    pub median: Option<f64>,
+    /// 90 % quantile over the pairs of all seeds.
+    pub ninth_decile: Option<f64>,
+}
+
 /// A score.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScoreRow {
     /// Encoder id.
     pub encoder: String,
@@ -248,8 +304,19 @@ pub struct ScoreRow {
     pub cached: bool,
 }
 
+/// Why an example is shown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Picked {
+    /// Drawn by its content: the same text in every run.
+    #[default]
+    Drawn,
+    /// Among those that moved furthest.
+    WorstMoved,
+}
+
 /// A text as it was and as it became.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Example {
     /// Dataset name.
     pub dataset: String,
@@ -267,20 +334,63 @@ pub struct Example {
     pub failed_checks: Vec<String>,
     /// Word-level edit distance, where told.
     pub edit_distance: Option<f64>,
+    /// Why it is shown.
+    #[serde(default)]
+    pub picked: Picked,
+    /// 1 - cosine of the two texts, mean over encoders; absent where nothing was transformed.
+    #[serde(default)]
+    pub drift: Option<f64>,
+    /// The same per encoder.
+    #[serde(default)]
+    pub drift_by_encoder: BTreeMap<String, f64>,
 }
 
 impl Report {
+    /// Error rates of a transformation; absent in reports of versions that did not tell them.
+    pub fn error_rates_of(&self, transformation: &str) -> Option<&ErrorRates> {
+        self.error_rates
+            .iter()
+            .find(|rates| rates.transformation == transformation)
+    }
+
+    /// Mean drift of a transformation under an encoder: mean over its datasets.
+    pub fn drift_of(&self, encoder: &str, transformation: &str) -> Option<f64> {
+        let means: Vec<f64> = self
+            .drift
+            .iter()
+            .filter(|row| row.encoder == encoder && row.transformation == transformation)
+            .filter_map(|row| row.mean)
+            .collect();
+        crate::stats::mean(&means)
+    }
+
+    /// As [`Report::unchanged_share`], over the transformations of an axis.
+    pub fn unchanged_share_of_axis(&self, axis: Axis) -> f64 {
+        let of_axis = |label: &str| {
+            let mut all = self.suite.transformations.iter();
+            all.any(|one| one.label == label && one.axis == axis)
+        };
+        share(self.checks.iter().filter(|row| of_axis(&row.transformation)))
+    }
+
     /// Share of texts for which the original stood in, over all seeds; over all datasets where none is named.
     pub fn unchanged_share(&self, transformation: &str, dataset: Option<&str>) -> f64 {
-        let own =
-            |row: &&CheckRow| row.transformation == transformation && dataset.is_none_or(|name| row.dataset == name);
-        let (unchanged, texts) = self.checks.iter().filter(own).fold((0, 0), |(unchanged, texts), row| {
-            (unchanged + row.kept_original + row.failed, texts + row.texts)
-        });
-        if texts == 0 {
-            0.0
-        } else {
-            unchanged as f64 / texts as f64
-        }
+        share(
+            self.checks
+                .iter()
+                .filter(|row| row.transformation == transformation && dataset.is_none_or(|name| row.dataset == name)),
+        )
+    }
+}
+
+/// Share of the rows' texts for which the original stood in.
+fn share<'a>(rows: impl Iterator<Item = &'a CheckRow>) -> f64 {
+    let (unchanged, texts) = rows.fold((0, 0), |(unchanged, texts), row| {
+        (unchanged + row.kept_original + row.failed, texts + row.texts)
+    });
+    if texts == 0 {
+        0.0
+    } else {
+        unchanged as f64 / texts as f64
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn execute(
     durations.insert("transform".to_owned(), clock.elapsed().as_secs_f64());
 
     let clock = Instant::now();
-    let scored = measure::measure(context, &plan, &transformed, live).await?;
+    let measured = measure::measure(context, &plan, &transformed, live).await?;
     durations.insert("encode_and_score".to_owned(), clock.elapsed().as_secs_f64());
 
     live.step(Stage::Report, 0, "profile, statistics, pages");
@@ -39,13 +39,13 @@ pub(super) async fn execute(
                 alpha: bound.alpha,
                 round: 1,
             };
-            gate::look(bound, &summary::grid(&plan, &scored), &look, None)
+            gate::look(bound, &summary::grid(&plan, &measured.scored), &look, None)
         });
         let outcome = verdicts.as_ref().map(|verdicts| GateOutcome {
             verdict: verdicts.verdict,
             blocked: verdicts.blocked,
         });
-        let report = summary::report(&plan, &transformed, &scored, &record, durations, verdicts, examples);
+        let report = summary::report(&plan, &transformed, &measured, &record, durations, verdicts, examples);
         for (name, content) in report::files(&report).map_err(RunError::Report)? {
             store.write_file(&id, name, &content)?;
         }

@@ -10,6 +10,7 @@ use isomer_proto::encoder::v1::Encoder;
 
 use super::{
     RunContext, RunError,
+    drift::{self, Drifted, Pair, pairs_of},
     live::Live,
     plan::{Plan, Variant},
     progress::Meter,
@@ -37,12 +38,25 @@ pub(super) struct Scored {
     pub cached: bool,
 }
 
+/// What the stage found.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    /// Every score.
+    pub scored: Vec<Scored>,
+    /// How far the texts moved.
+    pub drifted: Vec<Drifted>,
+}
+
 /// A dataset's texts under one variant.
 struct TextSet {
     table: usize,
     variant: Variant,
     texts: Vec<u32>,
     digest: String,
+    /// Texts with what was made of them; empty for the originals.
+    pairs: Vec<Pair>,
+    /// Digest of the pairs' texts.
+    pairs_digest: String,
 }
 
 /// Numbers of a dataset's texts under a variant.
@@ -72,17 +86,22 @@ pub(super) async fn measure(
     plan: &Plan,
     transformed: &Transformed,
     live: &Live,
-) -> Result<Vec<Scored>, RunError> {
+) -> Result<Measured, RunError> {
     let mut sets = Vec::new();
     for table in 0..plan.tables.len() {
         for variant in plan.variants() {
             let texts = texts_of(plan, transformed, table, variant);
             let digest = digest_of_texts(texts.iter().map(|text| plan.corpus.get(*text)));
+            let pairs = pairs_of(plan, transformed, table, variant);
+            let both = pairs.iter().flat_map(|(original, made)| [original, made]);
+            let pairs_digest = digest_of_texts(both.map(|text| plan.corpus.get(*text)));
             sets.push(TextSet {
                 table,
                 variant,
                 texts,
                 digest,
+                pairs,
+                pairs_digest,
             });
         }
     }
@@ -92,11 +111,13 @@ pub(super) async fn measure(
         encode: Meter::new(Stage::Encode, (distinct.len() * plan.encoders.len()) as u64, now),
         score: Meter::new(Stage::Score, (sets.len() * plan.encoders.len()) as u64, now),
     };
-    let mut scored = Vec::with_capacity(sets.len() * plan.encoders.len());
+    let mut measured = Measured::default();
     for encoder in 0..plan.encoders.len() {
-        scored.extend(one_encoder(context, plan, &sets, distinct.len(), encoder, live, &mut meters).await?);
+        let own = one_encoder(context, plan, &sets, distinct.len(), encoder, live, &mut meters).await?;
+        measured.scored.extend(own.scored);
+        measured.drifted.extend(own.drifted);
     }
-    Ok(scored)
+    Ok(measured)
 }
 
 struct Meters {
@@ -112,8 +133,9 @@ async fn one_encoder(
     position: usize,
     live: &Live,
     meters: &mut Meters,
-) -> Result<Vec<Scored>, RunError> {
+) -> Result<Measured, RunError> {
     let encoder = &plan.encoders[position];
+    let space = space(encoder);
     let keys: Vec<UnitKey> = sets.iter().map(|set| key(plan, encoder, set)).collect();
     let mut known: HashMap<String, UnitScore> = HashMap::new();
     for key in &keys {
@@ -122,11 +144,17 @@ async fn one_encoder(
         }
     }
     let missing = |key: &UnitKey, known: &HashMap<String, UnitScore>| !known.contains_key(&key.address());
-    let needed: HashSet<u32> = sets
-        .iter()
-        .zip(&keys)
-        .filter(|(_, key)| missing(key, &known))
+    let mut moved: HashMap<&str, Vec<Option<f32>>> = HashMap::new();
+    for set in sets {
+        if let Some(drift) = context.units.drift(space, &set.pairs_digest, set.pairs.len()) {
+            moved.insert(&set.pairs_digest, drift);
+        }
+    }
+    let to_score = sets.iter().zip(&keys).filter(|(_, key)| missing(key, &known));
+    let to_move = sets.iter().filter(|set| !moved.contains_key(set.pairs_digest.as_str()));
+    let needed: HashSet<u32> = to_score
         .flat_map(|(set, _)| set.texts.iter().copied())
+        .chain(to_move.flat_map(TextSet::moving))
         .collect();
     let spared = (distinct - needed.len()) as u64;
     meters.encode.detail(format!("texts with {}", encoder.id));
@@ -134,7 +162,7 @@ async fn one_encoder(
     live.tell(&mut meters.encode);
 
     let mut vectors = Vectors::default();
-    let mut scored = Vec::with_capacity(sets.len());
+    let mut measured = Measured::default();
     for (set, key) in sets.iter().zip(keys) {
         let address = key.address();
         let dataset = &plan.tables[set.table].dataset;
@@ -147,7 +175,8 @@ async fn one_encoder(
         let (score, cached) = match known.get(&address) {
             Some(score) => (score.clone(), true),
             None => {
-                fill(context, plan, encoder, set, &mut vectors, live, &mut meters.encode).await?;
+                let texts = set.texts.iter().copied();
+                fill(context, plan, encoder, texts, &mut vectors, live, &mut meters.encode).await?;
                 let score = compute(plan, encoder, set, &vectors).await?;
                 context.units.put(&key, &score).map_err(RunError::Units)?;
                 known.insert(address, score.clone());
@@ -163,7 +192,7 @@ async fn one_encoder(
         });
         meters.score.add(1, u64::from(cached), Instant::now());
         live.tell(&mut meters.score);
-        scored.push(Scored {
+        measured.scored.push(Scored {
             encoder: position,
             table: set.table,
             variant: set.variant,
@@ -171,19 +200,57 @@ async fn one_encoder(
             score,
             cached,
         });
+        let Variant::Transformed { transformation, seed } = set.variant else {
+            continue;
+        };
+        let drift = match moved.get(set.pairs_digest.as_str()) {
+            Some(drift) => drift.clone(),
+            None => {
+                fill(
+                    context,
+                    plan,
+                    encoder,
+                    set.moving(),
+                    &mut vectors,
+                    live,
+                    &mut meters.encode,
+                )
+                .await?;
+                let drift = drift::measure(&set.pairs, &vectors);
+                let stored = context.units.put_drift(space, &set.pairs_digest, &drift);
+                stored.map_err(RunError::Units)?;
+                moved.insert(&set.pairs_digest, drift.clone());
+                drift
+            }
+        };
+        measured.drifted.push(Drifted {
+            encoder: position,
+            table: set.table,
+            transformation,
+            seed,
+            drift,
+        });
     }
-    Ok(scored)
+    Ok(measured)
+}
+
+impl TextSet {
+    /// Both sides of every pair.
+    fn moving(&self) -> impl Iterator<Item = u32> {
+        self.pairs.iter().flat_map(|(original, made)| [*original, *made])
+    }
+}
+
+/// Digest of an encoder's vector space.
+fn space(encoder: &Encoder) -> &str {
+    encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str())
 }
 
 /// Everything a score depends on.
 fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
     let dataset = &plan.tables[set.table].dataset;
     UnitKey {
-        vector_space: encoder
-            .vector_space
-            .as_ref()
-            .map(|space| space.digest.clone())
-            .unwrap_or_default(),
+        vector_space: space(encoder).to_owned(),
         dataset: dataset.digest().to_owned(),
         texts: set.digest.clone(),
         task: match dataset.own_main_score(plan.suite.profile) {
@@ -195,21 +262,18 @@ fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
     }
 }
 
-/// Encodes what the set still lacks.
+/// Encodes those texts that have no vector yet.
 async fn fill(
     context: &RunContext,
     plan: &Plan,
     encoder: &Encoder,
-    set: &TextSet,
+    texts: impl Iterator<Item = u32>,
     vectors: &mut Vectors,
     live: &Live,
     meter: &mut Meter,
 ) -> Result<(), RunError> {
     let mut seen = HashSet::new();
-    let lacking: Vec<u32> = set
-        .texts
-        .iter()
-        .copied()
+    let lacking: Vec<u32> = texts
         .filter(|text| !vectors.contains(*text) && seen.insert(*text))
         .collect();
     let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();

@@ -3,8 +3,10 @@
 //! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
 //! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
 
+mod drift;
 mod error;
 mod events;
+mod examples;
 mod execute;
 mod live;
 mod manager;

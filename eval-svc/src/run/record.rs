@@ -133,7 +133,7 @@ pub struct Failure {
 }
 
 /// What a run did and what it found done already.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Counters {
     /// Distinct texts x transformations x seeds.
@@ -146,6 +146,12 @@ pub struct Counters {
     pub texts_cached: u64,
     /// Calls to a generator, retries included.
     pub generator_calls: u64,
+    /// Tokens that generators read, prompts included.
+    pub generator_tokens: u64,
+    /// Tokens that generators wrote.
+    pub generated_tokens: u64,
+    /// Whether some of the tokens are estimated from the texts, because a generator does not count them.
+    pub tokens_estimated: bool,
     /// Texts run through an encoder.
     pub texts_encoded: u64,
     /// Tokens run through an encoder.

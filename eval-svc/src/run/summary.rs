@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    RunRecord,
-    measure::Scored,
+    RunRecord, drift, examples,
+    measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
     profile::{self, Column, Grid},
     report::{
-        CheckRow, DatasetInfo, EncoderInfo, Example, GateReport, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow,
-        SuiteInfo, TransformationInfo, findings,
+        CheckRow, DatasetInfo, EncoderInfo, GateReport, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
+        TransformationInfo, complete,
     },
 };
 
@@ -22,12 +22,13 @@ use crate::{
 pub(super) fn report(
     plan: &Plan,
     transformed: &Transformed,
-    scored: &[Scored],
+    measured: &Measured,
     record: &RunRecord,
     durations: BTreeMap<String, f64>,
     gate: Option<GateReport>,
     examples: usize,
 ) -> Report {
+    let scored = measured.scored.as_slice();
     let finished = Timestamp::now();
     let started = record.started.unwrap_or(record.created);
     let mut report = Report {
@@ -54,8 +55,11 @@ pub(super) fn report(
         profile: profile::profile(&grid(plan, scored), plan.baseline),
         gate,
         checks: checks(plan, transformed),
+        error_rates: Vec::new(),
+        drift: drift::rows(plan, &measured.drifted),
         scores: scored.iter().map(|scored| score(plan, scored)).collect(),
-        examples: pick_examples(plan, transformed, examples),
+        examples: examples::pick(plan, transformed, &measured.drifted, examples),
+        tables: Vec::new(),
         counters: record.counters,
         durations,
         notes: plan
@@ -69,10 +73,10 @@ pub(super) fn report(
                     .map(|note| format!("{}: {note}", table.dataset.name()))
             })
             .collect(),
+        not_computed: Vec::new(),
         isomer_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
-    report.notes.extend(findings::notes(&report));
-    report.headline = findings::headline(&report);
+    complete(&mut report);
     report
 }
 
@@ -170,6 +174,13 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
             .collect(),
         plan.suite.seeds.clone(),
     );
+    for (d, table) in plan.tables.iter().enumerate() {
+        grid.tasks[d] = table.dataset.task().name().to_owned();
+        grid.multilingual[d] = table
+            .dataset
+            .language()
+            .is_some_and(|language| !profile::is_english(language));
+    }
     let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for one in scored {
         let points = one.score.main * 100.0;
@@ -265,55 +276,4 @@ fn count<'a>(names: impl Iterator<Item = &'a &'static str>) -> BTreeMap<String, 
 
 fn is_transformed(made: &Made) -> bool {
     matches!(made.outcome, Outcome::Ok | Outcome::Recovered)
-}
-
-/// A few texts of each dataset and transformation under the first seed, drawn by content so that every run shows the same
-/// ones. One in four shows a text that could not be transformed, where there are any.
-fn pick_examples(plan: &Plan, transformed: &Transformed, each: usize) -> Vec<Example> {
-    let mut examples = Vec::new();
-    for table in &plan.tables {
-        for (t, planned) in plan.transformations.iter().enumerate() {
-            let original = |request: usize| plan.corpus.get(plan.requests.of(planned)[request].text);
-            let mut drawn: Vec<([u8; 32], usize)> = requests(table, planned)
-                .into_iter()
-                .map(|request| (draw(original(request)), request))
-                .collect();
-            drawn.sort_unstable();
-            let (good, bad): (Vec<usize>, Vec<usize>) = drawn
-                .into_iter()
-                .map(|(_, request)| request)
-                .partition(|request| transformed.get(t, 0, *request).is_some_and(is_transformed));
-            let shown_bad = bad.len().min(each / 4);
-            for request in good
-                .into_iter()
-                .take(each - shown_bad)
-                .chain(bad.into_iter().take(shown_bad))
-            {
-                if let Some(made) = transformed.get(t, 0, request) {
-                    examples.push(example(plan, table, &planned.label, original(request), made));
-                }
-            }
-        }
-    }
-    examples
-}
-
-fn draw(text: &str) -> [u8; 32] {
-    *blake3::hash(text.as_bytes()).as_bytes()
-}
-
-fn example(plan: &Plan, table: &Table, label: &str, original: &str, made: &Made) -> Example {
-    Example {
-        dataset: table.dataset.name().to_owned(),
-        transformation: label.to_owned(),
-        seed: plan.suite.seeds.first().copied().unwrap_or_default(),
-        original: original.to_owned(),
-        transformed: plan.corpus.get(made.text).to_owned(),
-        outcome: made.outcome,
-        failed_checks: made.failed_checks.iter().map(|name| (*name).to_owned()).collect(),
-        edit_distance: made
-            .measures
-            .map(|measures| measures.0)
-            .filter(|_| is_transformed(made)),
-    }
 }

@@ -30,7 +30,7 @@ const IN_FLIGHT: usize = 2;
 const MOST_BYTES: usize = 1 << 20;
 
 /// How a text ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Passed the checks at the first attempt.
@@ -146,9 +146,14 @@ async fn one_pass(
                 }
             }
             Answer::End(end) => {
-                let calls = end.usage.map_or(0, |usage| usage.generator_calls);
+                let usage = end.usage.unwrap_or_default();
                 let attempts = end.summary.map_or(0, |summary| summary.generator_calls);
-                live.count(|counters| counters.generator_calls += calls.max(attempts));
+                live.count(|counters| {
+                    counters.generator_calls += usage.generator_calls.max(attempts);
+                    counters.generator_tokens += usage.tokens;
+                    counters.generated_tokens += usage.generated_tokens;
+                    counters.tokens_estimated |= usage.tokens_estimated;
+                });
             }
         }
     }

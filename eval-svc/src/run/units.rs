@@ -9,6 +9,8 @@ use crate::task::Scores;
 
 /// Part of every key: raise it when a metric's definition changes.
 const VERSION: &str = "isomer.unit/1";
+/// Part of every drift's key.
+const DRIFT_VERSION: &str = "isomer.drift/1";
 
 /// What a score depends on, all of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,6 +87,15 @@ impl UnitKey {
     }
 }
 
+/// Drift of pairs of texts as stored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct StoredDrift {
+    version: String,
+    vector_space: String,
+    pairs: String,
+    drift: Vec<Option<f32>>,
+}
+
 /// Digest of texts in order: BLAKE3 (hex), each text with its length in front.
 pub fn digest_of_texts<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -111,6 +122,39 @@ impl UnitStore {
         self.root
             .join(address.get(..2).unwrap_or("00"))
             .join(format!("{address}.json"))
+    }
+
+    fn drift_path(&self, vector_space: &str, pairs: &str) -> PathBuf {
+        let parts = [DRIFT_VERSION, vector_space, pairs];
+        let address = digest_of_texts(parts.into_iter());
+        let folder = address.get(..2).unwrap_or("00").to_owned();
+        self.root.join("drift").join(folder).join(format!("{address}.json"))
+    }
+
+    /// Stored drift of so many pairs of texts, named by their digest. A file that cannot be read counts as absent.
+    pub fn drift(&self, vector_space: &str, pairs: &str, n: usize) -> Option<Vec<Option<f32>>> {
+        let bytes = fs::read(self.drift_path(vector_space, pairs)).ok()?;
+        let stored: StoredDrift = serde_json::from_slice(&bytes).ok()?;
+        let same = stored.version == DRIFT_VERSION && stored.vector_space == vector_space && stored.pairs == pairs;
+        (same && stored.drift.len() == n).then_some(stored.drift)
+    }
+
+    /// Stores the drift of pairs of texts.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn put_drift(&self, vector_space: &str, pairs: &str, drift: &[Option<f32>]) -> io::Result<()> {
+        let path = self.drift_path(vector_space, pairs);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let stored = StoredDrift {
+            version: DRIFT_VERSION.to_owned(),
+            vector_space: vector_space.to_owned(),
+            pairs: pairs.to_owned(),
+            drift: drift.to_vec(),
+        };
+        write_atomically(&path, &serde_json::to_vec(&stored)?)
     }
 
     /// A stored score. A file that cannot be read, or that holds another key, counts as absent and is computed anew.
@@ -184,6 +228,18 @@ mod tests {
         store.put(&key("a"), &score()).unwrap();
         assert_eq!(store.get(&key("a")), Some(score()));
         assert_eq!(store.get(&key("b")), None);
+    }
+
+    #[test]
+    fn drift_comes_back_to_the_last_bit_for_its_own_pairs_and_space() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        let drift = [Some(0.123_456_79f32), None, Some(0.0)];
+        store.put_drift("space", "pairs", &drift).unwrap();
+        assert_eq!(store.drift("space", "pairs", 3).as_deref(), Some(&drift[..]));
+        assert_eq!(store.drift("space", "pairs", 2), None);
+        assert_eq!(store.drift("other", "pairs", 3), None);
+        assert_eq!(store.drift("space", "others", 3), None);
     }
 
     #[test]

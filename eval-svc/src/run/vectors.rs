@@ -18,6 +18,12 @@ impl Vectors {
         self.rows.contains_key(&text)
     }
 
+    /// The vector of a text.
+    pub(super) fn row(&self, text: u32) -> Option<&[f32]> {
+        let row = *self.rows.get(&text)?;
+        self.data.get(row * self.cols..(row + 1) * self.cols)
+    }
+
     /// One row per text, in order.
     pub(super) fn matrix(&self, texts: &[u32], encoder: &str) -> Result<VectorMatrix, RunError> {
         let bad = |message: String| RunError::BadVectors {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A transformation that turns each text into one text, with its parameters. Definitions: `TransformService`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(tag = "name", rename_all = "snake_case")]
 pub enum Transformation {
     /// Same meaning, other words.

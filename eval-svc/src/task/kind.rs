@@ -5,7 +5,9 @@ use std::{fmt, str::FromStr};
 use super::Profile;
 
 /// Kind of task; the names of mteb.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum TaskType {
     /// Semantic textual similarity and relatedness (`str` names it too).

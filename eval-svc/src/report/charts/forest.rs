@@ -1,0 +1,139 @@
+//! Shift of every transformation with its interval, over all encoders (HTEB, figure 7).
+
+use svg::node::element::{Circle, Group, Line, SVG};
+
+use super::{drawing, fitted, label, scale::Scale, short};
+use crate::{
+    profile::{ScopeProfile, ShiftInterval, TransformationShift},
+    report::format::{fine, p_value, signed, signed_fine},
+};
+
+const WIDTH: f64 = 660.0;
+const LEFT: f64 = 168.0;
+const RIGHT: f64 = 440.0;
+const ROW: f64 = 25.0;
+const HEAD: f64 = 30.0;
+const TOP: f64 = 26.0;
+const FOOT: f64 = 30.0;
+/// Shifts whose adjusted p-value reaches this are drawn pale.
+const ALPHA: f64 = 0.05;
+
+/// One block an axis, one row a transformation: the dot is the Hodges–Lehmann shift, the line its interval.
+pub(in crate::report) fn forest(scope: &ScopeProfile, id: &str) -> String {
+    let axes: Vec<_> = scope.axis_changes.iter().map(|change| change.axis).collect();
+    let height = TOP + axes.len() as f64 * HEAD + scope.shifts.len() as f64 * ROW + FOOT;
+    let values: Vec<f64> = scope
+        .shifts
+        .iter()
+        .flat_map(|one| {
+            let ends = interval(one).map_or([one.shift.hodges_lehmann; 2], |found| [found.low, found.high]);
+            [one.shift.hodges_lehmann, ends[0], ends[1], 0.0]
+        })
+        .collect();
+    let scale = Scale::new(&values, LEFT, RIGHT);
+    let title = format!("Shift per transformation, {}", scope.scope.title());
+    let mut chart = drawing(id, WIDTH, height, &title, &description(scope));
+    for (x, class, heading) in [
+        (RIGHT + 76.0, "tick end", "shift"),
+        (RIGHT + 140.0, "tick end", "p (Holm)"),
+        (WIDTH - 2.0, "tick end", "|Δ| median"),
+    ] {
+        chart = chart.add(label(x, TOP - 10.0, class, heading));
+    }
+    chart = grid(chart, &scale, height);
+    let mut y = TOP;
+    for change in &scope.axis_changes {
+        chart = chart.add(label(0.0, y + 19.0, "name", change.axis.title())).add(label(
+            WIDTH - 2.0,
+            y + 19.0,
+            "name end",
+            fine(change.median_absolute_difference),
+        ));
+        y += HEAD;
+        for one in scope.shifts.iter().filter(|one| one.axis == change.axis) {
+            chart = chart.add(row(&scale, y + ROW / 2.0 - 4.0, one));
+            y += ROW;
+        }
+    }
+    chart.to_string()
+}
+
+/// The signed-rank interval; the bootstrap's where so few data sets have none.
+fn interval(one: &TransformationShift) -> Option<&ShiftInterval> {
+    one.shift.signed_rank_interval.as_ref().or(one.shift.interval.as_ref())
+}
+
+fn grid(mut chart: SVG, scale: &Scale, height: f64) -> SVG {
+    for tick in scale.ticks() {
+        let x = scale.at(tick);
+        let class = if tick.abs() < 1e-9 { "zero" } else { "grid" };
+        let text = label(x, height - FOOT + 17.0, "tick middle", scale.tick(tick));
+        chart = chart.add(rule(x, TOP, x, height - FOOT, class)).add(text);
+    }
+    chart
+}
+
+fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
+    let shift = &one.shift;
+    let sure = shift.p_holm.is_some_and(|p| p < ALPHA);
+    let trend = if shift.hodges_lehmann < 0.0 { "loss" } else { "gain" };
+    let class = if sure {
+        format!("bell {trend}")
+    } else {
+        "bell same".to_owned()
+    };
+    let mut group =
+        Group::new()
+            .set("class", class)
+            .add(label(LEFT - 14.0, y + 4.5, "row end", fitted(&one.transformation, 24)));
+    if let Some(found) = interval(one) {
+        let exact = shift.signed_rank_interval.is_some();
+        group = group.add(rule(
+            scale.at(found.low),
+            y,
+            scale.at(found.high),
+            y,
+            if exact { "range" } else { "range rough" },
+        ));
+    }
+    let dot = Circle::new()
+        .set("cx", short(scale.at(shift.hodges_lehmann)))
+        .set("cy", short(y))
+        .set("r", "5")
+        .set("class", "now");
+    let p = shift.p_holm.map_or("–".to_owned(), p_value);
+    group
+        .add(dot)
+        .add(label(
+            RIGHT + 76.0,
+            y + 4.5,
+            "delta end",
+            signed_fine(shift.hodges_lehmann),
+        ))
+        .add(label(RIGHT + 140.0, y + 4.5, "row end", p))
+        .add(label(
+            WIDTH - 2.0,
+            y + 4.5,
+            "row end",
+            fine(shift.median_absolute_difference),
+        ))
+}
+
+fn rule(x1: f64, y1: f64, x2: f64, y2: f64, class: &str) -> Line {
+    Line::new()
+        .set("x1", short(x1))
+        .set("y1", short(y1))
+        .set("x2", short(x2))
+        .set("y2", short(y2))
+        .set("class", class)
+}
+
+fn description(scope: &ScopeProfile) -> String {
+    let all = scope.shifts.iter().map(|one| {
+        let range = interval(one).map_or("no interval".to_owned(), |found| {
+            format!("{} to {}", signed(found.low), signed(found.high))
+        });
+        format!("{} {} ({range})", one.transformation, signed(one.shift.hodges_lehmann))
+    });
+    all.collect::<Vec<_>>().join("; ")
+}

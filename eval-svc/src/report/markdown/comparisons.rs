@@ -1,0 +1,145 @@
+//! What compares encoders: rankings, groups of significance, drift.
+
+use super::{Report, header, plain, row};
+use crate::{
+    profile::{Level, Quantity, ScopeProfile},
+    report::format::{fine, fine3, p_value, place, signed_fine},
+};
+
+/// Per scope: places, stability, reliability, groups; then drift.
+pub(super) fn write(page: &mut String, report: &Report) {
+    for scope in &report.profile.scopes {
+        if scope.rank_shifts.is_empty() {
+            continue;
+        }
+        let n = scope.datasets.len();
+        page.push_str(&format!("## Rankings: {} (n = {n})\n\n", scope.scope.title()));
+        places(page, scope);
+        groups(page, scope);
+        reliability(page, scope);
+    }
+    drift(page, report);
+}
+
+/// Original, axes and total: what the tables have columns for.
+fn wide(quantity: &Quantity) -> bool {
+    quantity.level != Level::Transformation
+}
+
+fn places(page: &mut String, scope: &ScopeProfile) {
+    page.push_str(
+        "Places by mean score (1 the best), places gained or lost in brackets; below, Kendall's τ-b between original and \
+         transformed rankings, mean ± SD over data sets.\n\n",
+    );
+    let Some(first) = scope.rank_shifts.first() else { return };
+    let names: Vec<&str> = first
+        .under
+        .iter()
+        .filter(|one| wide(&one.quantity))
+        .map(|one| one.quantity.name.as_str())
+        .collect();
+    let mut heads = vec!["Encoder", "original"];
+    heads.extend(&names);
+    header(page, &heads, 1);
+    for encoder in &scope.rank_shifts {
+        let mut cells = vec![plain(&encoder.encoder), place(encoder.original)];
+        for one in encoder.under.iter().filter(|one| wide(&one.quantity)) {
+            let gained = match one.gained {
+                0.0 => String::new(),
+                up if up > 0.0 => format!(" (+{})", place(up)),
+                down => format!(" (−{})", place(-down)),
+            };
+            cells.push(format!("{}{gained}", place(one.rank)));
+        }
+        row(page, &cells);
+    }
+    let mut cells = vec!["**Kendall's τ-b**".to_owned(), "–".to_owned()];
+    cells.extend(
+        scope
+            .rank_stability
+            .iter()
+            .filter(|one| wide(&one.quantity))
+            .map(|one| match (one.tau, one.sd) {
+                (Some(tau), Some(sd)) => format!("{} ± {}", fine3(tau), fine3(sd)),
+                (Some(tau), None) => fine3(tau),
+                (None, _) => "–".to_owned(),
+            }),
+    );
+    row(page, &cells);
+    page.push('\n');
+}
+
+fn groups(page: &mut String, scope: &ScopeProfile) {
+    if scope.friedman.is_empty() {
+        return;
+    }
+    page.push_str(
+        "Friedman's test over data sets, then Nemenyi's critical difference of average ranks (CD) at 0.05: encoders that share \
+         a letter do not differ.\n\n",
+    );
+    header(
+        page,
+        &["On", "p (Friedman)", "CD", "Average rank and letters, best first"],
+        1,
+    );
+    for test in &scope.friedman {
+        let encoders: Vec<String> = test
+            .encoders
+            .iter()
+            .map(|one| format!("{} {} ({})", plain(&one.encoder), fine(one.average_rank), one.letters))
+            .collect();
+        let told = test.note.clone().unwrap_or_else(|| encoders.join(", "));
+        let p = test.p_value.map_or("–".to_owned(), p_value);
+        let cd = test.critical_difference.map_or("–".to_owned(), fine);
+        row(page, &[plain(&test.quantity.name), p, cd, told]);
+    }
+    page.push('\n');
+}
+
+fn reliability(page: &mut String, scope: &ScopeProfile) {
+    if scope.reliability.is_empty() {
+        return;
+    }
+    page.push_str(
+        "Split-half reliability of the rankings, task-stratified, median of 1000 splits (2.5 % and 97.5 % quantiles of the \
+         splits, no confidence interval):\n\n",
+    );
+    header(page, &["On", "Spearman's ρ", "Quantiles"], 1);
+    for one in &scope.reliability {
+        let quantiles = match (one.low, one.high, &one.note) {
+            (Some(low), Some(high), _) => format!("{} to {}", signed_fine(low), signed_fine(high)),
+            (_, _, note) => note.as_deref().map_or("–".to_owned(), plain),
+        };
+        let median = one.median.map_or("–".to_owned(), signed_fine);
+        row(page, &[plain(&one.quantity.name), median, quantiles]);
+    }
+    page.push('\n');
+}
+
+fn drift(page: &mut String, report: &Report) {
+    if report.drift.is_empty() {
+        return;
+    }
+    page.push_str(
+        "## Drift\n\n1 − cosine of each distinct text and what became of it, under the encoder; mean over texts, seeds and data \
+         sets. Texts for which the original stood in are left out.\n\n",
+    );
+    let labels: Vec<String> = report
+        .suite
+        .transformations
+        .iter()
+        .map(|one| plain(&one.label))
+        .collect();
+    let mut heads = vec!["Encoder"];
+    heads.extend(labels.iter().map(String::as_str));
+    header(page, &heads, 1);
+    for encoder in &report.profile.encoders {
+        let mut cells = vec![plain(&encoder.encoder)];
+        cells.extend(report.suite.transformations.iter().map(|one| {
+            let drift = report.drift_of(&encoder.encoder, &one.label);
+            drift.map_or("–".to_owned(), fine3)
+        }));
+        row(page, &cells);
+    }
+    page.push('\n');
+}

@@ -1,0 +1,95 @@
+//! What the numbers rest on.
+
+use std::fmt::Write;
+
+use super::{Report, plain};
+use crate::report::format::duration;
+
+/// Writing to a string cannot fail.
+macro_rules! line {
+    ($page:expr) => { $page.push('\n') };
+    ($page:expr, $($part:tt)*) => {{ let _ = writeln!($page, $($part)*); }};
+}
+
+/// Models, prompts, data, counts, seeds.
+pub(super) fn write(page: &mut String, report: &Report) {
+    let counters = &report.counters;
+    line!(page, "## Manifest");
+    line!(page);
+    line!(
+        page,
+        "- Run `{}`, {}, {}; Isomer {}",
+        report.run.id,
+        report.run.finished,
+        duration(report.run.seconds),
+        report.isomer_version
+    );
+    for encoder in &report.encoders {
+        line!(
+            page,
+            "- Encoder {}: weights `{}`, vector space `{}`",
+            plain(&encoder.id),
+            encoder.weights_digest,
+            encoder.vector_space
+        );
+    }
+    for generator in &report.generators {
+        line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);
+    }
+    for one in report
+        .suite
+        .transformations
+        .iter()
+        .filter(|t| !t.prompt_version.is_empty())
+    {
+        line!(page, "- Prompt {}: `{}`", plain(&one.prompt_version), one.prompt_digest);
+    }
+    for dataset in &report.datasets {
+        line!(
+            page,
+            "- Dataset {} ({}, {} rows): `{}`",
+            plain(&dataset.name),
+            dataset.task,
+            dataset.items,
+            dataset.digest
+        );
+    }
+    line!(
+        page,
+        "- Texts planned {}: generated {}, from the cache {}, by rule {}; generator calls {}",
+        counters.texts_planned,
+        counters.texts_generated,
+        counters.texts_cached,
+        counters.texts_by_rule,
+        counters.generator_calls
+    );
+    line!(
+        page,
+        "- Generators read {} tokens and wrote {}{}; what that costs depends on the generator",
+        counters.generator_tokens,
+        counters.generated_tokens,
+        if counters.tokens_estimated {
+            " (partly estimated)"
+        } else {
+            ""
+        }
+    );
+    line!(
+        page,
+        "- Texts encoded {} ({} tokens); scores computed {}, found {}",
+        counters.texts_encoded,
+        counters.tokens_encoded,
+        counters.scores_computed,
+        counters.scores_cached
+    );
+    let seeds: Vec<String> = report.suite.seeds.iter().map(u64::to_string).collect();
+    line!(
+        page,
+        "- Seeds {}; temperature {}, top_p {}; {} attempts; on failure: {}",
+        seeds.join(", "),
+        report.suite.temperature,
+        report.suite.top_p,
+        report.suite.attempts,
+        plain(&report.suite.on_failure)
+    );
+}

@@ -1,0 +1,23 @@
+//! The published schema of `report.json`, from the types that are written.
+
+use schemars::generate::SchemaSettings;
+
+use super::{Report, SCHEMA};
+
+/// JSON Schema (draft 2020-12) of `report.json`; `eval-svc/schema/report-1.json` is this.
+pub fn json_schema() -> serde_json::Value {
+    // What is written, not what is read: fields that older reports lack are always there.
+    let mut schema = SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+        .into_root_schema_for::<Report>()
+        .to_value();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".to_owned(), "Isomer robustness report".into());
+        object.insert("$id".to_owned(), "urn:isomer:report:1".into());
+        if let Some(version) = object.get_mut("properties").and_then(|all| all.get_mut("schema")) {
+            version["const"] = SCHEMA.into();
+        }
+    }
+    schema
+}

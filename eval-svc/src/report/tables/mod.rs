@@ -1,0 +1,251 @@
+//! The papers' tables, in the papers' form, from the numbers of a report.
+//!
+//! PTEB compares original texts with their paraphrases; HTEB takes the mean of its axes. A table whose transformation,
+//! baseline, task or language is not in the run is left out, and the report says so ([`Tables::missing`]).
+
+mod analysis;
+mod hteb;
+mod pteb;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Report,
+    format::{fine, signed_fine},
+};
+use crate::profile::{Column, Grid, NotComputed, Scope, ScopeProfile};
+
+/// A table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Table {
+    /// Short name, e.g. `hteb-14`.
+    pub id: String,
+    /// The table it corresponds to, e.g. `HTEB, table 14`.
+    pub paper: String,
+    /// What it shows, and how it differs from the paper's.
+    pub caption: String,
+    /// Columns, the rows' names first.
+    pub columns: Vec<TableColumn>,
+    /// Rows, each with a cell a column.
+    pub rows: Vec<TableRow>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TableColumn {
+    /// What several neighbours have in common, e.g. an encoder; empty where it stands alone.
+    pub group: String,
+    /// Its own heading.
+    pub name: String,
+}
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RowKind {
+    /// A row of its own.
+    Plain,
+    /// Goes with the row above it.
+    Continued,
+    /// An average or a total.
+    Sum,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TableRow {
+    /// What it is.
+    pub kind: RowKind,
+    /// Its cells.
+    pub cells: Vec<Cell>,
+}
+
+/// A cell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Cell {
+    /// As it is shown.
+    pub text: String,
+    /// Its first number, not rounded.
+    pub value: Option<f64>,
+}
+
+impl Cell {
+    fn text(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            value: None,
+        }
+    }
+
+    fn shown(text: String, value: f64) -> Self {
+        Self {
+            text,
+            value: value.is_finite().then_some(value),
+        }
+    }
+
+    /// Two decimals, as both papers have it.
+    fn score(value: f64) -> Self {
+        Self::shown(fine(value), value)
+    }
+
+    /// A difference with its sign.
+    fn change(value: f64) -> Self {
+        Self::shown(signed_fine(value), value)
+    }
+
+    /// A score with its difference in brackets, as in HTEB's tables 14 and 15.
+    fn with_change(value: f64, original: f64) -> Self {
+        Self::shown(format!("{} ({})", fine(value), signed_fine(value - original)), value)
+    }
+
+    /// A mean with its deviation; a mean alone where there is none.
+    fn with_sd(mean: f64, sd: Option<f64>) -> Self {
+        match sd {
+            Some(sd) => Self::shown(format!("{} ± {}", fine(mean), fine(sd)), mean),
+            None => Self::score(mean),
+        }
+    }
+}
+
+fn column(group: &str, name: &str) -> TableColumn {
+    TableColumn {
+        group: group.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn plain(cells: Vec<Cell>) -> TableRow {
+    TableRow {
+        kind: RowKind::Plain,
+        cells,
+    }
+}
+
+fn continued(cells: Vec<Cell>) -> TableRow {
+    TableRow {
+        kind: RowKind::Continued,
+        cells,
+    }
+}
+
+fn sum(cells: Vec<Cell>) -> TableRow {
+    TableRow {
+        kind: RowKind::Sum,
+        cells,
+    }
+}
+
+/// Tables of a report.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    pub(super) tables: Vec<Table>,
+    /// Tables that cannot be had from this run, and why.
+    pub(super) missing: Vec<NotComputed>,
+}
+
+impl Tables {
+    fn add(&mut self, id: &str, paper: &str, caption: String, columns: Vec<TableColumn>, rows: Vec<TableRow>) {
+        self.tables.push(Table {
+            id: id.to_owned(),
+            paper: paper.to_owned(),
+            caption,
+            columns,
+            rows,
+        });
+    }
+
+    fn lacks(&mut self, what: &str, why: &str) {
+        self.missing.push(NotComputed {
+            what: what.to_owned(),
+            why: why.to_owned(),
+        });
+    }
+}
+
+/// Every table that this report's numbers allow.
+pub(super) fn tables(report: &Report) -> Tables {
+    let mut tables = Tables::default();
+    let grid = grid(report);
+    pteb::add(&mut tables, &grid, report);
+    hteb::add(&mut tables, &grid, report);
+    analysis::add(&mut tables, &grid, report);
+    tables
+}
+
+/// The scores of a report, laid out again.
+fn grid(report: &Report) -> Grid {
+    let position = |names: &[String], name: &str| names.iter().position(|one| one == name);
+    let encoders: Vec<String> = report.profile.encoders.iter().map(|one| one.encoder.clone()).collect();
+    let datasets: Vec<String> = report.datasets.iter().map(|one| one.name.clone()).collect();
+    let columns: Vec<Column> = report
+        .suite
+        .transformations
+        .iter()
+        .map(|one| Column {
+            label: one.label.clone(),
+            axis: one.axis,
+        })
+        .collect();
+    let mut grid = Grid::new(encoders, datasets, columns, report.suite.seeds.clone());
+    for row in &report.scores {
+        let (Some(e), Some(d)) = (
+            position(&grid.encoders, &row.encoder),
+            position(&grid.datasets, &row.dataset),
+        ) else {
+            continue;
+        };
+        let points = row.main_score * 100.0;
+        match (&row.transformation, row.seed) {
+            (None, _) => grid.original[e][d] = points,
+            (Some(label), Some(seed)) => {
+                let t = grid.columns.iter().position(|column| column.label == *label);
+                let s = grid.seeds.iter().position(|one| *one == seed);
+                if let (Some(t), Some(s)) = (t, s) {
+                    grid.transformed[e][d][t][s] = points;
+                }
+            }
+            (Some(_), None) => {}
+        }
+    }
+    grid.tasks = report.datasets.iter().map(|one| one.task.name().to_owned()).collect();
+    let other = multilingual(report);
+    grid.multilingual = grid.datasets.iter().map(|name| other.contains(name)).collect();
+    grid
+}
+
+/// Names of the datasets in other languages than English.
+fn multilingual(report: &Report) -> Vec<String> {
+    let scopes = &report.profile.scopes;
+    match scope(report, Scope::Multilingual) {
+        Some(own) => own.datasets.clone(),
+        // One kind only: the languages that the data sets name tell which.
+        None if scopes.is_empty() => Vec::new(),
+        None => report
+            .datasets
+            .iter()
+            .filter(|one| {
+                one.language
+                    .as_deref()
+                    .is_some_and(|language| !crate::profile::is_english(language))
+            })
+            .map(|one| one.name.clone())
+            .collect(),
+    }
+}
+
+fn scope(report: &Report, scope: Scope) -> Option<&ScopeProfile> {
+    report.profile.scopes.iter().find(|one| one.scope == scope)
+}
+
+fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
+    crate::stats::mean(&values.into_iter().collect::<Vec<f64>>()).unwrap_or(f64::NAN)
+}
+
+/// Positions of the datasets in English (or of no named language), or of the others.
+fn of_language(grid: &Grid, multilingual: bool) -> Vec<usize> {
+    (0..grid.datasets.len())
+        .filter(|d| grid.multilingual[*d] == multilingual)
+        .collect()
+}

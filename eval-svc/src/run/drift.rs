@@ -1,0 +1,130 @@
+//! How far texts moved: 1 − cosine of a text and what a transformation made of it, under an encoder.
+
+use std::collections::BTreeSet;
+
+use super::{
+    plan::{Plan, Variant},
+    transform::{Outcome, Transformed},
+    vectors::Vectors,
+};
+use crate::{report::DriftRow, stats};
+
+/// A text and what became of it, by their numbers in the corpus.
+pub(super) type Pair = (u32, u32);
+
+/// Drift of a dataset's texts under one transformation, seed and encoder.
+#[derive(Debug, Clone)]
+pub(super) struct Drifted {
+    /// Position of the encoder.
+    pub encoder: usize,
+    /// Position of the dataset.
+    pub table: usize,
+    /// Position of the transformation.
+    pub transformation: usize,
+    /// Position of the seed.
+    pub seed: usize,
+    /// One value a pair, in the order of [`pairs_of`]; none where a vector has length 0.
+    pub drift: Vec<Option<f32>>,
+}
+
+/// A dataset's distinct texts that were transformed, in the order of their requests. Texts for which the original stands in
+/// did not move and are left out. Empty for the originals.
+pub(super) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, variant: Variant) -> Vec<Pair> {
+    let Variant::Transformed { transformation, seed } = variant else {
+        return Vec::new();
+    };
+    let (Some(table), Some(planned)) = (plan.tables.get(table), plan.transformations.get(transformation)) else {
+        return Vec::new();
+    };
+    let requests: BTreeSet<usize> = table.requests.of(planned).iter().flatten().copied().collect();
+    requests
+        .into_iter()
+        .filter_map(|request| {
+            let made = transformed.get(transformation, seed, request)?;
+            let moved = matches!(made.outcome, Outcome::Ok | Outcome::Recovered);
+            moved.then(|| (plan.requests.of(planned)[request].text, made.text))
+        })
+        .collect()
+}
+
+/// Drift of each pair; every text must have a vector.
+pub(super) fn measure(pairs: &[Pair], vectors: &Vectors) -> Vec<Option<f32>> {
+    let one = |(original, made): &Pair| {
+        let (a, b) = (vectors.row(*original)?, vectors.row(*made)?);
+        let distance = distance(a, b)?;
+        // A text that came back as it was has not moved, whatever the rounding.
+        Some(if original == made { 0.0 } else { distance as f32 })
+    };
+    pairs.iter().map(one).collect()
+}
+
+/// 1 − cosine, 0 to 2, summed in f64; none for a vector of length 0.
+fn distance(a: &[f32], b: &[f32]) -> Option<f64> {
+    let dot = |x: &[f32], y: &[f32]| -> f64 { x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum() };
+    let length = (dot(a, a) * dot(b, b)).sqrt();
+    (length > 0.0).then(|| (1.0 - dot(a, b) / length).clamp(0.0, 2.0))
+}
+
+/// One row an encoder, dataset and transformation, over seeds.
+pub(super) fn rows(plan: &Plan, drifted: &[Drifted]) -> Vec<DriftRow> {
+    let mut rows = Vec::new();
+    for (e, encoder) in plan.encoders.iter().enumerate() {
+        for (d, table) in plan.tables.iter().enumerate() {
+            for (t, planned) in plan.transformations.iter().enumerate() {
+                let own: Vec<&Drifted> = drifted
+                    .iter()
+                    .filter(|one| (one.encoder, one.table, one.transformation) == (e, d, t))
+                    .collect();
+                let (encoder, dataset) = (encoder.id.as_str(), table.dataset.name());
+                let seeds = own.iter().map(|one| one.drift.as_slice());
+                rows.push(row(encoder, dataset, &planned.label, seeds.collect()));
+            }
+        }
+    }
+    rows
+}
+
+fn row(encoder: &str, dataset: &str, transformation: &str, seeds: Vec<&[Option<f32>]>) -> DriftRow {
+    let defined =
+        |seed: &&[Option<f32>]| -> Vec<f64> { seed.iter().flatten().map(|drift| f64::from(*drift)).collect() };
+    let means: Vec<f64> = seeds.iter().filter_map(|seed| stats::mean(&defined(seed))).collect();
+    let mut all: Vec<f64> = seeds.iter().flat_map(defined).collect();
+    all.sort_unstable_by(f64::total_cmp);
+    DriftRow {
+        encoder: encoder.to_owned(),
+        dataset: dataset.to_owned(),
+        transformation: transformation.to_owned(),
+        pairs: all.len() as u64,
+        undefined: seeds.iter().map(|seed| seed.len() as u64).sum::<u64>() - all.len() as u64,
+        mean: stats::mean(&means),
+        sd: stats::sample_sd(&means),
+        median: stats::quantile(&all, 0.5),
+        ninth_decile: stats::quantile(&all, 0.9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn right_angles_are_one_apart_opposites_two_and_scale_does_not_matter() {
+        assert_eq!(distance(&[1.0, 0.0], &[0.0, 3.0]), Some(1.0));
+        assert_eq!(distance(&[1.0, 0.0], &[-2.0, 0.0]), Some(2.0));
+        assert_eq!(distance(&[3.0, 4.0], &[6.0, 8.0]), Some(0.0));
+        assert_eq!(distance(&[0.0, 0.0], &[1.0, 0.0]), None);
+    }
+
+    #[test]
+    fn a_row_averages_over_pairs_then_over_seeds_and_counts_what_has_no_cosine() {
+        let (first, second) = ([Some(0.25), Some(0.75), None], [Some(0.25), Some(0.25), Some(0.25)]);
+        let row = row("e", "d", "t", vec![&first, &second]);
+        // Means 0.5 and 0.25: mean 0.375, deviations ±0.125, variance 2 x 0.015625 / 1.
+        assert_eq!((row.mean, row.pairs, row.undefined), (Some(0.375), 5, 1));
+        assert!((row.sd.unwrap() - 0.03125f64.sqrt()).abs() < 1e-12);
+        assert_eq!(row.median, Some(0.25));
+        // 0.25 four times and 0.75; position 3.6 of 0 to 4.
+        assert!((row.ninth_decile.unwrap() - 0.55).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,447 @@
+//! A report without a run: four encoders, six data sets, five transformations, three seeds, all numbers by rule.
+#![allow(unreachable_pub)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
+
+pub mod schema_check;
+
+use std::collections::BTreeMap;
+
+use isomer_eval::{
+    gate::{Basis, OnUndecided},
+    profile::{Axis, Column, Grid, profile},
+    report::{
+        CheckRow, DatasetInfo, DriftRow, EncoderInfo, EncoderVerdict, Example, GateReport, GateRule, GateVerdict,
+        GeneratorInfo, Picked, Report, RuleVerdict, RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
+    },
+    run::{Counters, Outcome},
+    suite::Transformation,
+    task::TaskType,
+};
+
+const ENCODERS: [(&str, f64, f64); 4] = [
+    // Name, level, how much of a transformation's effect it feels.
+    ("all-MiniLM-L6-v2", 0.0, 1.0),
+    ("paraphrase-MiniLM-L3-v2", -4.0, 0.8),
+    ("all-mpnet-base-v2", 2.5, 1.1),
+    ("multilingual-e5-small", 0.8, 0.35),
+];
+const DATASETS: [(&str, TaskType, Option<&str>, f64); 6] = [
+    ("STSBenchmark", TaskType::Sts, None, 82.0),
+    ("STSBenchmark (deu)", TaskType::Sts, Some("deu"), 66.0),
+    ("SICK-R", TaskType::Sts, None, 77.5),
+    ("Banking77Classification", TaskType::Classification, None, 80.0),
+    ("NFCorpus", TaskType::Retrieval, None, 31.5),
+    (
+        "MasakhaNEWSClusteringS2S (fra)",
+        TaskType::Clustering,
+        Some("fra"),
+        27.0,
+    ),
+];
+const SEEDS: [u64; 3] = [1337, 1338, 1339];
+
+fn transformations() -> Vec<(Transformation, &'static str, Axis, f64)> {
+    vec![
+        (Transformation::Paraphrase, "paraphrase", Axis::Lexical, -4.0),
+        (
+            Transformation::Backtranslation { pivot_language: None },
+            "backtranslation",
+            Axis::Lexical,
+            -2.0,
+        ),
+        (Transformation::Summarisation, "summarisation", Axis::Length, -6.5),
+        (
+            Transformation::CrossTranslation {
+                target_languages: vec![],
+            },
+            "cross_translation",
+            Axis::Language,
+            -26.0,
+        ),
+        (
+            Transformation::RandomKeywords { keep_ratio: None },
+            "random_keywords",
+            Axis::Augmentation,
+            -14.0,
+        ),
+    ]
+}
+
+/// Between −0.5 and 0.5, the same everywhere.
+fn noise(parts: [usize; 4]) -> f64 {
+    let mixed = parts.iter().fold(2_166_136_261_u32, |hash, part| {
+        (hash ^ *part as u32).wrapping_mul(16_777_619)
+    });
+    f64::from((mixed ^ (mixed >> 15)).wrapping_mul(2_246_822_519) >> 8) / f64::from(1 << 24) - 0.5
+}
+
+fn grid() -> Grid {
+    let columns: Vec<Column> = transformations()
+        .into_iter()
+        .map(|(_, label, axis, _)| Column {
+            label: label.to_owned(),
+            axis,
+        })
+        .collect();
+    let names = |all: &[&str]| all.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    let mut grid = Grid::new(
+        names(&ENCODERS.map(|one| one.0)),
+        names(&DATASETS.map(|one| one.0)),
+        columns,
+        SEEDS.to_vec(),
+    );
+    for (e, (_, level, feels)) in ENCODERS.iter().enumerate() {
+        for (d, (_, _, language, base)) in DATASETS.iter().enumerate() {
+            // A multilingual encoder is better where the others know little.
+            let abroad = if language.is_some() && e == 3 { 9.0 } else { 0.0 };
+            let original = base + level + abroad + 2.0 * noise([e, d, 90, 0]);
+            grid.original[e][d] = original;
+            for (t, (_, _, _, effect)) in transformations().iter().enumerate() {
+                for s in 0..SEEDS.len() {
+                    let size = effect * feels * original / 80.0;
+                    // One data set gains from summaries.
+                    let size = if d == 4 && t == 2 { -0.3 * size } else { size };
+                    grid.transformed[e][d][t][s] = original + size + noise([e, d, t, s]) + 2.0 * noise([e, d, t, 77]);
+                }
+            }
+        }
+    }
+    grid.tasks = DATASETS.map(|one| one.1.name().to_owned()).to_vec();
+    grid.multilingual = DATASETS.map(|one| one.2.is_some()).to_vec();
+    grid
+}
+
+fn checks() -> Vec<CheckRow> {
+    let mut rows = Vec::new();
+    for (t, (_, label, _, _)) in transformations().iter().enumerate() {
+        for seed in SEEDS {
+            for (d, (name, ..)) in DATASETS.iter().enumerate() {
+                let texts = 160 + 40 * d as u64;
+                let kept = if t == 4 { 0 } else { (d as u64 + 3 * t as u64) % 9 };
+                let recovered = if t == 4 { 0 } else { 4 + d as u64 };
+                let mut failed_checks = BTreeMap::new();
+                if kept > 0 {
+                    failed_checks.insert("wrong_language".to_owned(), kept);
+                }
+                if kept > 3 {
+                    failed_checks.insert("truncated".to_owned(), kept - 3);
+                }
+                rows.push(CheckRow {
+                    transformation: (*label).to_owned(),
+                    seed,
+                    dataset: (*name).to_owned(),
+                    texts,
+                    ok: texts - kept - recovered,
+                    recovered,
+                    kept_original: kept,
+                    failed: 0,
+                    failed_checks,
+                    retried_checks: BTreeMap::new(),
+                    edit_distance: Some(0.4 + 0.1 * t as f64),
+                    jaccard: Some(0.5 - 0.1 * t as f64),
+                    length_ratio: Some([1.02, 0.98, 0.55, 1.1, 0.3][t]),
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn drift() -> Vec<DriftRow> {
+    let mut rows = Vec::new();
+    for (e, (encoder, _, feels)) in ENCODERS.iter().enumerate() {
+        for (d, (dataset, ..)) in DATASETS.iter().enumerate() {
+            for (t, (_, label, _, effect)) in transformations().iter().enumerate() {
+                let mean = (0.05 - effect * feels * 0.018) * (1.0 + 0.2 * noise([e, d, t, 55]));
+                rows.push(DriftRow {
+                    encoder: (*encoder).to_owned(),
+                    dataset: (*dataset).to_owned(),
+                    transformation: (*label).to_owned(),
+                    pairs: 3 * (150 + 40 * d as u64),
+                    undefined: 0,
+                    mean: Some(mean),
+                    sd: Some(0.004),
+                    median: Some(mean * 0.9),
+                    ninth_decile: Some(mean * 1.9),
+                });
+            }
+        }
+    }
+    rows
+}
+
+fn scores(grid: &Grid) -> Vec<ScoreRow> {
+    let mut rows = Vec::new();
+    for (e, encoder) in grid.encoders.iter().enumerate() {
+        for (d, dataset) in grid.datasets.iter().enumerate() {
+            let mut add = |transformation: Option<&str>, seed: Option<u64>, points: f64| {
+                rows.push(ScoreRow {
+                    encoder: encoder.clone(),
+                    dataset: dataset.clone(),
+                    transformation: transformation.map(str::to_owned),
+                    seed,
+                    texts_digest: String::new(),
+                    main_score_key: main_score(DATASETS[d].1).to_owned(),
+                    main_score: points / 100.0,
+                    scores: BTreeMap::new(),
+                    items: 100,
+                    cached: false,
+                });
+            };
+            add(None, None, grid.original[e][d]);
+            for (t, column) in grid.columns.iter().enumerate() {
+                for (s, seed) in grid.seeds.iter().enumerate() {
+                    add(Some(&column.label), Some(*seed), grid.transformed[e][d][t][s]);
+                }
+            }
+        }
+    }
+    rows
+}
+
+fn main_score(task: TaskType) -> &'static str {
+    match task {
+        TaskType::Classification => "accuracy",
+        TaskType::Retrieval => "ndcg_at_10",
+        TaskType::Clustering => "v_measure",
+        _ => "cosine_spearman",
+    }
+}
+
+fn examples() -> Vec<Example> {
+    let texts = [
+        (
+            "A man is playing a guitar.",
+            [
+                "A man plays the guitar.",
+                "A guitar is being played by a man.",
+                "Man plays guitar.",
+                "Ein Mann spielt Gitarre.",
+                "man guitar",
+            ],
+        ),
+        (
+            "The cat sat on the warm stone wall all afternoon.",
+            [
+                "All afternoon the cat rested on the warm stone wall.",
+                "The cat was sitting on the hot stone wall the whole afternoon.",
+                "The cat sat on the wall.",
+                "قضت القطة فترة بعد الظهر كلها على الجدار الحجري الدافئ.",
+                "cat warm afternoon",
+            ],
+        ),
+        (
+            "How do I block a card that was stolen <from my bag>?",
+            [
+                "My card was stolen from my bag: how can I block it?",
+                "How can I block a stolen card?",
+                "How do I block a stolen card?",
+                "Çantamdan çalınan kartı nasıl bloke ederim?",
+                "block stolen bag",
+            ],
+        ),
+    ];
+    let mut examples = Vec::new();
+    for (d, (dataset, ..)) in DATASETS.iter().enumerate() {
+        for (t, (_, label, _, effect)) in transformations().iter().enumerate() {
+            for (i, (original, made)) in texts.iter().enumerate() {
+                let drifts: BTreeMap<String, f64> = ENCODERS
+                    .iter()
+                    .enumerate()
+                    .map(|(e, (name, _, feels))| {
+                        (
+                            (*name).to_owned(),
+                            0.1 - effect * feels * 0.02 * (1.0 + noise([e, d, t, i])),
+                        )
+                    })
+                    .collect();
+                let kept = i == 2 && d == 1 && t == 3;
+                let drift = drifts.values().sum::<f64>() / drifts.len() as f64;
+                examples.push(Example {
+                    dataset: (*dataset).to_owned(),
+                    transformation: (*label).to_owned(),
+                    seed: SEEDS[i],
+                    original: (*original).to_owned(),
+                    transformed: if kept { *original } else { made[t] }.to_owned(),
+                    outcome: if kept { Outcome::KeptOriginal } else { Outcome::Ok },
+                    failed_checks: if kept {
+                        vec!["wrong_language".to_owned()]
+                    } else {
+                        vec![]
+                    },
+                    edit_distance: (!kept).then_some(0.6),
+                    picked: if i == 1 { Picked::WorstMoved } else { Picked::Drawn },
+                    drift: (!kept).then_some(drift),
+                    drift_by_encoder: if kept { BTreeMap::new() } else { drifts },
+                });
+            }
+        }
+    }
+    examples
+}
+
+fn suite() -> SuiteInfo {
+    SuiteInfo {
+        name: "fixture".to_owned(),
+        description: "Numbers by rule, to look at every part of a report.".to_owned(),
+        digest: "0f".repeat(32),
+        seeds: SEEDS.to_vec(),
+        generator: "stub:generator".to_owned(),
+        temperature: 0.7,
+        top_p: 1.0,
+        attempts: 3,
+        on_failure: "keep_original".to_owned(),
+        metrics: "mteb-v2 (mteb 2.20)".to_owned(),
+        transformations: transformations()
+            .into_iter()
+            .map(|(transformation, label, axis, _)| TransformationInfo {
+                label: label.to_owned(),
+                axis,
+                transformation,
+                needs_generator: axis != Axis::Augmentation,
+                prompt_version: if axis == Axis::Augmentation {
+                    String::new()
+                } else {
+                    format!("{label}@2")
+                },
+                prompt_digest: if axis == Axis::Augmentation {
+                    String::new()
+                } else {
+                    "ab".repeat(32)
+                },
+            })
+            .collect(),
+    }
+}
+
+fn encoder(e: usize) -> EncoderInfo {
+    EncoderInfo {
+        id: ENCODERS[e].0.to_owned(),
+        revision: "main".to_owned(),
+        weights_digest: format!("{e}c").repeat(32),
+        vector_space: format!("{e}d").repeat(32),
+        architecture: "bert".to_owned(),
+        dimensions: 384,
+        max_tokens: 256,
+        pooling: "mean".to_owned(),
+        normalised: true,
+        prompt: String::new(),
+        baseline: e == 0,
+    }
+}
+
+fn dataset(d: usize) -> DatasetInfo {
+    let (name, task, language, _) = DATASETS[d];
+    DatasetInfo {
+        name: name.to_owned(),
+        task,
+        source: format!("hub:mteb/{}", name.to_lowercase()),
+        split: "test".to_owned(),
+        language: language.map(str::to_owned),
+        items: 100,
+        texts: 200,
+        transformed_texts: 160 + 40 * d,
+        digest: format!("{d}e").repeat(32),
+        revision: None,
+        sample: None,
+        main_score: main_score(task).to_owned(),
+    }
+}
+
+/// One rule, and each of its three verdicts.
+fn gate() -> GateReport {
+    let rule = GateRule {
+        title: "total: drop of at most 9".to_owned(),
+        kind: "max_drop".to_owned(),
+        limit: 9.0,
+        unit: "points".to_owned(),
+        of: "total".to_owned(),
+        task: None,
+        dataset: None,
+        datasets: DATASETS.map(|one| one.0.to_owned()).to_vec(),
+        basis: Basis::SignedRank,
+        origin: "fixture.toml:12".to_owned(),
+    };
+    let says = |e: usize, verdict: GateVerdict, [estimate, low, high]: [f64; 3]| EncoderVerdict {
+        encoder: ENCODERS[e].0.to_owned(),
+        verdict,
+        rules: vec![RuleVerdict {
+            verdict,
+            estimate: Some(estimate),
+            low: Some(low),
+            high: Some(high),
+            units: 6,
+            seeds: 3,
+            alpha: 0.05,
+            round: 1,
+            units_needed: (verdict == GateVerdict::Undecided).then_some(14),
+            ..RuleVerdict::default()
+        }],
+    };
+    GateReport {
+        verdict: GateVerdict::Fail,
+        blocked: true,
+        undecided: OnUndecided::Warn,
+        alpha: 0.05,
+        unit: "data sets, seeds averaged first".to_owned(),
+        baseline: None,
+        rules: vec![rule],
+        encoders: vec![
+            says(0, GateVerdict::Undecided, [8.9, 4.8, 12.6]),
+            says(1, GateVerdict::Pass, [6.1, 3.1, 8.7]),
+            says(2, GateVerdict::Fail, [12.9, 9.4, 16.0]),
+            says(3, GateVerdict::Pass, [3.2, 1.1, 4.6]),
+        ],
+        sequential: None,
+    }
+}
+
+/// The report.
+pub fn report() -> Report {
+    let grid = grid();
+    let mut report = Report {
+        schema: SCHEMA.to_owned(),
+        headline: Vec::new(),
+        run: RunInfo {
+            id: "00000000-0000-7000-8000-000000000000".to_owned(),
+            created: "2026-11-21T10:00:00Z".parse().unwrap(),
+            started: "2026-11-21T10:00:01Z".parse().unwrap(),
+            finished: "2026-11-21T10:12:31Z".parse().unwrap(),
+            seconds: 750.0,
+        },
+        suite: suite(),
+        encoders: (0..ENCODERS.len()).map(encoder).collect(),
+        generators: vec![GeneratorInfo {
+            id: "stub:generator".to_owned(),
+            digest: "77".repeat(32),
+        }],
+        datasets: (0..DATASETS.len()).map(dataset).collect(),
+        profile: profile(&grid, Some(0)),
+        gate: Some(gate()),
+        checks: checks(),
+        error_rates: Vec::new(),
+        drift: drift(),
+        scores: scores(&grid),
+        examples: examples(),
+        tables: Vec::new(),
+        counters: Counters {
+            texts_planned: 23_400,
+            texts_generated: 18_000,
+            texts_cached: 720,
+            texts_by_rule: 4_680,
+            generator_calls: 19_212,
+            generator_tokens: 2_412_000,
+            generated_tokens: 401_000,
+            texts_encoded: 61_000,
+            tokens_encoded: 1_204_000,
+            scores_computed: 384,
+            ..Counters::default()
+        },
+        durations: BTreeMap::from([("transform".to_owned(), 611.0), ("encode_and_score".to_owned(), 131.5)]),
+        notes: Vec::new(),
+        not_computed: Vec::new(),
+        isomer_version: "0.1.0".to_owned(),
+    };
+    complete(&mut report);
+    report
+}
