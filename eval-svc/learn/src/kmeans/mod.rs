@@ -4,12 +4,12 @@
 //! scikit-learn 1.9 draws its mini-batches otherwise, so its labels differ for the same seed.
 
 mod arithmetic;
+mod nearest;
 mod plus_plus;
 
-use rayon::prelude::*;
-
 use crate::{LearnError, Vectors, random::NumpyLegacy};
-use arithmetic::{Assigner, squared_distance, update_centres};
+use arithmetic::update_centres;
+use nearest::{Nearest, squared_distance};
 
 /// Settings; those that mteb leaves alone have scikit-learn's defaults (no tolerance, one initialisation by k-means++).
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -97,15 +97,16 @@ impl MiniBatchKMeans {
             smoothed: None,
             least: None,
             without_improvement: 0,
+            nearest: Nearest::default(),
+            labels: Vec::new(),
         };
-        let mut batch = vec![0.0; batch_size * vectors.cols()];
         let mut steps = 0;
         for step in 0..self.max_iter * n / batch_size {
-            let drawn = random.positions(n, batch_size);
-            for (to, at) in batch.chunks_exact_mut(vectors.cols()).zip(&drawn) {
-                to.copy_from_slice(vectors.row(positions[*at]));
+            let mut batch = random.positions(n, batch_size);
+            for at in &mut batch {
+                *at = positions[*at];
             }
-            let inertia = run.step(&batch, &mut centres, vectors.cols(), &mut random);
+            let inertia = run.step(vectors, &batch, &mut centres, &mut random);
             steps = step + 1;
             if run.has_converged(step, n, inertia) {
                 break;
@@ -153,18 +154,14 @@ impl MiniBatchKMeans {
 
 /// The nearest centre of each position; equal vectors are looked at once.
 fn assign(vectors: Vectors<'_>, positions: &[usize], centres: &[f32]) -> Vec<usize> {
-    const ROWS: usize = 256;
     let mut distinct: Vec<usize> = positions.to_vec();
     distinct.sort_unstable();
     distinct.dedup();
-    let assigner = Assigner::new(centres, vectors.cols());
-    let found: Vec<Vec<usize>> = distinct
-        .par_chunks(ROWS)
-        .map(|rows| assigner.nearest(&vectors.gather(rows)))
-        .collect();
+    let mut found = Vec::new();
+    Nearest::new(centres, vectors.cols()).of(vectors, &distinct, &mut found);
     let mut nearest = vec![0; vectors.rows()];
-    for (row, label) in distinct.iter().zip(found.iter().flatten()) {
-        nearest[*row] = *label;
+    for (row, label) in distinct.iter().zip(found) {
+        nearest[*row] = label;
     }
     positions.iter().map(|p| nearest[*p]).collect()
 }
@@ -179,21 +176,26 @@ struct Run<'s> {
     smoothed: Option<f64>,
     least: Option<f64>,
     without_improvement: usize,
+    /// Memory of the assignment.
+    nearest: Nearest,
+    labels: Vec<usize>,
 }
 
 impl Run<'_> {
-    /// Moves the centres by one mini-batch; gives its inertia before the move.
-    fn step(&mut self, batch: &[f32], centres: &mut [f32], cols: usize, random: &mut NumpyLegacy) -> f32 {
+    /// Moves the centres by one mini-batch, given by its rows; gives its inertia before the move.
+    fn step(&mut self, vectors: Vectors<'_>, batch: &[usize], centres: &mut [f32], random: &mut NumpyLegacy) -> f32 {
         let reassign = self.is_reassignment_due();
-        let labels = Assigner::new(centres, cols).nearest(batch);
+        let cols = vectors.cols();
+        self.nearest.set(centres, cols);
+        self.nearest.of(vectors, batch, &mut self.labels);
         let inertia = batch
-            .chunks_exact(cols)
-            .zip(&labels)
-            .map(|(row, label)| squared_distance(row, &centres[label * cols..(label + 1) * cols]))
+            .iter()
+            .zip(&self.labels)
+            .map(|(row, label)| squared_distance(vectors.row(*row), &centres[label * cols..(label + 1) * cols]))
             .fold(0.0_f32, |sum, d| sum + d);
-        update_centres(batch, &labels, centres, &mut self.weights, cols);
+        update_centres(vectors, batch, &self.labels, centres, &mut self.weights);
         if reassign {
-            self.reassign(batch, centres, cols, random);
+            self.reassign(vectors, batch, centres, random);
         }
         inertia
     }
@@ -209,14 +211,14 @@ impl Run<'_> {
     }
 
     /// Puts light clusters onto vectors of the batch.
-    fn reassign(&mut self, batch: &[f32], centres: &mut [f32], cols: usize, random: &mut NumpyLegacy) {
+    fn reassign(&mut self, vectors: Vectors<'_>, batch: &[usize], centres: &mut [f32], random: &mut NumpyLegacy) {
         let ratio = self.settings.reassignment_ratio;
         if ratio <= 0.0 {
             return;
         }
         let heaviest = self.weights.iter().copied().fold(0.0, f32::max);
         let mut light: Vec<bool> = self.weights.iter().map(|w| *w < ratio * heaviest).collect();
-        let rows = batch.len() / cols;
+        let (rows, cols) = (batch.len(), vectors.cols());
         let most = rows / 2;
         // scikit-learn compares with half the batch as a fraction: an odd batch's half lies between two counts.
         if light.iter().filter(|l| **l).count() * 2 > rows {
@@ -233,7 +235,7 @@ impl Run<'_> {
             return;
         }
         for (cluster, row) in moved.iter().zip(random.choice_without_replacement(rows, moved.len())) {
-            centres[cluster * cols..(cluster + 1) * cols].copy_from_slice(&batch[row * cols..(row + 1) * cols]);
+            centres[cluster * cols..(cluster + 1) * cols].copy_from_slice(vectors.row(batch[row]));
         }
         let lightest_kept = (0..light.len())
             .filter(|c| !light[*c])

@@ -1,10 +1,9 @@
 //! Greedy k-means++: each new seed is the best of several draws.
 
-use crate::{
-    Vectors,
-    linalg::{BLOCK, GROUP, PANEL, RowBlocks, forward},
-    random::NumpyLegacy,
-};
+use crate::{Vectors, linalg::dot_f32_by_four, random::NumpyLegacy};
+
+/// Candidates whose distances are computed while a row is at hand.
+const TOGETHER: usize = 4;
 
 /// Chooses `clusters` of the vectors at `positions` as first centres, row after row.
 pub(super) fn seeds(vectors: Vectors<'_>, positions: &[usize], clusters: usize, random: &mut NumpyLegacy) -> Vec<f32> {
@@ -59,7 +58,6 @@ fn sum(values: &[f32]) -> f32 {
 struct Distances<'a> {
     vectors: Vectors<'a>,
     positions: &'a [usize],
-    rows: RowBlocks,
     norms: Vec<f64>,
 }
 
@@ -69,7 +67,6 @@ impl<'a> Distances<'a> {
         Self {
             vectors,
             positions,
-            rows: RowBlocks::gather(vectors, positions),
             norms: positions.iter().map(norm).collect(),
         }
     }
@@ -77,25 +74,26 @@ impl<'a> Distances<'a> {
     /// From each of `from` to every vector.
     fn to(&self, from: &[usize]) -> Vec<Vec<f32>> {
         let mut out = Vec::with_capacity(from.len());
-        let mut products = vec![0.0; BLOCK * PANEL];
-        for some in from.chunks(PANEL) {
-            let mut panel = vec![0.0; (self.rows.groups() * GROUP + 1) * PANEL];
-            for (column, &at) in some.iter().enumerate() {
-                for (d, value) in self.vectors.row(self.positions[at]).iter().enumerate() {
-                    panel[d * PANEL + column] = f64::from(*value);
-                }
-            }
+        for some in from.chunks(TOGETHER) {
+            let wide: Vec<Vec<f64>> = some
+                .iter()
+                .map(|at| {
+                    self.vectors
+                        .row(self.positions[*at])
+                        .iter()
+                        .map(|v| f64::from(*v))
+                        .collect()
+                })
+                .collect();
+            // Fewer than four are made four by the last.
+            let four: [&[f64]; TOGETHER] = std::array::from_fn(|i| wide[i.min(wide.len() - 1)].as_slice());
             let start = out.len();
-            out.resize(start + some.len(), vec![0.0; self.positions.len()]);
-            for block in 0..self.rows.blocks() {
-                let rows = self.rows.rows_in(block);
-                forward(self.rows.block(block), rows, self.rows.groups(), &panel, &mut products);
-                for row in 0..rows {
-                    let i = block * BLOCK + row;
-                    for (column, &at) in some.iter().enumerate() {
-                        let apart = -2.0 * products[row * PANEL + column] + self.norms[at] + self.norms[i];
-                        out[start + column][i] = (apart as f32).max(0.0);
-                    }
+            out.resize_with(start + some.len(), || Vec::with_capacity(self.positions.len()));
+            for (position, norm) in self.positions.iter().zip(&self.norms) {
+                let products = dot_f32_by_four(self.vectors.row(*position), four);
+                for ((column, at), product) in out[start..].iter_mut().zip(some).zip(products) {
+                    let apart = -2.0 * product + self.norms[*at] + norm;
+                    column.push((apart as f32).max(0.0));
                 }
             }
         }

@@ -15,4 +15,4 @@ pub(crate) use blocks::{BLOCK, RowBlocks};
 pub(crate) use dispatch::{dispatched, fma};
 pub(crate) use exp::exp;
 pub(crate) use tile::{GROUP, PANEL, backward, forward};
-pub(crate) use vector::{CHUNK, add_f32, axpy, dot, dot_f32, largest, norm};
+pub(crate) use vector::{CHUNK, add_f32, axpy, dot, dot_f32, dot_f32_by_four, largest, norm};

@@ -56,6 +56,30 @@ dispatched! {
 }
 
 dispatched! {
+    /// The inner products of an f32 row with four rows of weights.
+    pub(crate) fn dot_f32_by_four(row: &[f32], weights: [&[f64]; 4]) -> [f64; 4] {
+        let mut lanes = [[0.0_f64; LANES]; 4];
+        let (whole, rest) = row.as_chunks::<LANES>();
+        let [a, b, c, d] = weights.map(|weights| weights[..row.len()].as_chunks::<LANES>().0);
+        for ((((x, a), b), c), d) in whole.iter().zip(a).zip(b).zip(c).zip(d) {
+            let x: [f64; LANES] = std::array::from_fn(|i| f64::from(x[i]));
+            for (lanes, weights) in lanes.iter_mut().zip([a, b, c, d]) {
+                for i in 0..LANES {
+                    lanes[i] = fma::<FUSED>(x[i], weights[i], lanes[i]);
+                }
+            }
+        }
+        // Seen together with the sums below, the lanes would be shuffled in the loop above to suit them.
+        let lanes = std::hint::black_box(lanes);
+        let first = row.len() - rest.len();
+        std::array::from_fn(|k| {
+            let sum = lanes[k].iter().sum();
+            rest.iter().zip(&weights[k][first..]).fold(sum, |sum, (x, y)| fma::<FUSED>(f64::from(*x), *y, sum))
+        })
+    }
+}
+
+dispatched! {
     /// `sum += factor · row`.
     pub(crate) fn add_f32(factor: f64, row: &[f32], sum: &mut [f64]) {
         for (to, from) in sum.iter_mut().zip(row) {
