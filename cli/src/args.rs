@@ -241,13 +241,9 @@ pub(crate) struct AugmentArgs {
     /// Transformations that make the variants; each goes to each --generator.
     #[arg(long, env = "ISOMER_AUGMENT", value_name = "NAME,…", value_delimiter = ',')]
     pub(crate) augment: Vec<String>,
-    /// Who makes the variants: `local:ID` or `openai:MODEL@URL`; repeat for several [default: the server's].
-    #[arg(
-        long = "generator",
-        env = "ISOMER_AUGMENT_GENERATOR",
-        value_name = "SPEC",
-        requires = "augment"
-    )]
+    /// Who makes the variants (eval: or the translations of --pivot): `local:ID` or `openai:MODEL@URL`; repeat for several
+    /// [default: the server's].
+    #[arg(long = "generator", env = "ISOMER_AUGMENT_GENERATOR", value_name = "SPEC")]
     pub(crate) generators: Vec<String>,
     /// How the vectors of a text and its variants become one [default: mean].
     #[arg(long, env = "ISOMER_POOLING", value_enum, requires = "augment")]
@@ -628,9 +624,29 @@ pub(crate) struct EvalArgs {
     /// Classification: train rows of each label in each of the ten fits [default: 8].
     #[arg(long, env = "ISOMER_SAMPLES_PER_LABEL", value_name = "N")]
     pub(crate) samples_per_label: Option<u32>,
+    /// Classification: fits [default: 10].
+    #[arg(long, env = "ISOMER_EXPERIMENTS", value_name = "N")]
+    pub(crate) experiments: Option<u32>,
+    /// Clsd: put every text into this language first (BCP-47, e.g. en), by --generator.
+    #[arg(long, env = "ISOMER_PIVOT", value_name = "LANGUAGE", conflicts_with = "augment")]
+    pub(crate) pivot: Option<String>,
+    /// Clsd: parts of speech of words that differ, from a tagger of English, where the data does not give them
+    /// (`distractor_pos`).
+    #[arg(long, env = "ISOMER_TAG_POS")]
+    pub(crate) tag_pos: bool,
     /// Clustering: the older form, one k-means a set, under mteb-v2 too.
     #[arg(long, env = "ISOMER_LEGACY_CLUSTERING")]
     pub(crate) legacy_clustering: bool,
+    /// Retrieval: look for documents through an approximate index instead of scoring all of them, and say what share of the
+    /// exact search's documents it finds: hnsw.
+    #[arg(long, env = "ISOMER_INDEX", value_name = "KIND", value_parser = ["hnsw"])]
+    pub(crate) index: Option<String>,
+    /// hnsw: candidates held while a query is answered, never fewer than the documents wanted [default: 100].
+    #[arg(long, env = "ISOMER_EF_SEARCH", value_name = "N", requires = "index")]
+    pub(crate) ef_search: Option<u32>,
+    /// hnsw: candidates weighed for each document's links [default: 100].
+    #[arg(long, env = "ISOMER_EF_CONSTRUCTION", value_name = "N", requires = "index")]
+    pub(crate) ef_construction: Option<u32>,
     /// Writes the values of single queries, pairs, texts or groups there, one JSON object a line.
     #[arg(long, env = "ISOMER_PER_ITEM", value_name = "FILE.jsonl")]
     pub(crate) per_item: Option<PathBuf>,

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use isomer_eval::{EvalError, places::Wanted};
 use isomer_gateway::{Caller, House, IsomerConfig};
 use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::{
@@ -28,7 +29,7 @@ pub(crate) struct Connection {
     pub(crate) resolver: Option<Resolver>,
     /// What the services of this process were configured with.
     pub(crate) config: IsomerConfig,
-    _house: Option<House>,
+    house: Option<House>,
 }
 
 impl Connection {
@@ -44,6 +45,15 @@ impl Connection {
                 .resolve(id, kind, display)
                 .await
                 .map_err(isomer_service_kit::Fault::from)?;
+        }
+        Ok(())
+    }
+
+    /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere it is the server's affair.
+    pub(crate) async fn prefetch_dataset(&self, wanted: Wanted, display: &Display) -> Result<(), Failure> {
+        if let Some(house) = &self.house {
+            let located = house.places().locate_with(wanted, display).await;
+            located.map_err(|error| isomer_service_kit::Fault::from(EvalError::from(error)))?;
         }
         Ok(())
     }
@@ -108,7 +118,7 @@ async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
         channel: house.channel(),
         resolver: Some(house.resolver()),
         config,
-        _house: Some(house),
+        house: Some(house),
     })
 }
 
@@ -139,7 +149,7 @@ pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<
                 channel,
                 resolver: None,
                 config,
-                _house: None,
+                house: None,
             })
         }
         None => in_process(config).await,

@@ -69,6 +69,7 @@ fn dataset(error: &DatasetError) -> Fault {
         DatasetError::Hub { .. } | DatasetError::Unreachable { .. } => {
             Fault::unavailable("DATASET_UNREACHABLE", message).field("dataset")
         }
+        DatasetError::OtherTexts { .. } => Fault::internal(message),
         DatasetError::OtherTask { .. } | DatasetError::NoTask => Fault::invalid("task_type", message),
         DatasetError::OutsideRoots { .. } => Fault::new(Code::PermissionDenied, "OUTSIDE_DATA_ROOTS", message)
             .field("dataset.path")
@@ -91,7 +92,7 @@ fn score(error: &ScoreError) -> Fault {
     match error {
         ScoreError::Undefined { .. } => Fault::precondition("UNDEFINED_SCORE", message),
         ScoreError::NotServed { .. } => Fault::unimplemented(message),
-        ScoreError::MissingMain { .. } => Fault::internal(message),
+        ScoreError::MissingMain { .. } | ScoreError::Index { .. } => Fault::internal(message),
         ScoreError::Rows { what, .. } | ScoreError::Matrix { what, .. } | ScoreError::Item { what, .. } => {
             Fault::invalid(*what, message)
         }

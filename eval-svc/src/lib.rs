@@ -12,6 +12,7 @@ pub mod error;
 pub mod gate;
 pub mod metric;
 pub mod mteb_result;
+mod pivot;
 pub mod places;
 pub mod profile;
 pub mod report;
@@ -51,6 +52,7 @@ use task_service::TaskFace;
 pub struct EvalService {
     tasks: TaskFace,
     runs: RunManager,
+    places: Arc<Places>,
     max_message_bytes: usize,
 }
 
@@ -77,8 +79,14 @@ impl EvalService {
         Ok(Self {
             tasks,
             max_message_bytes,
+            places: Arc::clone(&places),
             runs: RunManager::open(config, clients, places)?,
         })
+    }
+
+    /// Where data sets are looked for, for a process that fetches them before they are asked for.
+    pub fn places(&self) -> &Places {
+        &self.places
     }
 
     /// The runs, for a process that goes down and interrupts them first.

@@ -18,7 +18,7 @@ const UNDETERMINED: &str = "und";
 
 /// The document of one dataset scored with one encoder. `dataset_revision` is the hub's commit, or the digest of the
 /// dataset's content where there is no hub behind it; `evaluation_time` is in seconds. A sample is said beside the scores, in
-/// `isomer_sample`.
+/// `isomer_sample`, an approximate search with its recall in `isomer_search`.
 pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     let mut entry = Map::new();
     entry.insert("main_score".to_owned(), json!(round_decimals(scores.main, 6)));
@@ -34,6 +34,22 @@ pub fn document(dataset: &Dataset, scores: &Scores, took: Duration) -> Value {
     }
     if let Some(sample) = dataset.sample() {
         entry.insert("isomer_sample".to_owned(), json!(sample));
+    }
+    for (key, value) in dataset.remarks() {
+        entry.insert((*key).to_owned(), value.clone());
+    }
+    if let Some(report) = &scores.approximate {
+        let recall: Map<String, Value> = report
+            .recall
+            .iter()
+            .map(|(k, share)| (format!("recall_at_{k}"), json!(round_decimals(*share, 6))))
+            .collect();
+        let search = json!({
+            "approximate": report.index,
+            "of_the_exact_documents": recall,
+            "compared_queries": report.compared,
+        });
+        entry.insert("isomer_search".to_owned(), search);
     }
     json!({
         "dataset_revision": dataset.revision().map_or_else(|| format!("blake3:{}", dataset.digest()), str::to_owned),

@@ -1,6 +1,7 @@
 //! The gRPC face of tasks: protos in, scores out. The maths is in [`crate::task`].
 
 mod catalogue;
+mod clsd;
 mod encode;
 mod labelled;
 mod lists;
@@ -15,8 +16,8 @@ use std::{
 
 use isomer_proto::eval::v1::{
     DatasetInput, ItemScores, ListDatasetsRequest, ListDatasetsResponse, ListTasksRequest, ListTasksResponse,
-    ScoreRequest, ScoreResponse, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
-    task_service_server::TaskService,
+    ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
+    search_report::Recall, task_service_server::TaskService,
 };
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
@@ -25,11 +26,11 @@ use crate::{
     config::EvalConfig,
     dataset::{self, Dataset},
     error::EvalError,
-    metric::{Similarity, VectorMatrix},
+    metric::{ApproximateReport, Similarity, VectorMatrix},
     mteb_result,
     places::Places,
     run::EvalClients,
-    task::{Profile, ScoreError, Scores, TaskType, score_bitext, score_pair_classification, score_sts},
+    task::{Profile, ScoreError, Scores, SearchMode, TaskType, score_bitext, score_pair_classification, score_sts},
 };
 
 /// Most entries of a page.
@@ -58,8 +59,9 @@ impl TaskFace {
         &self,
         task: Option<TaskType>,
         profile: Profile,
-        input: DatasetInput,
+        mut input: DatasetInput,
         options: &TaskOptions,
+        search: SearchMode,
         per_item: bool,
     ) -> Result<ScoreResponse, Fault> {
         let started = Instant::now();
@@ -68,9 +70,12 @@ impl TaskFace {
                 .mend("give the id of one, e.g. all-MiniLM-L6-v2"));
         }
         let sample = (input.limit, input.sample_seed);
-        let wanted = request::dataset(&self.config, input.dataset, sample, task, options)?;
+        let wanted = request::dataset(&self.config, input.dataset.take(), sample, task, options)?;
         let located = self.places.locate(wanted).await.map_err(EvalError::from)?;
+        request::searches(located.task, search)?;
+        clsd::check(located.task, &input, options)?;
         let dataset = blocking(move || dataset::load(located.task, &located.source, &located.options)).await?;
+        let (dataset, pivot) = clsd::prepare(&self.config, &self.clients, dataset, &input, options).await?;
         let task = dataset.task();
         for note in dataset.notes() {
             tracing::info!(dataset = dataset.name(), "{note}");
@@ -92,7 +97,7 @@ impl TaskFace {
             augmentation,
         } = encoded;
         let scored = Arc::clone(&dataset);
-        let mut scores = blocking(move || scored.score_with(&vectors, profile, similarity)).await?;
+        let mut scores = blocking(move || scored.score_searching(&vectors, profile, similarity, search)).await?;
         scores.all.extend(dataset.measures().clone());
         tracing::info!(
             dataset = dataset.name(),
@@ -104,14 +109,20 @@ impl TaskFace {
         );
         let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
         let ids = per_item.then(|| dataset.item_ids(&scores));
-        let response = response(scores, profile, ids);
+        let mut response = response(scores, profile, ids);
+        if let Some(pivot) = &pivot {
+            response
+                .profile_stamp
+                .push_str(&format!("; pivot through {}", pivot.language));
+        }
         record(task, started.elapsed());
         Ok(ScoreResponse {
-            notes: dataset.notes().to_vec(),
+            notes: dataset.notes().iter().cloned().chain(response.notes).collect(),
             mteb_result: Some(mteb_result),
             vector_space,
             usage: Some(usage),
             augmentation,
+            pivot,
             ..response
         })
     }
@@ -136,7 +147,14 @@ fn response(scores: Scores, profile: Profile, ids: Option<Vec<String>>) -> Score
         let column = |(key, values)| Column { key, values };
         columns.into_iter().map(column).collect()
     };
+    let approximate = scores.approximate.as_ref();
+    let stamp = match approximate {
+        Some(_) => format!("{}; approximate search (hnsw)", profile.stamp()),
+        None => profile.stamp().to_owned(),
+    };
     ScoreResponse {
+        notes: scores.notes,
+        search: approximate.map(search_report),
         per_item: ids.map(|ids| ItemScores {
             ids,
             columns: columns(scores.per_item),
@@ -144,9 +162,21 @@ fn response(scores: Scores, profile: Profile, ids: Option<Vec<String>>) -> Score
         main_score_key: scores.main_key.to_owned(),
         main_score: scores.main,
         scores: scores.all.into_iter().collect(),
-        profile_stamp: profile.stamp().to_owned(),
+        profile_stamp: stamp,
         items: scores.items,
         ..ScoreResponse::default()
+    }
+}
+
+fn search_report(report: &ApproximateReport) -> SearchReport {
+    let recall = |(k, recall): (&usize, &f64)| Recall {
+        k: *k as u32,
+        recall: *recall,
+    };
+    SearchReport {
+        index: report.index.clone(),
+        recalls: report.recall.iter().map(recall).collect(),
+        compared_queries: report.compared as u64,
     }
 }
 
@@ -184,6 +214,13 @@ impl TaskService for TaskFace {
         let task = request::task(request.task_type)?;
         let profile = request::profile(&request)?;
         let options = request::options(request.options)?;
+        let search = request::search(request.index)?;
+        if let Some(task) = task {
+            request::searches(task, search)?;
+            if let Some(Input::Dataset(input)) = &request.input {
+                clsd::check(task, input, &options)?;
+            }
+        }
         let response = match request.input {
             Some(Input::Dataset(input)) => {
                 if request.similarity != 0 {
@@ -193,13 +230,16 @@ impl TaskService for TaskFace {
                             .into(),
                     );
                 }
-                self.score_dataset(task, profile, input, &options, request.per_item)
+                self.score_dataset(task, profile, input, &options, search, request.per_item)
                     .await?
             }
             Some(input) => {
                 let task = task.ok_or_else(request::unknown_task)?;
+                if options.tag_parts_of_speech {
+                    return Err(clsd::tags_of_other(task).into());
+                }
                 let similarity = request::similarity(request.similarity)?;
-                let input = VectorInput::read(task, input, &options)?;
+                let input = VectorInput::read(task, input, &options, search)?;
                 let scored = move || {
                     input
                         .score(profile, similarity)
@@ -259,10 +299,10 @@ enum VectorInput {
 
 impl VectorInput {
     /// Reads the vectors of a request.
-    fn read(task: TaskType, input: Input, options: &TaskOptions) -> Result<Self, Fault> {
+    fn read(task: TaskType, input: Input, options: &TaskOptions, search: SearchMode) -> Result<Self, Fault> {
         match input {
             Input::Pairs(pairs) => vectors::pairs(task, pairs),
-            Input::Retrieval(retrieval) => vectors::retrieval(task, retrieval),
+            Input::Retrieval(retrieval) => vectors::retrieval(task, retrieval, search),
             Input::Reranking(reranking) => lists::reranking(task, reranking),
             Input::Summarisation(summarisation) => lists::summarisation(task, summarisation),
             Input::Clsd(clsd) => lists::clsd(task, clsd),

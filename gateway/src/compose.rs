@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use isomer_embed::{EmbedError, EmbedService};
-use isomer_eval::{EvalClients, EvalService};
+use isomer_eval::{EvalClients, EvalService, places::Places};
 use isomer_models::Resolver;
 use isomer_proto::{
     encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient},
@@ -93,6 +93,11 @@ impl House {
     /// What to serve on a port.
     pub fn front(&self) -> Services {
         self.front.clone()
+    }
+
+    /// Finds data sets.
+    pub fn places(&self) -> &Places {
+        self.eval.places()
     }
 
     /// Finds model files.

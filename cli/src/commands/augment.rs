@@ -21,8 +21,11 @@ impl AugmentArgs {
         !self.augment.is_empty()
     }
 
-    /// Whether every transformation is one, before anything is loaded.
-    pub(super) fn check(&self) -> Result<(), Failure> {
+    /// Whether every transformation is one, before anything is loaded. `other`: --generator and --seed have another use too.
+    pub(super) fn check(&self, other: bool) -> Result<(), Failure> {
+        if !self.wanted() && !other && !self.generators.is_empty() {
+            return Err(Failure::usage("--generator: nothing is generated without --augment"));
+        }
         self.augment
             .iter()
             .try_for_each(|name| kind_named("--augment", name, None).map(drop))?;

@@ -33,7 +33,7 @@ use crate::{
 
 pub(super) async fn run(global: &Global, args: EmbedArgs) -> Result<ExitCode, Failure> {
     let display = Display::new(global.quiet);
-    args.augmentation.check()?;
+    args.augmentation.check(false)?;
     let records = texts::read(args.input.as_deref())?;
     let connection = connect::connect_for(global, &args.engine).await?;
     connection.prefetch(&args.model, ModelKind::Encoder, &display).await?;

@@ -5,13 +5,14 @@ mod output;
 
 use std::{collections::HashMap, path::Path, process::ExitCode, time::Duration};
 
+use isomer_eval::{dataset::LoadOptions, places::Wanted};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    DatasetInput, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, TaskOptions, TaskType, dataset_ref::Source,
-    score_request, task_service_client::TaskServiceClient,
+    DatasetInput, DatasetPivot, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, SearchIndex, TaskOptions,
+    TaskType, dataset_ref::Source, score_request, search_index, task_service_client::TaskServiceClient,
 };
 
-use super::eval_augmented;
+use super::{augment::prefetch_generator, eval_augmented};
 use crate::{
     args::{EvalArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
@@ -52,7 +53,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     };
     let fields = fields(&args.fields)?;
     let profile = named("--profile", &args.profile, PROFILES)?;
-    args.augmentation.check()?;
+    args.augmentation.check(args.pivot.is_some())?;
     if args.augmentation.wanted() && (args.models.len() > 1 || args.data.len() > 1 || args.per_item.is_some()) {
         return Err(Failure::usage(
             "--augment compares one --model on one --data, without --per-item; run it once for each",
@@ -62,29 +63,40 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
     let display = Display::new(global.quiet);
     let connection = connect::connect_for(global, &args.engine).await?;
     let mut client = TaskServiceClient::new(connection.channel.clone()).max_decoding_message_size(MAX_MESSAGE_BYTES);
+    let pivot = pivot(&connection, &args, &display).await?;
     let total = args.data.len() as u64;
     let mut outcomes: Vec<Outcome> = Vec::new();
     for model in &args.models {
         connection.prefetch(model, ModelKind::Encoder, &display).await?;
         for (done, data) in args.data.iter().enumerate() {
+            let source = dataset(&connection, &args, data)?;
+            if let Some(Source::Named(name)) = &source.source {
+                connection
+                    .prefetch_dataset(wanted(&args, task_type, name), &display)
+                    .await?;
+            }
             let input = DatasetInput {
                 dataset: Some(DatasetRef {
                     fields: fields.clone(),
-                    ..dataset(&connection, &args, data)?
+                    ..source
                 }),
                 encoder_id: model.clone(),
                 limit: args.limit,
                 sample_seed: args.sample_seed,
                 augmentation: None,
+                pivot: pivot.clone(),
             };
             let request = |input| ScoreRequest {
                 task_type: task_type.into(),
                 profile: profile.into(),
                 input: Some(score_request::Input::Dataset(input)),
                 per_item: items.is_some(),
+                index: index(&args),
                 options: Some(TaskOptions {
                     samples_per_label: args.samples_per_label,
                     train_limit: args.train_limit,
+                    experiments: args.experiments,
+                    tag_parts_of_speech: args.tag_pos,
                     legacy_clustering: args.legacy_clustering,
                     ..TaskOptions::default()
                 }),
@@ -142,6 +154,33 @@ pub(super) fn named<T: Copy>(flag: &str, name: &str, all: &[(&str, T)]) -> Resul
         })
 }
 
+/// The pivot language that the flags ask for. A local generator is fetched here, with progress.
+async fn pivot(connection: &Connection, args: &EvalArgs, display: &Display) -> Result<Option<DatasetPivot>, Failure> {
+    let Some(language) = &args.pivot else { return Ok(None) };
+    let generator = match args.augmentation.generators.as_slice() {
+        [] => String::new(),
+        [one] => one.clone(),
+        _ => return Err(Failure::usage("--generator: one translates for --pivot; name it once")),
+    };
+    prefetch_generator(connection, &generator, display).await?;
+    Ok(Some(DatasetPivot {
+        language: language.clone(),
+        generator_id: generator,
+        ..DatasetPivot::default()
+    }))
+}
+
+/// The index that the flags ask for; none: the exact search.
+fn index(args: &EvalArgs) -> Option<SearchIndex> {
+    args.index.as_ref().map(|_| SearchIndex {
+        kind: Some(search_index::Kind::Hnsw(search_index::Hnsw {
+            ef_construction: args.ef_construction,
+            ef_search: args.ef_search,
+            seed: None,
+        })),
+    })
+}
+
 /// Our names of columns with theirs.
 fn fields(pairs: &[String]) -> Result<HashMap<String, String>, Failure> {
     let mut fields = HashMap::new();
@@ -184,6 +223,20 @@ fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<Datas
         language: args.language.clone().unwrap_or_default(),
         ..DatasetRef::default()
     })
+}
+
+/// A data set with a name, as the service will look for it.
+fn wanted(args: &EvalArgs, task: TaskType, name: &str) -> Wanted {
+    let named = TASKS.iter().find(|(_, known)| *known == task).map(|(name, _)| *name);
+    Wanted {
+        task: named.and_then(|name| name.parse().ok()),
+        source: isomer_eval::dataset::Source::named(name),
+        split: args.split.clone(),
+        options: LoadOptions {
+            language: args.language.clone(),
+            ..LoadOptions::default()
+        },
+    }
 }
 
 /// The beginning or the ending of a path, or a first folder that is there.

@@ -1,7 +1,7 @@
 //! The identity of a dataset's content.
 
 use super::{DatasetText, Labels, Role};
-use crate::task::TaskType;
+use crate::task::{EXPERIMENTS, TaskType};
 
 /// BLAKE3 (hex) of the task, every text and every label. Each part is preceded by its length, so that no two different
 /// datasets hash the same bytes.
@@ -27,8 +27,12 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
         Labels::Classification {
             labels,
             samples_per_label,
+            experiments,
         } => {
             part(&(*samples_per_label as u64).to_le_bytes());
+            if *experiments != EXPERIMENTS {
+                part(&(*experiments as u64).to_le_bytes());
+            }
             for side in labels {
                 part(&(side.len() as u64).to_le_bytes());
                 side.iter().for_each(|label| part(label.as_bytes()));
@@ -45,11 +49,14 @@ pub(super) fn of(task: TaskType, texts: &[DatasetText], labels: &Labels) -> Stri
             labels.sets.iter().for_each(|size| part(&(*size as u64).to_le_bytes()));
         }
         Labels::Bitext(rows) => part(&(*rows as u64).to_le_bytes()),
-        Labels::Reranking(items) => items.iter().for_each(|item| {
-            for count in [item.queries, item.positives, item.negatives] {
-                part(&(count as u64).to_le_bytes());
+        Labels::Reranking(labels) => {
+            for item in &labels.items {
+                for count in [item.queries, item.positives, item.negatives] {
+                    part(&(count as u64).to_le_bytes());
+                }
             }
-        }),
+            labels.document_ids.iter().for_each(|id| part(id.as_bytes()));
+        }
         Labels::Summarisation(texts) => texts.iter().for_each(|text| {
             part(&(text.human as u64).to_le_bytes());
             part(&(text.relevance.len() as u64).to_le_bytes());

@@ -94,6 +94,12 @@ pub enum DatasetError {
     /// No kind of task is named, and the source does not tell.
     #[error("no task is named; only a data set of the catalogue brings its own")]
     NoTask,
+    /// Texts that cannot take the place of those that were read: a fault of ours.
+    #[error("other texts do not fit: {problem}")]
+    OtherTexts {
+        /// Why.
+        problem: String,
+    },
     /// A data set of the catalogue that is for another task.
     #[error("`{name}` is a data set for {task}, not for {asked}; ask for {task}")]
     OtherTask {

@@ -1,10 +1,10 @@
-//! Rows that hold lists of texts: reranking, summarisation, discrimination, graded ranking.
+//! Rows that hold lists of texts: reranking, summarisation, graded ranking.
 
 use super::{DatasetError, DatasetText, Role, files::Files, row::Row, rows::Rows, sample::Picked};
-use crate::task::{Candidates, OneWord, SummarisedText, lexical_overlap};
+use crate::task::{Candidates, SummarisedText, lexical_overlap};
 
 /// Reads the rows that are picked.
-fn rows(
+pub(super) fn rows(
     files: &Files<'_>,
     name: &str,
     mut picked: Picked,
@@ -28,7 +28,14 @@ fn rows(
     Ok(())
 }
 
-fn push(texts: &mut Vec<DatasetText>, row: usize, field: &str, added: Vec<String>, role: Role, transformable: bool) {
+pub(super) fn push(
+    texts: &mut Vec<DatasetText>,
+    row: usize,
+    field: &str,
+    added: Vec<String>,
+    role: Role,
+    transformable: bool,
+) {
     let many = added.len() > 1;
     for (i, text) in added.into_iter().enumerate() {
         let id = if many {
@@ -43,6 +50,14 @@ fn push(texts: &mut Vec<DatasetText>, row: usize, field: &str, added: Vec<String
             transformable,
         });
     }
+}
+
+/// What reranking is scored against.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct RerankingLabels {
+    pub(super) items: Vec<Candidates>,
+    /// Ids of the candidates, item after item; none where rows are lists, whose candidates have none.
+    pub(super) document_ids: Vec<String>,
 }
 
 /// Reads `query positive[] negative[]`, where the query may be a list of texts that ask for the same. Rows without a
@@ -127,73 +142,6 @@ pub(super) fn read_summarisation(
     Ok((human, labels))
 }
 
-/// What discrimination is scored against.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct ClsdLabels {
-    /// Distractors of each row.
-    pub(super) counts: Vec<usize>,
-    /// Whether each distractor is the text of its target.
-    pub(super) same_as_target: Vec<bool>,
-    /// Distractors that differ from their target in one word.
-    pub(super) one_word: Vec<OneWord>,
-}
-
-/// Reads `source target distractors[]`, and `distractor_pos[]` where it is there.
-pub(super) fn read_clsd(
-    files: &Files<'_>,
-    name: &str,
-    picked: Picked,
-) -> Result<(Vec<DatasetText>, ClsdLabels), DatasetError> {
-    let (mut sources, mut targets, mut distractors) = (Vec::new(), Vec::new(), Vec::new());
-    let mut labels = ClsdLabels {
-        counts: Vec::new(),
-        same_as_target: Vec::new(),
-        one_word: Vec::new(),
-    };
-    rows(files, name, picked, |row| {
-        let (source, target) = (row.text("source")?, row.text("target")?);
-        let others = row.texts("distractors", 1)?;
-        let mut tags = row
-            .optional_tags("distractor_pos", others.len(), "distractors")?
-            .unwrap_or_else(|| vec![None; others.len()]);
-        let item = labels.counts.len();
-        labels.counts.push(others.len());
-        for (other, tag) in others.iter().zip(&mut tags) {
-            if differ_in_one_word(&target, other) {
-                labels.one_word.push(OneWord {
-                    row: item,
-                    distractor: labels.same_as_target.len(),
-                    pos: tag.take(),
-                });
-            }
-            labels.same_as_target.push(*other == target);
-        }
-        push(&mut sources, item, "source", vec![source], Role::First, true);
-        push(&mut targets, item, "target", vec![target], Role::Second, false);
-        push(&mut distractors, item, "distractors", others, Role::Candidate, false);
-        Ok(())
-    })?;
-    sources.append(&mut targets);
-    sources.append(&mut distractors);
-    Ok((sources, labels))
-}
-
-/// Whether two texts have as many words, split at white space, and exactly one place where they differ.
-fn differ_in_one_word(left: &str, right: &str) -> bool {
-    let (mut left, mut right) = (left.split_whitespace(), right.split_whitespace());
-    let mut differences = 0;
-    loop {
-        match (left.next(), right.next()) {
-            (None, None) => return differences == 1,
-            (Some(a), Some(b)) => differences += usize::from(a != b),
-            _ => return false,
-        }
-        if differences > 1 {
-            return false;
-        }
-    }
-}
-
 /// Reads `anchor candidates[]`, best first. The third value is the mean word overlap of anchors and best candidates.
 pub(super) fn read_graded_ranking(
     files: &Files<'_>,
@@ -214,17 +162,4 @@ pub(super) fn read_graded_ranking(
     overlap /= counts.len() as f64;
     anchors.append(&mut candidates);
     Ok((anchors, counts, overlap))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_word_differs_only_where_the_rest_stands_in_its_place() {
-        assert!(differ_in_one_word("the cat sat", "the dog sat"));
-        assert!(!differ_in_one_word("the cat sat", "the cat sat"));
-        assert!(!differ_in_one_word("the cat sat", "the cat sat down"));
-        assert!(!differ_in_one_word("the cat sat", "a dog sat"));
-    }
 }

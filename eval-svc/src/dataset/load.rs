@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Dataset, DatasetError, DatasetText, Labels, LoadOptions, Source, digest,
+    Dataset, DatasetError, DatasetText, Labels, LoadOptions, Source, clsd, digest,
     files::Files,
     labelled,
     layout::{self, Chosen},
@@ -12,7 +12,7 @@ use super::{
     rows::Rows,
     sample::{self, Picked, Sample, Strata, Stratum},
 };
-use crate::task::{SAMPLES_PER_LABEL, TaskType};
+use crate::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 
 /// What a task's rows came to.
 #[derive(Default)]
@@ -50,6 +50,7 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         sample: read.sample,
         revision: source.revision(),
         entry: options.entry,
+        remarks: BTreeMap::new(),
     })
 }
 
@@ -87,19 +88,24 @@ fn read_task(
             (texts, Labels::PairClassification(labels))
         }
         TaskType::Reranking => {
-            let (texts, items, notes) = match chosen.ranked() {
+            let (texts, labels, notes) = match chosen.ranked() {
                 Some((names, candidates)) => {
-                    let (texts, items, notes, sample) = retrieval::read_ranked(files, names, candidates, options)?;
+                    let (texts, labels, notes, sample) = retrieval::read_ranked(files, names, candidates, options)?;
                     read.sample = sample;
-                    (texts, items, notes)
+                    (texts, labels, notes)
                 }
                 None => {
                     let name = chosen.rows()?;
-                    lists::read_reranking(files, name, picked(name)?)?
+                    let (texts, items, notes) = lists::read_reranking(files, name, picked(name)?)?;
+                    let labels = lists::RerankingLabels {
+                        items,
+                        ..lists::RerankingLabels::default()
+                    };
+                    (texts, labels, notes)
                 }
             };
             read.notes = notes;
-            (texts, Labels::Reranking(items))
+            (texts, Labels::Reranking(labels))
         }
         TaskType::Summarisation => {
             let name = chosen.rows()?;
@@ -108,7 +114,7 @@ fn read_task(
         }
         TaskType::Clsd => {
             let name = chosen.rows()?;
-            let (texts, labels) = lists::read_clsd(files, name, picked(name)?)?;
+            let (texts, labels) = clsd::read(files, name, picked(name)?)?;
             (texts, Labels::Clsd(labels))
         }
         TaskType::GradedRanking => {
@@ -129,11 +135,13 @@ fn read_task(
             let (texts, labels) = labelled::read_classification(files, [train, test], picked)?;
             read.notes.extend(sample.map(|sample| format!("train rows: {sample}")));
             let samples_per_label = options.samples_per_label.unwrap_or(SAMPLES_PER_LABEL);
+            let experiments = options.experiments.unwrap_or(EXPERIMENTS);
             (
                 texts,
                 Labels::Classification {
                     labels,
                     samples_per_label,
+                    experiments,
                 },
             )
         }

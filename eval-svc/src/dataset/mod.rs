@@ -11,6 +11,7 @@
 
 mod builtin;
 pub mod catalogue;
+mod clsd;
 mod digest;
 mod error;
 mod files;
@@ -43,7 +44,9 @@ pub use source::{Fetched, FieldMap, InlineFile, Source};
 
 use std::collections::BTreeMap;
 
-use crate::task::{Candidates, Scores, SummarisedText, TaskType};
+use serde_json::Value;
+
+use crate::task::{Scores, SummarisedText, TaskType};
 
 /// Which part of a dataset to load, and what to call it.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,6 +71,8 @@ pub struct LoadOptions {
     pub ignore_identical_ids: bool,
     /// Classification: train rows of each label in each of mteb's ten fits. `None`: 8.
     pub samples_per_label: Option<usize>,
+    /// Classification: how many such fits. `None`: 10.
+    pub experiments: Option<usize>,
     /// Clustering: the older form under mteb-v2 too, for data of single documents.
     pub legacy_clustering: bool,
     /// What the catalogue says of it, where it was found by its name there.
@@ -88,6 +93,7 @@ impl Default for LoadOptions {
             name: None,
             ignore_identical_ids: false,
             samples_per_label: None,
+            experiments: None,
             legacy_clustering: false,
             max_fraction: None,
             entry: None,
@@ -145,6 +151,7 @@ pub struct Dataset {
     sample: Option<Sample>,
     revision: Option<String>,
     entry: Option<&'static catalogue::Entry>,
+    remarks: BTreeMap<&'static str, Value>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -160,15 +167,16 @@ enum Labels {
         /// Of the train rows, then of the test rows.
         labels: [Vec<String>; 2],
         samples_per_label: usize,
+        experiments: usize,
     },
     Clustering {
         labels: labelled::ClusteringLabels,
         legacy: bool,
         max_fraction: Option<f64>,
     },
-    Reranking(Vec<Candidates>),
+    Reranking(lists::RerankingLabels),
     Summarisation(Vec<SummarisedText>),
-    Clsd(lists::ClsdLabels),
+    Clsd(clsd::ClsdLabels),
     /// Candidates of each anchor.
     GradedRanking(Vec<usize>),
 }
@@ -201,7 +209,7 @@ impl Dataset {
             Labels::Classification { labels: [_, test], .. } => test.len(),
             Labels::Clustering { labels, .. } => labels.labels.len(),
             Labels::Bitext(rows) => *rows,
-            Labels::Reranking(items) => items.len(),
+            Labels::Reranking(labels) => labels.items.len(),
             Labels::Summarisation(texts) => texts.len(),
             Labels::Clsd(labels) => labels.counts.len(),
             Labels::GradedRanking(counts) => counts.len(),
@@ -226,6 +234,21 @@ impl Dataset {
     /// What a person should know about how it was read, e.g. queries left out.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Adds what a person should know.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Adds what mteb's document is to say beside the scores, under a name of ours (`isomer_…`).
+    pub fn remark(&mut self, key: &'static str, value: Value) {
+        self.remarks.insert(key, value);
+    }
+
+    /// What mteb's document says beside the scores.
+    pub fn remarks(&self) -> &BTreeMap<&'static str, Value> {
+        &self.remarks
     }
 
     /// How its rows were drawn, where a limit left some out.

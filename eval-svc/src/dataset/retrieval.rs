@@ -7,6 +7,7 @@ use super::{
     error::Unit,
     files::Files,
     layout::RetrievalFiles,
+    lists::RerankingLabels,
     row::{Place, Row},
     rows::{Lines, Rows},
     sample::{self, Sample, Strata, Stratum},
@@ -76,7 +77,7 @@ pub(super) fn read_ranked(
     names: &RetrievalFiles,
     candidates: &str,
     options: &LoadOptions,
-) -> Result<Read<Vec<Candidates>>, DatasetError> {
+) -> Result<Read<RerankingLabels>, DatasetError> {
     let documents = read_texts(files, &names.corpus, document_text)?;
     let queries = read_texts(files, &names.queries, |row| row.text("text"))?;
     let mut judged = read_judgements(files, &names.qrels, &queries, &documents)?;
@@ -129,19 +130,20 @@ pub(super) fn read_ranked(
     }
     let rows = queries.rows.clone();
     let (judged, sample) = sampled(queries, judged, options);
-    let (mut texts, mut listed, mut items) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut texts, mut listed, mut labels) = (Vec::new(), Vec::new(), RerankingLabels::default());
     for ((id, text), _) in judged {
         let Some((positive, negative)) = rows.get(&id).and_then(|row| split.remove(row)) else {
             continue;
         };
         texts.push(query(&id, text));
-        items.push(Candidates {
+        labels.items.push(Candidates {
             queries: 1,
             positives: positive.len(),
             negatives: negative.len(),
         });
         for document in positive.into_iter().chain(negative) {
             let (document, text) = &documents.texts[document];
+            labels.document_ids.push(document.clone());
             listed.push(DatasetText {
                 id: format!("{id}:{document}"),
                 text: text.clone(),
@@ -151,7 +153,7 @@ pub(super) fn read_ranked(
         }
     }
     texts.append(&mut listed);
-    Ok((texts, items, notes, sample))
+    Ok((texts, labels, notes, sample))
 }
 
 fn query(id: &str, text: String) -> DatasetText {

@@ -5,8 +5,9 @@ use crate::{
     metric::{Similarity, VectorMatrix},
     task::{
         ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores,
-        SummarisationInput, score_bitext, score_classification, score_clsd, score_clustering, score_graded_ranking,
-        score_pair_classification, score_reranking, score_retrieval, score_sts, score_summarisation,
+        SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd, score_clustering,
+        score_graded_ranking, score_pair_classification, score_reranking, score_retrieval, score_sts,
+        score_summarisation,
     },
 };
 
@@ -25,6 +26,20 @@ impl Dataset {
     /// # Errors
     /// As [`Dataset::score`].
     pub fn score_with(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
+        self.score_searching(vectors, profile, own, SearchMode::Exact)
+    }
+
+    /// As [`Dataset::score_with`], with a way to look for the documents of retrieval; other tasks do not read it.
+    ///
+    /// # Errors
+    /// As [`Dataset::score`]; an index that cannot be built.
+    pub fn score_searching(
+        &self,
+        vectors: &VectorMatrix,
+        profile: Profile,
+        own: Similarity,
+        search: SearchMode,
+    ) -> Result<Scores, ScoreError> {
         if vectors.rows() != self.texts.len() {
             return Err(ScoreError::Rows {
                 what: "texts",
@@ -32,7 +47,7 @@ impl Dataset {
                 found: vectors.rows(),
             });
         }
-        let scores = self.score_labels(vectors, profile, own)?;
+        let scores = self.score_labels(vectors, profile, own, search)?;
         match self.own_main_score(profile) {
             Some(main) => scores.with_main(main),
             None => Ok(scores),
@@ -46,7 +61,13 @@ impl Dataset {
         (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())
     }
 
-    fn score_labels(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
+    fn score_labels(
+        &self,
+        vectors: &VectorMatrix,
+        profile: Profile,
+        own: Similarity,
+        search: SearchMode,
+    ) -> Result<Scores, ScoreError> {
         match &self.labels {
             Labels::Sts(gold) => {
                 let (first, second) = pairs::split(vectors);
@@ -59,6 +80,7 @@ impl Dataset {
             Labels::Classification {
                 labels: [train_labels, test_labels],
                 samples_per_label,
+                experiments,
             } => {
                 let (train, test) = vectors.split_at(train_labels.len());
                 let input = ClassificationInput {
@@ -67,6 +89,7 @@ impl Dataset {
                     test,
                     test_labels,
                     samples_per_label: *samples_per_label,
+                    experiments: *experiments,
                 };
                 score_classification(&input, profile)
             }
@@ -88,12 +111,14 @@ impl Dataset {
                 let (first, second) = pairs::split(vectors);
                 score_bitext(first.view(), second.view(), own, profile)
             }
-            Labels::Reranking(items) => {
+            Labels::Reranking(labels) => {
+                let items = &labels.items;
                 let (queries, documents) = vectors.split_at(items.iter().map(|i| i.queries).sum());
                 let input = RerankingInput {
                     queries,
                     documents,
                     items,
+                    document_ids: &labels.document_ids,
                 };
                 score_reranking(&input, own, profile)
             }
@@ -127,6 +152,7 @@ impl Dataset {
                     document_ids: &labels.document_ids,
                     judgements: &labels.judgements,
                     ignore_identical_ids: labels.ignore_identical_ids,
+                    search,
                 };
                 score_retrieval(&input, own, profile)
             }

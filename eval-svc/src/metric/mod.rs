@@ -7,11 +7,13 @@
 //! * [`summarisation`]: machine summaries against human ones.
 //! * [`discrimination`]: a translation against its distractors (CLSD).
 //! * [`search`]: the best documents of each query, blocked and parallel.
+//! * [`approximate`]: the same through a graph, with its recall.
 //! * [`ranking`]: nDCG, MAP, recall, precision, MRR, hit rate, as trec_eval and mteb define them.
 //! * [`abstention`]: normalised area under the abstention curve.
 //! * [`rounding`]: decimal rounding as Python does it.
 
 pub mod abstention;
+pub mod approximate;
 pub mod discrimination;
 pub mod matrix;
 pub mod nearest;
@@ -23,5 +25,6 @@ pub mod similarity;
 pub mod sts;
 pub mod summarisation;
 
+pub use approximate::{ApproximateReport, HnswOptions};
 pub use matrix::{MatrixError, VectorMatrix};
 pub use similarity::Similarity;

@@ -101,6 +101,38 @@ pub fn top_k(
         .collect()
 }
 
+/// Some documents of one query, scored as [`top_k`] scores them: `rows` holds their vectors one after the other, `documents`
+/// says which they are. The best `k`, best first.
+pub(super) fn ranked(
+    query: &[f32],
+    rows: &[f32],
+    documents: &[usize],
+    id_order: &[u32],
+    similarity: Similarity,
+    k: usize,
+    ties: Ties,
+) -> Vec<Hit> {
+    let width = query.len();
+    let query = prepared(query, width, similarity);
+    let mut scores = Vec::new();
+    Block::new(rows, width, similarity).scores(&query, width, similarity, &mut scores);
+    let hit = |(score, document): (&f32, &usize)| {
+        let tie = match ties {
+            Ties::IdDescending => id_order[*document],
+            Ties::CorpusOrder => u32::MAX - *document as u32,
+        };
+        (key(*score, tie), *document)
+    };
+    let mut found: Vec<(u64, usize)> = scores.iter().zip(documents).map(hit).collect();
+    found.sort_unstable_by(|a, b| b.cmp(a));
+    found.truncate(k);
+    let hit = |(key, document)| Hit {
+        document,
+        score: score_of(key),
+    };
+    found.into_iter().map(hit).collect()
+}
+
 /// The best keys of one query: at most 2·k are held, and cut back to k when that many have come.
 struct Best {
     k: usize,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use isomer_models::{NoProgress, Resolver, hub::HubDataset, manifest::files_under};
+use isomer_models::{Progress, Resolver, hub::HubDataset, manifest::files_under};
 
 use super::{card::configurations, choose::Choice};
 use crate::{
@@ -20,6 +20,7 @@ pub(super) async fn fetch(
     task: TaskType,
     options: &LoadOptions,
     resolver: &Resolver,
+    progress: &dyn Progress,
 ) -> Result<Fetched, DatasetError> {
     let failed = |message: String| DatasetError::Hub {
         dataset: wanted.to_string(),
@@ -29,7 +30,7 @@ pub(super) async fn fetch(
         .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
     // The card first, at whatever commit that is; then the files, at the same commit.
     let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
-    let first = resolver.dataset(&repository, card, &NoProgress).await;
+    let first = resolver.dataset(&repository, card, progress).await;
     let first = first.map_err(|error| failed(error.to_string()))?;
     let card = match first.files.first() {
         Some(name) => {
@@ -53,7 +54,7 @@ pub(super) async fn fetch(
         let tables = choice.tables(listed)?;
         Ok(tables.into_iter().flat_map(|(_, files)| files).collect())
     };
-    let snapshot = resolver.dataset(&pinned, files, &NoProgress).await;
+    let snapshot = resolver.dataset(&pinned, files, progress).await;
     let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
     let tables = choice
         .tables(&snapshot.files)

@@ -8,7 +8,7 @@ mod hub;
 
 use std::path::PathBuf;
 
-use isomer_models::Resolver;
+use isomer_models::{Progress, Resolver, progress::LogProgress};
 
 use crate::{
     dataset::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds},
@@ -49,13 +49,21 @@ pub struct Located {
 }
 
 impl Places {
-    /// Finds the source and makes its files present. A name of the catalogue brings its task, split, columns and options
+    /// As [`Places::locate_with`]; each file that is fetched is logged.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn locate(&self, wanted: Wanted) -> Result<Located, DatasetError> {
+        self.locate_with(wanted, &LogProgress::default()).await
+    }
+
+    /// Finds the source and makes its files present; `progress` hears of what is fetched. A name of the catalogue brings its task, split, columns and options
     /// along, where the request does not name its own.
     ///
     /// # Errors
     /// A name that nobody knows; a task that the data set is not for; files that are neither here nor on the hub, with
     /// every place that was looked at and how to get them.
-    pub async fn locate(&self, wanted: Wanted) -> Result<Located, DatasetError> {
+    pub async fn locate_with(&self, wanted: Wanted, progress: &dyn Progress) -> Result<Located, DatasetError> {
         let Wanted {
             task,
             source,
@@ -81,7 +89,7 @@ impl Places {
                 });
             }
             entry.apply(&mut options);
-            let source = self.entry(entry, &options).await?;
+            let source = self.entry(entry, &options, progress).await?;
             return Ok(Located {
                 task: entry.task,
                 source,
@@ -95,7 +103,7 @@ impl Places {
                     // A configuration is often a language, and then mteb's name of the subset.
                     options.language = wanted.config.clone().filter(|config| is_language(config));
                 }
-                Source::Fetched(self.fetched(&wanted, task, &options).await?)
+                Source::Fetched(self.fetched(&wanted, task, &options, progress).await?)
             }
             Source::Path(path) if path.is_dir() => {
                 let source = Source::Path(path.clone());
@@ -114,7 +122,12 @@ impl Places {
     }
 
     /// A data set of the catalogue: a folder of its name that holds the split and language, else the hub's.
-    async fn entry(&self, entry: &catalogue::Entry, options: &LoadOptions) -> Result<Source, DatasetError> {
+    async fn entry(
+        &self,
+        entry: &catalogue::Entry,
+        options: &LoadOptions,
+        progress: &dyn Progress,
+    ) -> Result<Source, DatasetError> {
         let mut tried = Vec::new();
         for folder in &self.folders {
             let path = folder.join(&entry.name);
@@ -139,7 +152,7 @@ impl Places {
             });
         }
         let wanted = entry.hub();
-        match self.fetched(&wanted, entry.task, options).await {
+        match self.fetched(&wanted, entry.task, options, progress).await {
             Ok(fetched) => Ok(Source::Fetched(fetched)),
             Err(error) => {
                 tried.push(error.to_string());
@@ -161,14 +174,20 @@ impl Places {
         }
     }
 
-    async fn fetched(&self, wanted: &HubRef, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
+    async fn fetched(
+        &self,
+        wanted: &HubRef,
+        task: TaskType,
+        options: &LoadOptions,
+        progress: &dyn Progress,
+    ) -> Result<Fetched, DatasetError> {
         let Some(resolver) = &self.hub else {
             return Err(DatasetError::Hub {
                 dataset: wanted.to_string(),
                 message: "this service was not given a way to the hub".to_owned(),
             });
         };
-        hub::fetch(wanted, task, options, resolver).await
+        hub::fetch(wanted, task, options, resolver, progress).await
     }
 
     /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it holds what will be asked

@@ -14,6 +14,9 @@ use crate::metric::matrix::VectorView;
 /// Train rows of each label in each fit, where nobody says otherwise.
 pub const SAMPLES_PER_LABEL: usize = 8;
 
+/// Fits, where nobody says otherwise.
+pub const EXPERIMENTS: usize = 10;
+
 /// What classification is scored from.
 #[derive(Debug, Clone, Copy)]
 pub struct ClassificationInput<'a> {
@@ -27,9 +30,11 @@ pub struct ClassificationInput<'a> {
     pub test_labels: &'a [String],
     /// Train rows of each label in each fit. Without meaning under `hteb`.
     pub samples_per_label: usize,
+    /// Fits. Without meaning under `hteb`.
+    pub experiments: usize,
 }
 
-/// Scores classification. `mteb-v2` and `mteb-v1`: ten logistic regressions on a few rows of each label, averaged; `hteb`:
+/// Scores classification. `mteb-v2` and `mteb-v1`: logistic regressions (ten) on a few rows of each label, averaged; `hteb`:
 /// one on all train rows.
 ///
 /// # Errors
@@ -52,6 +57,7 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
         Profile::MtebV2 | Profile::MtebV1 => {
             let few = FewShot {
                 samples_per_label: input.samples_per_label,
+                experiments: input.experiments,
                 ..FewShot::default()
             };
             few.score(train, input.train_labels, test, input.test_labels)?

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::{Profile, RetrievalInput, ScoreError, Scores, TaskType, score_retrieval};
+use super::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, score_retrieval};
 use crate::metric::{
     Similarity,
     discrimination::{self, Change},
@@ -84,7 +84,14 @@ pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> R
     all.extend(one_word(input));
     let mut items = corpus.per_item;
     items.insert("candidates_precision_at_1".to_owned(), nearest);
-    Ok(Scores::new(main_key, all, input.counts.len())?.with_items(items))
+    let mut scores = Scores::new(main_key, all, input.counts.len())?.with_items(items);
+    if !input.one_word.is_empty() && scores.all["parallel_gap"] <= 0.0 {
+        scores.notes.push(
+            "parallel pairs are no nearer to each other than unrelated ones: one-word changes have no unit and are left out"
+                .to_owned(),
+        );
+    }
+    Ok(scores)
 }
 
 fn check(input: &ClsdInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {
@@ -136,6 +143,7 @@ fn whole_corpus(input: &ClsdInput<'_>, starts: &[usize], own: Similarity) -> Res
         document_ids: &document_ids,
         judgements: &judgements,
         ignore_identical_ids: false,
+        search: SearchMode::Exact,
     };
     score_retrieval(&retrieval, own, Profile::MtebV2)
 }

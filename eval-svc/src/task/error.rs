@@ -2,7 +2,7 @@
 
 use super::{Profile, TaskType};
 use crate::{
-    metric::{MatrixError, matrix::VectorView},
+    metric::{MatrixError, approximate::IndexError, matrix::VectorView},
     stats::StatsError,
 };
 
@@ -62,6 +62,12 @@ pub enum ScoreError {
     /// What classification or clustering cannot be learned from.
     #[error(transparent)]
     Learn(#[from] isomer_learn::LearnError),
+    /// An approximate index could not be built.
+    #[error("{problem}")]
+    Index {
+        /// Why.
+        problem: String,
+    },
     /// A judgement names something that was not given.
     #[error("judgement {index} names {what} `{id}`, which is not among the {what} ids")]
     UnknownId {
@@ -80,6 +86,14 @@ pub enum ScoreError {
         /// The id.
         id: String,
     },
+}
+
+impl From<IndexError> for ScoreError {
+    fn from(error: IndexError) -> Self {
+        Self::Index {
+            problem: error.to_string(),
+        }
+    }
 }
 
 impl ScoreError {

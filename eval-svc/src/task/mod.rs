@@ -13,7 +13,7 @@ mod reranking;
 mod retrieval;
 mod summarisation;
 
-pub use classification::{ClassificationInput, SAMPLES_PER_LABEL, score_classification};
+pub use classification::{ClassificationInput, EXPERIMENTS, SAMPLES_PER_LABEL, score_classification};
 pub use clsd::{ClsdInput, OneWord, score_clsd};
 pub use clustering::{ClusteringInput, score_clustering};
 pub use error::ScoreError;
@@ -22,10 +22,12 @@ pub use kind::{TaskType, UnknownTask};
 pub use pairs::{score_bitext, score_pair_classification, score_sts};
 pub use profile::{Profile, UnknownProfile};
 pub use reranking::{Candidates, RerankingInput, score_reranking};
-pub use retrieval::{RetrievalInput, score_retrieval};
+pub use retrieval::{RetrievalInput, SearchMode, score_retrieval};
 pub use summarisation::{SummarisationInput, SummarisedText, score_summarisation};
 
 use std::collections::BTreeMap;
+
+use crate::metric::ApproximateReport;
 
 /// Scores of a task under a profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +42,10 @@ pub struct Scores {
     pub items: u64,
     /// Values of single items, one column a key, one value an item; NaN where a value is undefined for its item.
     pub per_item: BTreeMap<String, Vec<f64>>,
+    /// What a person should know about how it was scored.
+    pub notes: Vec<String>,
+    /// Set where the search was approximate.
+    pub approximate: Option<ApproximateReport>,
 }
 
 impl Scores {
@@ -51,6 +57,8 @@ impl Scores {
             all,
             items: items as u64,
             per_item: BTreeMap::new(),
+            notes: Vec::new(),
+            approximate: None,
         })
     }
 

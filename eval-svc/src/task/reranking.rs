@@ -38,12 +38,16 @@ pub struct RerankingInput<'a> {
     pub documents: VectorView<'a>,
     /// The items. Each has at least one query, one positive and one negative.
     pub items: &'a [Candidates],
+    /// Ids of the candidates, in their order, or none where rows are lists: they decide ties under `mteb-v2`. Unique within
+    /// an item.
+    pub document_ids: &'a [String],
 }
 
 /// Scores reranking.
 ///
 /// * `mteb-v2`: candidates ordered by the encoder's own similarity, then trec_eval's measures and MRR over at most 1000,
-///   `map_at_1000` first among them; ties go to the later candidate, negatives before positives, as mteb's ids decide.
+///   `map_at_1000` first among them; ties go to the id that sorts last by bytes: of rows of lists to the later candidate, negatives before positives, as
+///   the ids decide that mteb gives to them.
 /// * `mteb-v1`: `map`, the mean of scikit-learn's average precision (ties grouped) by cosine, and `mrr` at 10.
 /// * `hteb`: the same `map` by the encoder's own similarity.
 ///
@@ -63,7 +67,7 @@ pub fn score_reranking(input: &RerankingInput<'_>, own: Similarity, profile: Pro
     };
     let scores = candidate_scores(input, similarity);
     match profile {
-        Profile::MtebV2 => trec(input.items, &scores, main_key),
+        Profile::MtebV2 => trec(input, &scores, main_key),
         Profile::MtebV1 | Profile::Hteb => grouped(input.items, &scores, main_key, profile),
     }
 }
@@ -95,6 +99,9 @@ fn check(input: &RerankingInput<'_>, main_key: &'static str) -> Result<(), Score
         total(|i| i.positives + i.negatives),
         input.documents.rows(),
     )?;
+    if !input.document_ids.is_empty() {
+        ScoreError::rows("document_ids", input.documents.rows(), input.document_ids.len())?;
+    }
     ScoreError::widths("documents", input.queries, input.documents)
 }
 
@@ -123,18 +130,33 @@ fn candidate_scores(input: &RerankingInput<'_>, similarity: Similarity) -> Vec<V
     starts.par_iter().zip(input.items).map(score).collect()
 }
 
-/// mteb 2: trec_eval's measures, with the ids that mteb gives to candidates.
-fn trec(items: &[Candidates], scores: &[Vec<f64>], main_key: &'static str) -> Result<Scores, ScoreError> {
+/// mteb 2: trec_eval's measures, with the candidates' own ids or those that mteb gives to them.
+fn trec(input: &RerankingInput<'_>, scores: &[Vec<f64>], main_key: &'static str) -> Result<Scores, ScoreError> {
     let depth = CUTOFFS.last().copied().unwrap_or(1);
+    let items = input.items;
+    let mut rest = input.document_ids;
+    let own: Vec<&[String]> = items
+        .iter()
+        .map(|item| {
+            let (ids, after) = rest.split_at((item.positives + item.negatives).min(rest.len()));
+            rest = after;
+            ids
+        })
+        .collect();
     let (metrics, retrieved): (Vec<QueryMetrics>, Vec<Vec<f64>>) = items
         .par_iter()
         .zip(scores)
-        .map(|(item, scores)| {
+        .zip(own)
+        .map(|((item, scores), own)| {
             // mteb's ids: a positive sorts before a negative, and ties go to the id that sorts last.
-            let ids: Vec<String> = (0..item.positives)
-                .map(|i| format!("apositive_{i:05}"))
-                .chain((0..item.negatives).map(|i| format!("negative_{i:05}")))
-                .collect();
+            let given = |i: usize| match i.checked_sub(item.positives) {
+                None => format!("apositive_{i:05}"),
+                Some(i) => format!("negative_{i:05}"),
+            };
+            let ids: Vec<String> = match own {
+                [] => (0..item.positives + item.negatives).map(given).collect(),
+                own => own.to_vec(),
+            };
             let judgements: Judgements<'_> = ids
                 .iter()
                 .enumerate()

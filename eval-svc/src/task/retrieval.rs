@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use super::ranked;
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::metric::{
-    Similarity,
+    ApproximateReport, HnswOptions, Similarity, approximate,
     matrix::VectorView,
     ranking::{self, CUTOFFS, Judgements, QueryMetrics, Retrieved},
     search::{self, Hit, Ties},
@@ -29,15 +29,27 @@ pub struct RetrievalInput<'a> {
     pub judgements: &'a [Vec<(usize, i32)>],
     /// Leave out a retrieved document whose id is the query's own (mteb's `ignore_identical_ids`).
     pub ignore_identical_ids: bool,
+    /// How documents are looked for.
+    pub search: SearchMode,
 }
 
-/// Scores retrieval: exact search by the encoder's own similarity, then nDCG, MAP, recall, precision, hit rate (means
+/// How the documents of a query are looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SearchMode {
+    /// Every document is scored.
+    #[default]
+    Exact,
+    /// Through an approximate index, whose recall is measured.
+    Hnsw(HnswOptions),
+}
+
+/// Scores retrieval: search (exact, or through an index whose recall is in [`Scores::approximate`]) by the encoder's own similarity, then nDCG, MAP, recall, precision, hit rate (means
 /// over queries, rounded to 5 decimals as mteb does), MRR, `accuracy` (recall at 1) and the normalised areas under the
 /// abstention curve. Under the profile `hteb` only the best ten documents count, chosen in corpus order where they tie,
 /// and there is no abstention.
 ///
 /// # Errors
-/// Vectors and ids that do not match; no queries; no documents.
+/// Vectors and ids that do not match; no queries; no documents; an index that cannot be built.
 pub fn score_retrieval(
     input: &RetrievalInput<'_>,
     similarity: Similarity,
@@ -56,14 +68,17 @@ pub fn score_retrieval(
     // HTEB drops a query's own document before the cut, mteb after it: there such a query keeps one document fewer.
     let spare = usize::from(input.ignore_identical_ids && profile == Profile::Hteb);
     let id_order = search::id_order(input.document_ids);
-    let mut hits = search::top_k(
-        input.queries,
-        input.documents,
-        &id_order,
-        similarity,
-        depth + spare,
-        ties,
-    );
+    let (queries, documents, wanted) = (input.queries, input.documents, depth + spare);
+    let (mut hits, approximate) = match input.search {
+        SearchMode::Exact => (
+            search::top_k(queries, documents, &id_order, similarity, wanted, ties),
+            None,
+        ),
+        SearchMode::Hnsw(options) => {
+            let (hits, report) = approximate::top_k(queries, documents, &id_order, similarity, wanted, ties, options)?;
+            (hits, Some(report))
+        }
+    };
     if input.ignore_identical_ids {
         for (hits, query) in hits.iter_mut().zip(input.query_ids) {
             hits.retain(|h| input.document_ids[h.document] != *query);
@@ -84,7 +99,12 @@ pub fn score_retrieval(
             .collect();
         all.extend(ranked::abstention_areas(&retrieved, &series));
     }
-    Ok(Scores::new(main_key, all, input.query_ids.len())?.with_items(series))
+    let mut scores = Scores::new(main_key, all, input.query_ids.len())?.with_items(series);
+    scores
+        .notes
+        .extend(approximate.as_ref().map(ApproximateReport::sentence));
+    scores.approximate = approximate;
+    Ok(scores)
 }
 
 fn check(input: &RetrievalInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {

@@ -7,7 +7,7 @@ use super::{VectorInput, lists::of_task, vectors::matrix};
 use crate::{
     metric::VectorMatrix,
     task::{
-        ClassificationInput, ClusteringInput, Profile, SAMPLES_PER_LABEL, ScoreError, Scores, TaskType,
+        ClassificationInput, ClusteringInput, EXPERIMENTS, Profile, SAMPLES_PER_LABEL, ScoreError, Scores, TaskType,
         score_classification, score_clustering,
     },
 };
@@ -21,6 +21,7 @@ pub(super) enum Labelled {
         test: VectorMatrix,
         test_labels: Vec<String>,
         samples_per_label: usize,
+        experiments: usize,
     },
     Clustering {
         vectors: VectorMatrix,
@@ -40,6 +41,7 @@ impl Labelled {
                 test,
                 test_labels,
                 samples_per_label,
+                experiments,
             } => {
                 let input = ClassificationInput {
                     train: train.view(),
@@ -47,6 +49,7 @@ impl Labelled {
                     test: test.view(),
                     test_labels,
                     samples_per_label: *samples_per_label,
+                    experiments: *experiments,
                 };
                 score_classification(&input, profile)
             }
@@ -85,6 +88,7 @@ pub(super) fn classification(
         samples_per_label: options
             .samples_per_label
             .map_or(SAMPLES_PER_LABEL, |count| count as usize),
+        experiments: options.experiments.map_or(EXPERIMENTS, |count| count as usize),
     }))
 }
 

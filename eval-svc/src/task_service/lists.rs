@@ -22,6 +22,7 @@ pub(super) enum Lists {
         queries: VectorMatrix,
         documents: VectorMatrix,
         items: Vec<Candidates>,
+        document_ids: Vec<String>,
     },
     Summarisation {
         human: VectorMatrix,
@@ -54,11 +55,13 @@ impl Lists {
                 queries,
                 documents,
                 items,
+                document_ids,
             } => {
                 let input = RerankingInput {
                     queries: queries.view(),
                     documents: documents.view(),
                     items,
+                    document_ids,
                 };
                 score_reranking(&input, own, profile)
             }
@@ -120,6 +123,7 @@ pub(super) fn reranking(task: TaskType, input: RerankingVectors) -> Result<Vecto
     });
     Ok(VectorInput::Lists(Lists::Reranking {
         items: items.collect(),
+        document_ids: input.document_ids,
         queries: matrix("reranking.queries", input.queries)?,
         documents: matrix("reranking.documents", input.documents)?,
     }))

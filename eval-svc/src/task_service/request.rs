@@ -4,7 +4,9 @@ use std::path::Path;
 
 use isomer_proto::{
     common::v1::Similarity as ProtoSimilarity,
-    eval::v1::{self as proto, DatasetRef, MetricProfile, ScoreRequest, TaskOptions, dataset_ref},
+    eval::v1::{
+        self as proto, DatasetRef, MetricProfile, ScoreRequest, SearchIndex, TaskOptions, dataset_ref, search_index,
+    },
 };
 use isomer_service_kit::Fault;
 
@@ -12,10 +14,13 @@ use crate::{
     config::EvalConfig,
     dataset::{DEFAULT_SAMPLE_SEED, HubRef, InlineFile, LoadOptions, Source},
     error::EvalError,
-    metric::Similarity,
+    metric::{HnswOptions, Similarity},
     places::Wanted,
-    task::{Profile, TaskType},
+    task::{Profile, SearchMode, TaskType},
 };
+
+/// Most fits of a classification: each works on all test rows.
+const MOST_EXPERIMENTS: u32 = 1000;
 
 /// The task of a request; `None` where it names none. Unknown numbers are refused.
 pub(super) fn task(number: i32) -> Result<Option<TaskType>, Fault> {
@@ -73,11 +78,52 @@ pub(super) fn similarity(number: i32) -> Result<Similarity, Fault> {
     }
 }
 
+/// How a request wants documents looked for, checked.
+pub(super) fn search(index: Option<SearchIndex>) -> Result<SearchMode, Fault> {
+    let Some(index) = index else {
+        return Ok(SearchMode::Exact);
+    };
+    let Some(search_index::Kind::Hnsw(wanted)) = index.kind else {
+        return Err(Fault::invalid("index.kind", "no kind of index is named")
+            .mend("give hnsw, or leave index out for the exact search"));
+    };
+    let default = HnswOptions::default();
+    let width = |field: &str, given: Option<u32>, default: usize| match given {
+        Some(0) => {
+            let message = "is 0: no candidate would be weighed";
+            Err(Fault::invalid(format!("index.hnsw.{field}"), message).mend(format!("leave it out for {default}")))
+        }
+        Some(given) => Ok(given as usize),
+        None => Ok(default),
+    };
+    Ok(SearchMode::Hnsw(HnswOptions {
+        ef_construction: width("ef_construction", wanted.ef_construction, default.ef_construction)?,
+        ef_search: width("ef_search", wanted.ef_search, default.ef_search)?,
+        seed: wanted.seed.unwrap_or(default.seed),
+    }))
+}
+
+/// Refuses an index for a task that looks for nothing.
+pub(super) fn searches(task: TaskType, search: SearchMode) -> Result<(), Fault> {
+    if search == SearchMode::Exact || task == TaskType::Retrieval {
+        return Ok(());
+    }
+    let message = format!("{task} has no search that an index could answer");
+    Err(Fault::invalid("index", message).mend("leave it out, or choose a retrieval task"))
+}
+
 /// The options of a request, checked.
 pub(super) fn options(options: Option<TaskOptions>) -> Result<TaskOptions, Fault> {
     let options = options.unwrap_or_default();
     if options.samples_per_label == Some(0) {
         return Err(Fault::invalid("options.samples_per_label", "is 0").mend("leave it out for 8"));
+    }
+    if options
+        .experiments
+        .is_some_and(|fits| !(1..=MOST_EXPERIMENTS).contains(&fits))
+    {
+        return Err(Fault::invalid("options.experiments", "is out of range")
+            .mend(format!("give 1 to {MOST_EXPERIMENTS}, or leave it out for 10")));
     }
     if options.train_limit == Some(0) {
         return Err(Fault::invalid("options.train_limit", "is 0").mend("leave it out for all rows"));
@@ -163,6 +209,7 @@ pub(super) fn dataset(
         name: some(name),
         train_limit: asked.train_limit.map(|count| count as usize),
         samples_per_label: asked.samples_per_label.map(|count| count as usize),
+        experiments: asked.experiments.map(|count| count as usize),
         legacy_clustering: asked.legacy_clustering,
         max_fraction: asked.max_fraction,
         ..LoadOptions::default()

@@ -12,7 +12,7 @@ use isomer_service_kit::Fault;
 use super::VectorInput;
 use crate::{
     metric::{Similarity, VectorMatrix},
-    task::{Profile, RetrievalInput, ScoreError, Scores, TaskType, score_retrieval},
+    task::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, score_retrieval},
 };
 
 /// A packed matrix, unpacked. f16 widens to f32 without loss.
@@ -105,6 +105,7 @@ pub(super) struct Retrieval {
     documents: VectorMatrix,
     document_ids: Vec<String>,
     judgements: Vec<Vec<(usize, i32)>>,
+    search: SearchMode,
 }
 
 impl Retrieval {
@@ -116,6 +117,7 @@ impl Retrieval {
             document_ids: &self.document_ids,
             judgements: &self.judgements,
             ignore_identical_ids: false,
+            search: self.search,
         };
         score_retrieval(&input, similarity, profile)
     }
@@ -126,7 +128,7 @@ impl Retrieval {
 }
 
 /// Reads the vectors of a retrieval task. Queries without a judgement are left out, as mteb does.
-pub(super) fn retrieval(task: TaskType, input: RetrievalVectors) -> Result<VectorInput, Fault> {
+pub(super) fn retrieval(task: TaskType, input: RetrievalVectors, search: SearchMode) -> Result<VectorInput, Fault> {
     if task != TaskType::Retrieval {
         return Err(Fault::invalid(
             "input.retrieval",
@@ -176,6 +178,7 @@ pub(super) fn retrieval(task: TaskType, input: RetrievalVectors) -> Result<Vecto
         documents,
         document_ids,
         judgements,
+        search,
     }))
 }
 

@@ -163,6 +163,7 @@ async fn score(
             encoder_id: "fake".into(),
             limit: None,
             sample_seed: None,
+            pivot: None,
             augmentation,
         })),
         ..ScoreRequest::default()

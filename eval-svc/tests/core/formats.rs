@@ -4,7 +4,8 @@ use std::{fs, path::Path};
 
 use isomer_eval::{
     dataset::{Dataset, DatasetError, FieldMap, InlineFile, LoadOptions, Source, load},
-    task::TaskType,
+    metric::VectorMatrix,
+    task::{Profile, TaskType},
 };
 
 use crate::support::manifest;
@@ -278,6 +279,31 @@ fn reranking_laid_out_as_retrieval_ranks_the_candidates_named_by_id() {
         error.contains("line 1, field `corpus-ids`: `9` is not an id of the corpus"),
         "{error}"
     );
+}
+
+#[test]
+fn candidates_named_by_id_tie_by_their_ids() {
+    let map = |relevant: &str, other: &str| {
+        let lines = |lines: &[String]| lines.join("\n").into_bytes();
+        let document = |id: &str| format!("{{\"_id\": \"{id}\", \"text\": \"{id} text\"}}");
+        let file = |path: &str, content: Vec<u8>| InlineFile {
+            path: path.to_owned(),
+            content,
+        };
+        let source = Source::Inline(vec![
+            file("corpus.jsonl", lines(&[document(relevant), document(other)])),
+            file("queries.jsonl", lines(&[document("q")])),
+            file("qrels/test.tsv", format!("q\t{relevant}\t1\n").into_bytes()),
+            file(
+                "top_ranked/test.jsonl",
+                format!("{{\"query-id\": \"q\", \"corpus-ids\": [\"{other}\", \"{relevant}\"]}}").into_bytes(),
+            ),
+        ]);
+        let dataset = load(TaskType::Reranking, &source, &LoadOptions::default()).unwrap();
+        let vectors = VectorMatrix::new(3, 2, vec![1.0; 6]).unwrap();
+        dataset.score(&vectors, Profile::MtebV2).unwrap().main
+    };
+    assert_eq!((map("d2", "d1"), map("d1", "d2")), (1.0, 0.5));
 }
 
 #[test]

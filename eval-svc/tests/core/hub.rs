@@ -22,7 +22,7 @@ use isomer_eval::{
     places::{Places, Wanted},
     task::TaskType,
 };
-use isomer_models::{ModelsConfig, Resolver};
+use isomer_models::{ModelsConfig, Progress, Resolver};
 use isomer_proto::eval::v1::{self as proto, DatasetInput, DatasetRef, ScoreRequest, dataset_ref, score_request};
 use isomer_service_kit::Fault;
 use tonic::Code;
@@ -203,6 +203,49 @@ async fn pairs() -> World {
         ("large.bin", b"not wanted"),
     ];
     World::new(&[("org/pairs", files)]).await
+}
+
+/// Keeps what it is told.
+#[derive(Default)]
+struct Told(Mutex<Vec<(String, u64, Option<u64>)>>);
+
+impl Progress for Told {
+    fn update(&self, what: &str, done: u64, total: Option<u64>) {
+        self.0.lock().unwrap().push((what.to_owned(), done, total));
+    }
+}
+
+#[tokio::test]
+async fn what_the_hub_sends_is_told_while_it_comes_and_nothing_where_it_is_there() {
+    let world = pairs().await;
+    let places = world.places(false);
+    let wanted = |id: String| Wanted {
+        task: Some(TaskType::Sts),
+        source: hub(&id),
+        split: None,
+        options: LoadOptions::default(),
+    };
+    let told = Told::default();
+    places
+        .locate_with(wanted("org/pairs:en".to_owned()), &told)
+        .await
+        .unwrap();
+    let heard = told.0.into_inner().unwrap();
+    for (number, shard) in shards().iter().enumerate() {
+        let size = shard.len() as u64;
+        let whole = (
+            format!("downloading en/test-0000{number}-of-00002.parquet"),
+            size,
+            Some(size),
+        );
+        assert!(heard.contains(&whole), "{heard:?}");
+    }
+    let again = Told::default();
+    places
+        .locate_with(wanted(format!("org/pairs:en@{COMMIT}")), &again)
+        .await
+        .unwrap();
+    assert_eq!(again.0.into_inner().unwrap(), []);
 }
 
 #[tokio::test]

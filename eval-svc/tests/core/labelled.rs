@@ -4,8 +4,8 @@ use isomer_eval::{
     dataset::{Dataset, DatasetError, InlineFile, LoadOptions, Source, load},
     metric::VectorMatrix,
     task::{
-        ClassificationInput, ClusteringInput, Profile, SAMPLES_PER_LABEL, ScoreError, TaskType, score_classification,
-        score_clustering,
+        ClassificationInput, ClusteringInput, EXPERIMENTS, Profile, SAMPLES_PER_LABEL, ScoreError, TaskType,
+        score_classification, score_clustering,
     },
 };
 use serde_json::Value;
@@ -33,11 +33,22 @@ fn golden_classification_and_legacy_clustering() {
         test: test.view(),
         test_labels: &test_labels,
         samples_per_label: SAMPLES_PER_LABEL,
+        experiments: EXPERIMENTS,
     };
     let found = score_classification(&input, Profile::MtebV2).unwrap();
     for (key, value) in set["expected"].as_object().unwrap() {
         close(found.all[key], value.as_f64().unwrap(), 1e-6, key);
     }
+    // So many fits are the first of ten.
+    let three = ClassificationInput {
+        experiments: 3,
+        ..input
+    };
+    let three = score_classification(&three, Profile::MtebV2).unwrap();
+    let each: Vec<f64> = (0..3)
+        .map(|i| set["expected_per_experiment"][i]["accuracy"].as_f64().unwrap())
+        .collect();
+    close(three.main, each.iter().sum::<f64>() / 3.0, 1e-12, "three fits");
     // The share of fits that were right, averaged over rows, is the accuracy.
     let shares = &found.per_item["correct"];
     close(
@@ -147,6 +158,7 @@ fn one_class_and_unequal_widths_are_errors() {
             test: test.view(),
             test_labels: &test_labels,
             samples_per_label: 8,
+            experiments: EXPERIMENTS,
         };
         score_classification(&input, Profile::MtebV2).unwrap_err()
     };

@@ -13,7 +13,7 @@ use isomer_eval::{
 use serde_json::{Value, json};
 
 use crate::{
-    support::{close, fixture, floats, matrix},
+    support::{close, fixture, floats, matrix, strings},
     tasks::{same_scores, similarity},
 };
 
@@ -35,6 +35,7 @@ fn reranking_scores_equal_the_references_and_differ_on_ties_as_they_do() {
             queries: queries.view(),
             documents: documents.view(),
             items: &items,
+            document_ids: &[],
         };
         let own = similarity(case);
         let v2 = score_reranking(&input, own, Profile::MtebV2).unwrap();
@@ -45,6 +46,30 @@ fn reranking_scores_equal_the_references_and_differ_on_ties_as_they_do() {
         let v1 = score_reranking(&input, Similarity::Cosine, Profile::MtebV1).unwrap();
         assert_eq!(v1.all.keys().collect::<Vec<_>>(), ["map", "mrr"]);
     }
+}
+
+#[test]
+fn candidates_with_ids_tie_as_mteb_s_search_and_trec_eval_order_them() {
+    let fixture = fixture("list_tasks.json");
+    let case = &fixture["reranking_by_id"];
+    let (queries, documents, items) = (matrix(&case["queries"]), matrix(&case["documents"]), items(case));
+    let document_ids = strings(&case["document_ids"]);
+    let mut input = RerankingInput {
+        queries: queries.view(),
+        documents: documents.view(),
+        items: &items,
+        document_ids: &document_ids,
+    };
+    let v2 = score_reranking(&input, similarity(case), Profile::MtebV2).unwrap();
+    same_scores(&v2, &case["mteb_v2"], 1e-6);
+    // Without the ids the ties fall otherwise.
+    input.document_ids = &[];
+    assert_ne!(
+        score_reranking(&input, similarity(case), Profile::MtebV2).unwrap().main,
+        v2.main
+    );
+    input.document_ids = &document_ids[1..];
+    assert!(score_reranking(&input, similarity(case), Profile::MtebV2).is_err());
 }
 
 #[test]
@@ -273,6 +298,7 @@ fn wrong_shapes_and_empty_sets_are_errors_that_say_what() {
             queries: m.view(),
             documents: documents.view(),
             items,
+            document_ids: &[],
         };
         score_reranking(&input, Similarity::Cosine, Profile::MtebV2).unwrap_err()
     };

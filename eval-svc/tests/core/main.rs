@@ -8,6 +8,7 @@
 )]
 
 mod augmented;
+mod clsd;
 mod comparisons;
 mod datasets;
 mod formats;
@@ -17,6 +18,7 @@ mod hub;
 mod labelled;
 mod list_tasks;
 mod mteb;
+mod search;
 mod services;
 mod statistics;
 mod sts_benchmark;

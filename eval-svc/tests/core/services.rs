@@ -24,7 +24,7 @@ use crate::{
     support::{close, fixture, floats, matrix, shared, strings},
 };
 
-fn packed(matrix: &VectorMatrix) -> Option<Matrix> {
+pub(crate) fn packed(matrix: &VectorMatrix) -> Option<Matrix> {
     let data: Vec<u8> = matrix.data().iter().flat_map(|v| v.to_le_bytes()).collect();
     let mut packed = Matrix {
         rows: matrix.rows() as u32,
@@ -36,7 +36,7 @@ fn packed(matrix: &VectorMatrix) -> Option<Matrix> {
     Some(packed)
 }
 
-fn request(task: proto::TaskType, input: score_request::Input) -> ScoreRequest {
+pub(crate) fn request(task: proto::TaskType, input: score_request::Input) -> ScoreRequest {
     ScoreRequest {
         task_type: task.into(),
         input: Some(input),
@@ -44,7 +44,7 @@ fn request(task: proto::TaskType, input: score_request::Input) -> ScoreRequest {
     }
 }
 
-fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Source) -> ScoreRequest {
+pub(crate) fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Source) -> ScoreRequest {
     let dataset = DatasetRef {
         source: Some(source),
         ..DatasetRef::default()
@@ -54,16 +54,17 @@ fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Sourc
         encoder_id: encoder.to_owned(),
         limit: None,
         sample_seed: None,
+        pivot: None,
         augmentation: None,
     };
     request(task, score_request::Input::Dataset(input))
 }
 
-fn builtin(name: &str) -> dataset_ref::Source {
+pub(crate) fn builtin(name: &str) -> dataset_ref::Source {
     dataset_ref::Source::Builtin(name.to_owned())
 }
 
-async fn refused(request: ScoreRequest) -> (Code, Fault) {
+pub(crate) async fn refused(request: ScoreRequest) -> (Code, Fault) {
     let status = house().await.tasks.score(request).await.unwrap_err();
     (status.code(), Fault::from_status(&status))
 }

@@ -51,6 +51,7 @@ async fn minilm_reaches_its_published_score_on_the_sts_benchmark() {
         encoder_id: DEFAULT_ENCODER.to_owned(),
         limit: None,
         sample_seed: None,
+        pivot: None,
         augmentation: None,
     };
     let request = ScoreRequest {

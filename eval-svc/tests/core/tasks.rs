@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use isomer_eval::{
     metric::{Similarity, VectorMatrix},
-    task::{Profile, RetrievalInput, ScoreError, Scores, score_pair_classification, score_retrieval, score_sts},
+    task::{
+        Profile, RetrievalInput, ScoreError, Scores, SearchMode, score_pair_classification, score_retrieval, score_sts,
+    },
 };
 use serde_json::Value;
 
@@ -92,6 +94,7 @@ fn retrieval_scores_equal_mteb_with_ties_and_abstention() {
             document_ids: &document_ids,
             judgements: &judgements,
             ignore_identical_ids: case["ignore_identical_ids"].as_bool().unwrap(),
+            search: SearchMode::Exact,
         };
         let scores = score_retrieval(&input, similarity(case), Profile::MtebV2).unwrap();
         same_scores(&scores, &case["expected"], 1e-6);
@@ -114,6 +117,7 @@ fn hteb_counts_the_ten_best_documents_only() {
         document_ids: &document_ids,
         judgements: &judgements,
         ignore_identical_ids: false,
+        search: SearchMode::Exact,
     };
     let scores = score_retrieval(&input, Similarity::Cosine, Profile::Hteb).unwrap();
     close(
@@ -141,6 +145,7 @@ fn hteb_drops_the_query_itself_before_the_cut_and_mteb_after_it() {
         document_ids: &document_ids,
         judgements: &[vec![(10, 1)]],
         ignore_identical_ids: true,
+        search: SearchMode::Exact,
     };
     let scored = |profile| score_retrieval(&input, Similarity::Cosine, profile).unwrap();
     let hteb = scored(Profile::Hteb);

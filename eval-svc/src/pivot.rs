@@ -1,0 +1,274 @@
+//! Texts through the transform service into one language, before they are encoded: the pivot of the CLSD paper (§3.2).
+
+use std::collections::HashMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_proto::{
+    common::v1::Provenance,
+    eval::v1::{DatasetPivot, PivotReport, pivot_report::Kept},
+    transform::v1::{
+        OnFailure, Outcome, TextItem, TransformRequest, TransformResult, TransformSpec, Transformation, Translation,
+        transform_service_client::TransformServiceClient, transformation::Kind,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use serde_json::{Value, json};
+
+use crate::{
+    config::EvalConfig,
+    dataset::{Dataset, Role},
+    encoding, retry,
+};
+
+/// Texts of one request: a generator is slow, and a request that fails is made again.
+const TEXTS: usize = 32;
+/// Requests under way at the same time: the next is queued when the last texts of one are slow.
+const IN_FLIGHT: usize = 2;
+/// Texts that stayed as they were and are named in the report.
+const MOST_NAMED: usize = 20;
+/// Bytes of an answer.
+const MOST_ANSWER_BYTES: usize = 64 << 20;
+
+/// A text and the language it is in, where the data says it.
+type Original<'a> = (&'a str, Option<&'a str>);
+
+/// Whether a BCP-47 tag (or mteb's ISO 639-3 with script) is of a language given by its two letters.
+pub(crate) fn is_in(tag: &str, language: &str) -> bool {
+    let primary = |tag: &str| {
+        let first = tag.split(['-', '_']).next().unwrap_or_default().to_lowercase();
+        if first == "eng" { "en".to_owned() } else { first }
+    };
+    primary(tag) == primary(language)
+}
+
+/// Translates the texts of a dataset, equal ones once. Gives one text for each of the dataset's, and what it came to; a text
+/// that could not be translated stays as it was, and is counted.
+///
+/// # Errors
+/// The transform service's refusals; a generator that translated nothing at all.
+pub(crate) async fn translate(
+    transform: &GrpcChannel,
+    config: &EvalConfig,
+    wanted: &DatasetPivot,
+    dataset: &Dataset,
+) -> Result<(Vec<String>, PivotReport), Fault> {
+    let language = wanted.language.as_str();
+    let mut report = PivotReport {
+        language: language.to_owned(),
+        ..PivotReport::default()
+    };
+    let mut numbers: HashMap<Original<'_>, usize> = HashMap::new();
+    let (mut originals, mut firsts): (Vec<Original<'_>>, Vec<usize>) = Default::default();
+    // For each text of the dataset the number of its translation; none where it is in the language already.
+    let mut rows: Vec<Option<usize>> = Vec::with_capacity(dataset.texts().len());
+    for (index, text) in dataset.texts().iter().enumerate() {
+        let own = dataset.sides().map(|(first, second)| match text.role {
+            Role::First => first,
+            _ => second,
+        });
+        if own.is_some_and(|own| is_in(own, language)) {
+            report.already += 1;
+            rows.push(None);
+            continue;
+        }
+        let original = (text.text.as_str(), own);
+        rows.push(Some(*numbers.entry(original).or_insert_with(|| {
+            originals.push(original);
+            firsts.push(index);
+            originals.len() - 1
+        })));
+    }
+    let results = ask(transform, config, wanted, &originals).await?;
+    let mut complaint = String::new();
+    let translations: Vec<&str> = results
+        .iter()
+        .zip(originals.iter().zip(&firsts))
+        .map(|(result, ((original, _), first))| {
+            let name = || dataset.texts()[*first].id.clone();
+            take(&mut report, result, name, &mut complaint).unwrap_or(original)
+        })
+        .collect();
+    if !originals.is_empty() && report.translated == 0 {
+        let message = format!(
+            "none of {} texts was translated into {language}: {complaint}",
+            originals.len()
+        );
+        return Err(Fault::precondition("NO_TRANSLATIONS", message)
+            .field("dataset.pivot.generator_id")
+            .mend("check the generator's address, model and key, or name another"));
+    }
+    let texts = rows.iter().zip(dataset.texts()).map(|(number, text)| match number {
+        Some(number) => translations[*number].to_owned(),
+        None => text.text.clone(),
+    });
+    Ok((texts.collect(), report))
+}
+
+/// Counts a result. Gives the translation, if there is one.
+fn take<'a>(
+    report: &mut PivotReport,
+    result: &'a TransformResult,
+    name: impl Fn() -> String,
+    complaint: &mut String,
+) -> Option<&'a str> {
+    let provenance = result.provenance.clone().unwrap_or_default();
+    report.cached += u64::from(provenance.cache_hit);
+    if report.provenance.is_none() && !provenance.generator_id.is_empty() {
+        // What all texts share: who translated, and by which prompt.
+        report.provenance = Some(Provenance {
+            generator_id: provenance.generator_id,
+            generator_digest: provenance.generator_digest,
+            prompt_version: provenance.prompt_version,
+            prompt_digest: provenance.prompt_digest,
+            ..Provenance::default()
+        });
+    }
+    if matches!(result.outcome(), Outcome::Ok | Outcome::Recovered) {
+        report.translated += 1;
+        report.recovered += u64::from(result.outcome() == Outcome::Recovered);
+        return Some(&result.text);
+    }
+    report.kept += 1;
+    let checks: Vec<String> = result
+        .failed_checks()
+        .map(|check| check.as_str_name().trim_start_matches("CHECK_").to_lowercase())
+        .collect();
+    for check in &checks {
+        *report.failed_checks.entry(check.clone()).or_default() += 1;
+    }
+    let reason = match result.error.as_str() {
+        "" => checks.join(", "),
+        error => error.to_owned(),
+    };
+    if complaint.is_empty() {
+        complaint.clone_from(&reason);
+    }
+    if report.kept_texts.len() < MOST_NAMED {
+        report.kept_texts.push(Kept {
+            text_id: name(),
+            reason,
+        });
+    }
+    None
+}
+
+/// One result for each text, several requests in flight.
+async fn ask(
+    transform: &GrpcChannel,
+    config: &EvalConfig,
+    wanted: &DatasetPivot,
+    originals: &[Original<'_>],
+) -> Result<Vec<TransformResult>, Fault> {
+    let texts: Vec<&str> = originals.iter().map(|(text, _)| *text).collect();
+    let spec = TransformSpec {
+        transformation: Some(Transformation {
+            kind: Some(Kind::Translation(Translation {
+                target_language: Some(wanted.language.clone()),
+            })),
+        }),
+        generator_id: wanted.generator_id.clone(),
+        seed: wanted.seed,
+        max_attempts: wanted.max_attempts,
+        on_failure: OnFailure::KeepOriginal.into(),
+        ..TransformSpec::default()
+    };
+    let one = |batch: Vec<usize>| {
+        let items = batch.iter().map(|number| TextItem {
+            // The text stands for itself: nothing is drawn by its id.
+            id: String::new(),
+            text: originals[*number].0.to_owned(),
+            language: originals[*number].1.map(str::to_owned),
+        });
+        let request = TransformRequest {
+            spec: Some(spec.clone()),
+            items: items.collect(),
+        };
+        async move {
+            let answer = retry::calls(|| {
+                let mut client =
+                    TransformServiceClient::new(transform.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
+                let request = request.clone();
+                async move { client.transform(request).await }
+            });
+            let answer = answer.await.map_err(|status| fault(Fault::from_status(&status)))?;
+            Ok::<_, Fault>((batch, answer.into_inner()))
+        }
+    };
+    let most = config.transform_batch_items.min(TEXTS);
+    let mut answers = stream::iter(encoding::batches(&texts, most))
+        .map(one)
+        .buffered(IN_FLIGHT);
+    let mut results: Vec<Option<TransformResult>> = vec![None; originals.len()];
+    let mut done = 0;
+    while let Some((batch, answer)) = answers.try_next().await? {
+        done += batch.len();
+        tracing::info!(language = wanted.language, done, total = originals.len(), "translating");
+        for result in answer.results {
+            if let Some(number) = batch.get(result.index as usize) {
+                results[*number] = Some(result);
+            }
+        }
+    }
+    let missing = || Fault::internal("the transform service ended its answer before every text had an outcome");
+    results.into_iter().map(|result| result.ok_or_else(missing)).collect()
+}
+
+/// A refusal of the transform service, its fields those of our request.
+fn fault(fault: Fault) -> Fault {
+    let ours = match fault.field.as_deref() {
+        Some("spec.transformation.translation.target_language" | "transformation.translation.target_language") => {
+            "dataset.pivot.language".to_owned()
+        }
+        Some(field) => format!("dataset.pivot.{}", field.trim_start_matches("spec.")),
+        None => "dataset.pivot".to_owned(),
+    };
+    Fault {
+        message: format!("the transform service answered: {}", fault.message),
+        field: Some(ours),
+        ..fault
+    }
+}
+
+/// One sentence for people.
+pub(crate) fn sentence(report: &PivotReport) -> String {
+    let provenance = report.provenance.clone().unwrap_or_default();
+    let mut text = format!(
+        "every text was put into {} first, by {} ({}): {} distinct texts translated, {} of them after retries",
+        report.language, provenance.generator_id, provenance.prompt_version, report.translated, report.recovered
+    );
+    if report.kept > 0 {
+        let mut checks: Vec<String> = report
+            .failed_checks
+            .iter()
+            .map(|(check, n)| format!("{check} {n}"))
+            .collect();
+        checks.sort();
+        text.push_str(&format!(
+            "; {} stayed as they were ({})",
+            report.kept,
+            checks.join(", ")
+        ));
+    }
+    if report.already > 0 {
+        text.push_str(&format!("; {} texts were in it", report.already));
+    }
+    text
+}
+
+/// What mteb's document says of it.
+pub(crate) fn entry(report: &PivotReport) -> Value {
+    let provenance = report.provenance.clone().unwrap_or_default();
+    let checks: std::collections::BTreeMap<_, _> = report.failed_checks.iter().collect();
+    json!({
+        "language": report.language,
+        "generator": provenance.generator_id,
+        "generator_digest": provenance.generator_digest,
+        "prompt": provenance.prompt_version,
+        "prompt_digest": provenance.prompt_digest,
+        "translated": report.translated,
+        "recovered": report.recovered,
+        "kept": report.kept,
+        "already": report.already,
+        "failed_checks": checks,
+    })
+}
