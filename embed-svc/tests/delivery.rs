@@ -184,6 +184,10 @@ async fn token_ids_give_the_vector_of_their_text() {
         (vec![9; 25], "inputs[1].token_ids"),
         (vec![9, 61], "inputs[1].token_ids"),
         (vec![u32::MAX], "inputs[1].token_ids"),
+        // Another tokenizer's: known ids, but not between the marks of this one.
+        (vec![9, 10], "inputs[1].token_ids"),
+        (vec![2, 9], "inputs[1].token_ids"),
+        (vec![2], "inputs[1].token_ids"),
     ];
     for (bad, field) in cases {
         let request = EncodeRequest {

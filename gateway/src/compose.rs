@@ -14,6 +14,7 @@ use isomer_transform::TransformService;
 
 use crate::{
     config::IsomerConfig,
+    openai,
     provider::Registry,
     proxy::{self, Upstream},
 };
@@ -74,6 +75,11 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
             place: "this process".to_owned(),
             channel: channel.clone(),
         }),
+        openai::Backends {
+            encoder: Some(encoder),
+            augmentation: Some(transform),
+            max_message_bytes: limits.max_message_bytes,
+        },
     );
     let channel = memory::channel(front.clone(), &limits).await?;
     Ok(House {
@@ -142,9 +148,11 @@ pub(crate) struct Part {
     pub(crate) channel: GrpcChannel,
 }
 
-/// The gateway's face: its own registry, and a way to each part.
-pub(crate) fn front(parts: impl IntoIterator<Item = Part>) -> Services {
-    let mut front = Services::new().add(ProviderServiceServer::new(Registry));
+/// The gateway's face: its own registry, a way to each part, and HTTP in OpenAI's shapes.
+pub(crate) fn front(parts: impl IntoIterator<Item = Part>, backends: openai::Backends) -> Services {
+    let mut front = Services::new()
+        .add(ProviderServiceServer::new(Registry))
+        .http(openai::routes(backends));
     for part in parts {
         for service in part.services {
             let upstream = Upstream {

@@ -3,10 +3,12 @@
 //! * [`proxy`]: passes a gRPC service's calls on to the server behind it, undecoded.
 //! * [`mod@compose`]: every service in this process, meeting over in-memory channels; what `isomer serve` and the other
 //!   commands run when no server is named.
+//! * [`openai`]: embeddings, models and reranking over HTTP, as OpenAI's clients know them.
 //! * [`upstreams`]: the same front, with services that run elsewhere.
 
 pub mod compose;
 pub mod config;
+pub mod openai;
 pub mod provider;
 pub mod proxy;
 pub mod upstreams;

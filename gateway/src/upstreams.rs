@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use crate::{
     compose::{EMBED, EVAL, Part, TRANSFORM, front},
     config::GatewayConfig,
+    openai::Backends,
 };
 
 /// Serves until `shutdown` completes, then drains. Upstreams are connected when they are first asked for, and again when
@@ -30,7 +31,16 @@ pub async fn run(
         .into_iter()
         .filter_map(|(services, client)| client.as_ref().map(|c| part(services, c)));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    server::serve(front(parts), &config.server, listener, shutdown).await
+    let of = |services: &[&str]| {
+        let part = parts.iter().find(|part| part.services == services);
+        part.map(|part| part.channel.clone())
+    };
+    let backends = Backends {
+        encoder: of(EMBED),
+        augmentation: of(TRANSFORM),
+        max_message_bytes: config.server.limits.max_message_bytes,
+    };
+    server::serve(front(parts, backends), &config.server, listener, shutdown).await
 }
 
 fn part(services: &'static [&'static str], client: &ClientConfig) -> Result<Part, Fault> {

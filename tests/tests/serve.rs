@@ -49,8 +49,8 @@ fn texts() -> String {
 }
 
 #[test]
-fn a_python_client_gets_the_command_lines_vectors_bit_for_bit_finds_services_and_health_and_pools_variants_as_numpy_does()
- {
+fn python_clients_over_grpc_and_openais_own_get_the_command_lines_vectors_bit_for_bit_and_pool_variants_as_numpy_does()
+{
     let (Some(python), Some(home)) = (python(), Home::with_models(&[ENCODER])) else {
         return;
     };
@@ -67,6 +67,11 @@ fn a_python_client_gets_the_command_lines_vectors_bit_for_bit_finds_services_and
         &[&server.address.to_string(), &input, &vectors],
     );
     script(&python, "augment_client.py", &[&server.address.to_string()]);
+    script(
+        &python,
+        "openai_client.py",
+        &[&server.address.to_string(), &input, &vectors],
+    );
 }
 
 #[test]

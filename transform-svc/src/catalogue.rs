@@ -2,7 +2,7 @@
 
 use isomer_proto::transform::v1 as proto;
 
-use crate::prompt::Purpose;
+use crate::{nearest::nearest, prompt::Purpose};
 
 /// A transformation, without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -57,6 +57,33 @@ const fn entry(
         calls,
         served,
     }
+}
+
+/// The message of the transformation of this name, with default parameters.
+///
+/// # Errors
+/// The nearest name there is, if one is near, where no transformation has this one.
+pub fn with_defaults(name: &str) -> Result<proto::transformation::Kind, Option<&'static str>> {
+    use proto::transformation::Kind as Message;
+    let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name) else {
+        return Err(nearest(name, ENTRIES.iter().map(|entry| entry.name)));
+    };
+    Ok(match entry.kind {
+        Kind::Paraphrase => Message::Paraphrase(proto::Paraphrase {}),
+        Kind::Backtranslation => Message::Backtranslation(proto::Backtranslation::default()),
+        Kind::StyleChange => Message::StyleChange(proto::StyleChange {}),
+        Kind::Expansion => Message::Expansion(proto::Expansion {}),
+        Kind::Summarisation => Message::Summarisation(proto::Summarisation {}),
+        Kind::SummarisedExpansion => Message::SummarisedExpansion(proto::SummarisedExpansion {}),
+        Kind::Translation => Message::Translation(proto::Translation::default()),
+        Kind::CrossTranslation => Message::CrossTranslation(proto::CrossTranslation::default()),
+        Kind::Keywords => Message::Keywords(proto::Keywords {}),
+        Kind::RandomKeywords => Message::RandomKeywords(proto::RandomKeywords::default()),
+        Kind::StopwordRemoval => Message::StopwordRemoval(proto::StopwordRemoval {}),
+        Kind::Distractors => Message::Distractors(proto::Distractors::default()),
+        Kind::MultiSwap => Message::MultiSwap(proto::MultiSwap::default()),
+        Kind::Continuation => Message::Continuation(proto::Continuation::default()),
+    })
 }
 
 /// All of them, in the order in which they are listed.

@@ -28,7 +28,7 @@ impl AugmentArgs {
         }
         self.augment
             .iter()
-            .try_for_each(|name| kind_named("--augment", name, None).map(drop))?;
+            .try_for_each(|name| kind_named("--augment", name).map(drop))?;
         self.budget().map(drop)
     }
 
@@ -60,7 +60,7 @@ impl AugmentArgs {
         };
         let mut generates = false;
         for name in &self.augment {
-            let kind = kind_named("--augment", name, None)?;
+            let kind = kind_named("--augment", name)?;
             let needs_generator = catalogue.iter().any(|info| info.name == *name && info.needs_generator);
             generates |= needs_generator;
             let none = ["none".to_owned()];

@@ -31,7 +31,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
     let display = Display::new(global.quiet);
     let transformation = match &args.of {
         Some(name) => Some(Transformation {
-            kind: Some(transform::kind_named("--of", name, None)?),
+            kind: Some(transform::kind_named("--of", name)?),
         }),
         None => None,
     };

@@ -13,7 +13,7 @@ use isomer_proto::transform::v1::{
     Transformation, transform_service_client::TransformServiceClient, transform_stream_response::Event,
     transformation::Kind,
 };
-use isomer_transform::{catalogue::ENTRIES, nearest::nearest};
+use isomer_transform::catalogue::with_defaults;
 use output::{Errors, Ordered, line, summary};
 use serde_json::json;
 
@@ -161,7 +161,7 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
 }
 
 fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
-    let mut kind = kind_named("--transformation", args.name(), None)?;
+    let mut kind = kind_named("--transformation", args.name())?;
     let misplaced = |flag: &str, with: &str| Failure::usage(format!("{flag} goes with {with} only"));
     match (args.target_languages.as_slice(), &mut kind) {
         ([], _) => {}
@@ -197,34 +197,13 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
     Ok(kind)
 }
 
-/// The transformation of a name, with default parameters but for the target language.
-pub(super) fn kind_named(flag: &str, name: &str, target_language: Option<&str>) -> Result<Kind, Failure> {
-    Ok(match name {
-        "paraphrase" => Kind::Paraphrase(proto::Paraphrase {}),
-        "backtranslation" => Kind::Backtranslation(proto::Backtranslation::default()),
-        "style_change" => Kind::StyleChange(proto::StyleChange {}),
-        "expansion" => Kind::Expansion(proto::Expansion {}),
-        "summarisation" => Kind::Summarisation(proto::Summarisation {}),
-        "summarised_expansion" => Kind::SummarisedExpansion(proto::SummarisedExpansion {}),
-        "translation" => Kind::Translation(proto::Translation {
-            target_language: target_language.map(str::to_owned),
-        }),
-        "cross_translation" => Kind::CrossTranslation(proto::CrossTranslation {
-            target_languages: target_language.into_iter().map(str::to_owned).collect(),
-        }),
-        "keywords" => Kind::Keywords(proto::Keywords {}),
-        "random_keywords" => Kind::RandomKeywords(proto::RandomKeywords::default()),
-        "stopword_removal" => Kind::StopwordRemoval(proto::StopwordRemoval {}),
-        "distractors" => Kind::Distractors(proto::Distractors::default()),
-        "multi_swap" => Kind::MultiSwap(proto::MultiSwap::default()),
-        "continuation" => Kind::Continuation(proto::Continuation::default()),
-        other => {
-            return Err(Failure::usage(format!(
-                "{flag}: unknown transformation `{other}`{}; `isomer transform --transformation list` prints the catalogue",
-                nearest(other, ENTRIES.iter().map(|entry| entry.name))
-                    .map_or_else(String::new, |name| format!(", did you mean `{name}`?"))
-            )));
-        }
+/// The transformation of a name, with default parameters.
+pub(super) fn kind_named(flag: &str, name: &str) -> Result<Kind, Failure> {
+    with_defaults(name).map_err(|nearest| {
+        Failure::usage(format!(
+            "{flag}: unknown transformation `{name}`{}; `isomer transform --transformation list` prints the catalogue",
+            nearest.map_or_else(String::new, |nearest| format!(", did you mean `{nearest}`?"))
+        ))
     })
 }
 

@@ -5,7 +5,15 @@ use isomer_proto::{
     encoder::v1::{Input, Output, Priority as ProtoPriority, Truncation, input},
 };
 
-use crate::{batch::Want, engine::Priority, error::EmbedError, folder::Prompts, registry::Loaded, tokenise::Tokens};
+use crate::{
+    batch::Want,
+    engine::Priority,
+    error::EmbedError,
+    folder::Prompts,
+    model::Model,
+    registry::Loaded,
+    tokenise::{Cut, Tokens},
+};
 
 /// A prompt as a request names it.
 pub(super) enum Prompt {
@@ -118,13 +126,38 @@ pub(super) fn check_ids(encoder: &Loaded, index: usize, ids: &[u32]) -> Result<(
         ));
     }
     let rows = model.vocabulary();
-    match ids.iter().find(|id| **id as usize >= rows) {
-        None => Ok(()),
-        Some(id) => Err(EmbedError::invalid(
+    if let Some(id) = ids.iter().find(|id| **id as usize >= rows) {
+        return Err(EmbedError::invalid(
             field(),
             format!("holds the id {id}, the encoder knows 0 to {}", rows.saturating_sub(1)),
             "give ids of the encoder's own tokenizer",
-        )),
+        ));
+    }
+    let (before, after) = marks(model).map_err(|message| EmbedError::Tokenise { index, message })?;
+    if ids.len() >= before.len() + after.len() && ids.starts_with(&before) && ids.ends_with(&after) {
+        return Ok(());
+    }
+    // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean nothing.
+    Err(EmbedError::invalid(
+        field(),
+        format!(
+            "does not begin with the special tokens {before:?} and end with {after:?}, as the encoder's own ids do"
+        ),
+        "give ids of the encoder's own tokenizer, special tokens included, or send the text",
+    ))
+}
+
+/// The special tokens that the encoder's tokenizer puts before and after a text.
+fn marks(model: &Model) -> Result<(Vec<u32>, Vec<u32>), String> {
+    let nothing = model.tokenise("", "", Cut::Tail)?.ids;
+    let something = model.tokenise("", "a", Cut::Tail)?.ids;
+    let before = nothing.iter().zip(&something).take_while(|(a, b)| a == b).count();
+    let (before, after) = nothing.split_at(before);
+    // A tokenizer that makes something of no text at all does not show its marks.
+    if something.ends_with(after) {
+        Ok((before.to_vec(), after.to_vec()))
+    } else {
+        Ok((Vec::new(), Vec::new()))
     }
 }
 

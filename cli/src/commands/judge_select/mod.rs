@@ -24,7 +24,7 @@ use data::StsData;
 use report::{JudgeResult, JudgeScore, ParaphraserResult, Report};
 
 pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCode, Failure> {
-    let kind = transform::kind_named("--transformation", &args.transformation, None)?;
+    let kind = transform::kind_named("--transformation", &args.transformation)?;
     if !args.word_bins.is_sorted_by(|a, b| a < b) || args.word_bins.first() == Some(&0) {
         return Err(Failure::usage(
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",

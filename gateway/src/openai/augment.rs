@@ -1,0 +1,184 @@
+//! The `augment` field of `/v1/embeddings`: GASE over HTTP.
+
+use std::time::Duration;
+
+use isomer_proto::transform::v1::{
+    AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, MissingReason, PartialFailurePolicy, TextItem,
+    Transformation, VariantSource, Variants,
+};
+use isomer_transform::catalogue::{self, ENTRIES};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{
+    Backends,
+    embeddings::{Encoded, Request},
+    error::ApiError,
+};
+
+/// How vectors are augmented.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Augment {
+    /// Transformations that make the variants; each goes to each generator.
+    transformations: Vec<String>,
+    /// Who makes them; none: the service's default.
+    #[serde(default)]
+    generators: Vec<String>,
+    /// Only the first so many sources.
+    k: Option<u32>,
+    #[serde(default)]
+    pooling: Pooling,
+    original_weight: Option<f64>,
+    normalise_before: Option<bool>,
+    normalise_after: Option<bool>,
+    seed: Option<u64>,
+    /// Seconds.
+    generation_budget: Option<f64>,
+    #[serde(default)]
+    missing_variants: MissingVariants,
+    /// Language of the texts (BCP-47); detected where it is not given.
+    language: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Pooling {
+    #[default]
+    Mean,
+    Max,
+    Weighted,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum MissingVariants {
+    #[default]
+    UseArrived,
+    Fail,
+}
+
+impl Augment {
+    /// Generator by generator within a transformation; one that needs none is one source, whoever is named.
+    fn sources(&self) -> Result<Vec<VariantSource>, ApiError> {
+        let default = [String::new()];
+        let none = ["none".to_owned()];
+        let mut sources = Vec::new();
+        for (i, name) in self.transformations.iter().enumerate() {
+            let field = || format!("augment.transformations[{i}]");
+            let kind = catalogue::with_defaults(name).map_err(|nearest| {
+                let error = ApiError::invalid(field(), format!("unknown transformation `{name}`"));
+                match nearest {
+                    Some(nearest) => error.mend(format!("did you mean `{nearest}`?")),
+                    None => error.mend("`isomer transform --transformation list` prints them"),
+                }
+            })?;
+            let calls = ENTRIES
+                .iter()
+                .find(|entry| entry.name == name)
+                .map_or(0, |entry| entry.calls);
+            let generators = match (calls, self.generators.as_slice()) {
+                (0, _) => none.as_slice(),
+                (_, []) => default.as_slice(),
+                (_, named) => named,
+            };
+            sources.extend(generators.iter().map(|generator| VariantSource {
+                generator_id: generator.clone(),
+                transformation: Some(Transformation {
+                    kind: Some(kind.clone()),
+                }),
+            }));
+        }
+        if sources.is_empty() {
+            return Err(ApiError::invalid("augment.transformations", "names no transformation")
+                .mend("name some, e.g. [\"paraphrase\"], or leave `augment` out"));
+        }
+        Ok(sources)
+    }
+
+    fn budget(&self) -> Result<Option<prost_types::Duration>, ApiError> {
+        let Some(seconds) = self.generation_budget else {
+            return Ok(None);
+        };
+        Duration::try_from_secs_f64(seconds)
+            .ok()
+            .filter(|budget| !budget.is_zero())
+            .and_then(|budget| prost_types::Duration::try_from(budget).ok())
+            .map(Some)
+            .ok_or_else(|| {
+                ApiError::invalid("augment.generation_budget", format!("{seconds} is no time")).mend("seconds above 0")
+            })
+    }
+}
+
+pub(super) async fn encode(backends: &Backends, request: Request, wanted: Augment) -> Result<Encoded, ApiError> {
+    let mut client = backends.augmentation()?;
+    if request.truncation.is_some() {
+        return Err(
+            ApiError::invalid("truncation", "augmented vectors are of texts cut at their end, always")
+                .mend("leave it out"),
+        );
+    }
+    let spec = AugmentationSpec {
+        sources: wanted.sources()?,
+        k: wanted.k,
+        seed: wanted.seed,
+        generation_budget: wanted.budget()?,
+        partial_failure: match wanted.missing_variants {
+            MissingVariants::UseArrived => PartialFailurePolicy::UseArrived,
+            MissingVariants::Fail => PartialFailurePolicy::Fail,
+        }
+        .into(),
+        ..AugmentationSpec::default()
+    };
+    let items = request.input.into_texts()?.into_iter().map(|text| TextItem {
+        text,
+        language: wanted.language.clone(),
+        ..TextItem::default()
+    });
+    let request = EncodeAugmentedRequest {
+        spec: Some(spec),
+        items: items.collect(),
+        encoder_id: request.model,
+        pooling: match wanted.pooling {
+            Pooling::Mean => AugmentationPooling::Mean,
+            Pooling::Max => AugmentationPooling::Max,
+            Pooling::Weighted => AugmentationPooling::Weighted,
+        }
+        .into(),
+        original_weight: wanted.original_weight,
+        normalise_before: wanted.normalise_before,
+        normalise_after: wanted.normalise_after,
+        prompt_name: request.prompt_name.unwrap_or_default(),
+        dimensions: request.dimensions,
+        ..EncodeAugmentedRequest::default()
+    };
+    let answer = client.encode_augmented(request).await?.into_inner();
+    Ok(Encoded {
+        matrix: answer.embeddings.unwrap_or_default(),
+        space: answer.vector_space.unwrap_or_default(),
+        usage: answer.usage.unwrap_or_default(),
+        errors: answer.errors,
+        augment: Some(json!({ "used": answer.used.iter().map(used).collect::<Vec<_>>() })),
+    })
+}
+
+/// What went into one vector.
+fn used(variants: &Variants) -> Value {
+    let missing = variants.missing.iter().map(|missing| {
+        let reason = match missing.reason() {
+            MissingReason::Unspecified => "unknown",
+            MissingReason::Budget => "budget",
+            MissingReason::Checks => "checks",
+            MissingReason::Generator => "generator",
+            MissingReason::Encoder => "encoder",
+        };
+        json!({ "source": missing.source, "reason": reason, "message": missing.message })
+    });
+    let texts = variants.variants.iter().zip(&variants.sources);
+    json!({
+        "index": variants.index,
+        "variants": texts.map(|(variant, source)| json!({ "source": source, "text": variant.text })).collect::<Vec<_>>(),
+        "missing": missing.collect::<Vec<_>>(),
+    })
+}

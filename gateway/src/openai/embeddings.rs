@@ -1,0 +1,239 @@
+//! `POST /v1/embeddings`.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use isomer_proto::{
+    common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
+    encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
+};
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tonic::Code;
+
+use super::{
+    Backends,
+    augment::{self, Augment},
+    body,
+    error::ApiError,
+};
+
+/// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
+const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
+
+/// What is asked for. `user` is taken and not used.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Request {
+    pub(super) model: String,
+    pub(super) input: Inputs,
+    #[serde(default)]
+    encoding_format: EncodingFormat,
+    pub(super) dimensions: Option<u32>,
+    #[serde(default, rename = "user")]
+    _user: Option<String>,
+    /// One of the encoder's prompts by name.
+    pub(super) prompt_name: Option<String>,
+    /// What to do with a text that is too long; absent: drop its end.
+    pub(super) truncation: Option<TruncationName>,
+    pub(super) augment: Option<Augment>,
+}
+
+/// A text, texts, a text's token ids, or those of texts.
+#[derive(Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "input should be a string, a list of strings, a list of token ids, or a list of such lists"
+)]
+pub(super) enum Inputs {
+    Text(String),
+    Texts(Vec<String>),
+    Tokens(Vec<u32>),
+    ManyTokens(Vec<Vec<u32>>),
+}
+
+impl Inputs {
+    fn into_inputs(self) -> Vec<Input> {
+        let text = |text| input::Input::Text(text);
+        let tokens = |ids| input::Input::TokenIds(TokenIds { ids });
+        let all: Vec<input::Input> = match self {
+            Self::Text(one) => vec![text(one)],
+            Self::Texts(many) => many.into_iter().map(text).collect(),
+            // An empty list is one of no texts, whatever it would have held.
+            Self::Tokens(ids) if ids.is_empty() => Vec::new(),
+            Self::Tokens(ids) => vec![tokens(ids)],
+            Self::ManyTokens(many) => many.into_iter().map(tokens).collect(),
+        };
+        all.into_iter().map(|input| Input { input: Some(input) }).collect()
+    }
+
+    /// The texts, where they are texts.
+    pub(super) fn into_texts(self) -> Result<Vec<String>, ApiError> {
+        match self {
+            Self::Text(text) => Ok(vec![text]),
+            Self::Texts(texts) => Ok(texts),
+            Self::Tokens(_) | Self::ManyTokens(_) => Err(ApiError::invalid(
+                "input",
+                "token ids cannot be augmented: a generator reads texts",
+            )
+            .mend("send texts, or leave `augment` out")),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EncodingFormat {
+    #[default]
+    Float,
+    Base64,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum TruncationName {
+    Error,
+    Head,
+    Tail,
+}
+
+/// Vectors with what they cost.
+pub(super) struct Encoded {
+    pub(super) matrix: Matrix,
+    pub(super) space: VectorSpace,
+    pub(super) usage: Usage,
+    pub(super) errors: Vec<ItemError>,
+    /// What augmentation has to say.
+    pub(super) augment: Option<Value>,
+}
+
+pub(super) async fn create(
+    State(backends): State<Backends>,
+    headers: HeaderMap,
+    bytes: Bytes,
+) -> Result<Response, ApiError> {
+    let mut request: Request = body(&headers, &bytes)?;
+    drop(bytes);
+    let (model, format) = (request.model.clone(), request.encoding_format);
+    let encoded = match request.augment.take() {
+        Some(wanted) => augment::encode(&backends, request, wanted).await?,
+        None => encode(&backends, request).await?,
+    };
+    answer(model, format, encoded)
+}
+
+async fn encode(backends: &Backends, request: Request) -> Result<Encoded, ApiError> {
+    let truncation = match request.truncation {
+        None => Truncation::Unspecified,
+        Some(TruncationName::Error) => Truncation::Error,
+        Some(TruncationName::Head) => Truncation::Head,
+        Some(TruncationName::Tail) => Truncation::Tail,
+    };
+    let request = EncodeRequest {
+        encoder_id: request.model,
+        inputs: request.input.into_inputs(),
+        prompt: request.prompt_name.map(Prompt::PromptName),
+        truncation: truncation.into(),
+        dimensions: request.dimensions,
+        output_dtype: Dtype::F32.into(),
+        ..EncodeRequest::default()
+    };
+    let answer = backends.encoder()?.encode(request).await?.into_inner();
+    Ok(Encoded {
+        matrix: answer.embeddings.unwrap_or_default(),
+        space: answer.vector_space.unwrap_or_default(),
+        usage: answer.usage.unwrap_or_default(),
+        errors: answer.errors,
+        augment: None,
+    })
+}
+
+#[derive(Serialize)]
+struct Answer {
+    object: &'static str,
+    data: Vec<Embedding>,
+    model: String,
+    usage: Tokens,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    augment: Option<Value>,
+}
+
+#[derive(Serialize)]
+struct Embedding {
+    object: &'static str,
+    index: usize,
+    embedding: Vector,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Vector {
+    Floats(Vec<f32>),
+    /// The same numbers, little endian.
+    Base64(String),
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    prompt_tokens: u64,
+    total_tokens: u64,
+}
+
+fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Response, ApiError> {
+    // OpenAI's answer has no place for a text that failed: the request fails with the first of them.
+    if let Some(first) = encoded.errors.first() {
+        let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
+        return Err(ApiError::from(fault).at(&format!("input[{}]", first.index)));
+    }
+    let Matrix {
+        rows,
+        cols,
+        dtype,
+        data,
+    } = encoded.matrix;
+    let (rows, row) = (rows as usize, cols as usize * size_of::<f32>());
+    if dtype != i32::from(Dtype::F32) || data.len() != rows * row {
+        return Err(ApiError::from(Fault::internal(
+            "the encoder's answer is no matrix of 32-bit floats",
+        )));
+    }
+    let vector = |bytes: &[u8]| match format {
+        EncodingFormat::Float => Vector::Floats(
+            bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|value| f32::from_le_bytes(*value))
+                .collect(),
+        ),
+        EncodingFormat::Base64 => Vector::Base64(BASE64_STANDARD.encode(bytes)),
+    };
+    let tokens = encoded.usage.tokens;
+    let answer = Answer {
+        object: "list",
+        data: (0..rows)
+            .map(|index| Embedding {
+                object: "embedding",
+                index,
+                embedding: vector(&data[index * row..(index + 1) * row]),
+            })
+            .collect(),
+        model,
+        usage: Tokens {
+            prompt_tokens: tokens,
+            total_tokens: tokens + encoded.usage.generated_tokens,
+        },
+        augment: encoded.augment,
+    };
+    let mut response = Json(answer).into_response();
+    if let Ok(digest) = HeaderValue::from_str(&encoded.space.digest) {
+        response.headers_mut().insert(VECTOR_SPACE, digest);
+    }
+    Ok(response)
+}

@@ -1,0 +1,118 @@
+//! Errors in OpenAI's shape.
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, header};
+use isomer_service_kit::Fault;
+use serde_json::json;
+use tonic::{Code, Status};
+
+/// A failure as OpenAI's clients read it: `{"error": {"message", "type", "param", "code"}}`.
+#[derive(Debug)]
+pub(super) struct ApiError(Fault);
+
+impl ApiError {
+    /// Names the request's field to blame.
+    pub(super) fn at(self, param: &str) -> Self {
+        Self(self.0.field(param))
+    }
+
+    pub(super) fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
+        Self(Fault::invalid(param, message))
+    }
+
+    pub(super) fn mend(self, mend: impl Into<String>) -> Self {
+        Self(self.0.mend(mend))
+    }
+}
+
+impl From<Fault> for ApiError {
+    fn from(fault: Fault) -> Self {
+        Self(fault)
+    }
+}
+
+impl From<Status> for ApiError {
+    fn from(status: Status) -> Self {
+        Self(Fault::from_status(&status))
+    }
+}
+
+/// OpenAI's name of a field that gRPC calls otherwise: `inputs[3].text` is `input[3]`.
+fn param(field: &str) -> String {
+    for (ours, theirs) in [("encoder_id", "model"), ("inputs", "input"), ("items", "input")] {
+        let Some(rest) = field.strip_prefix(ours) else { continue };
+        if rest.is_empty() || rest.starts_with(['[', '.']) {
+            let rest = rest.trim_end_matches(".text").trim_end_matches(".token_ids");
+            return format!("{theirs}{rest}");
+        }
+    }
+    match field.strip_prefix("spec.") {
+        Some(rest) => format!("augment.{rest}"),
+        None => field.to_owned(),
+    }
+}
+
+/// The kind of an error, from its HTTP status.
+fn kind(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        429 => "rate_limit_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let fault = self.0;
+        let status = match (fault.reason.as_str(), fault.code) {
+            ("UNSUPPORTED_MEDIA_TYPE", _) => http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            // What an encoder cannot do is the request's mistake to those who ask over HTTP.
+            (_, Code::Unimplemented) if fault.field.is_some() => http::StatusCode::BAD_REQUEST,
+            _ => fault.http_status(),
+        };
+        let mut message = fault.message;
+        if let Some(mend) = &fault.mend {
+            message = format!("{message} ({mend})");
+        }
+        let code = match fault.reason.to_ascii_lowercase() {
+            reason if reason.is_empty() => None,
+            reason if reason == "unknown_encoder" => Some("model_not_found".to_owned()),
+            reason => Some(reason),
+        };
+        let body = json!({
+            "error": {
+                "message": message,
+                "type": kind(status.as_u16()),
+                "param": fault.field.as_deref().map(param),
+                "code": code,
+            }
+        });
+        let mut response = (status, Json(body)).into_response();
+        if let Some(after) = fault.retry_after {
+            let seconds = HeaderValue::from(after.as_secs_f64().ceil() as u64);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::param;
+
+    #[test]
+    fn fields_have_the_names_of_the_http_request() {
+        assert_eq!(param("encoder_id"), "model");
+        assert_eq!(param("inputs"), "input");
+        assert_eq!(param("inputs[3].text"), "input[3]");
+        assert_eq!(param("items[0].text"), "input[0]");
+        assert_eq!(param("spec.sources[1].generator_id"), "augment.sources[1].generator_id");
+        assert_eq!(param("dimensions"), "dimensions");
+        assert_eq!(param("inputs_of_ours"), "inputs_of_ours");
+    }
+}

@@ -1,0 +1,360 @@
+//! The routes before a stub encoder: a text's vector is (its length, 1), token ids' is (their number, 2).
+#![allow(clippy::unwrap_used)]
+
+use axum::{Router, body::Body};
+use http::{Request, StatusCode, header};
+use isomer_proto::{
+    common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
+    encoder::v1::{
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+        ListEncodersResponse, RerankRequest, RerankResponse, Truncation,
+        encoder_service_server::{EncoderService, EncoderServiceServer},
+        input::Input,
+        rerank_response,
+    },
+};
+use isomer_service_kit::{Fault, LimitsConfig, Services, memory};
+use serde_json::{Value, json};
+use std::time::Duration;
+use tonic::{Response, Status};
+use tower::ServiceExt;
+
+use super::{Backends, routes};
+
+struct Stub;
+
+fn encoder(id: &str) -> Encoder {
+    Encoder {
+        id: id.to_owned(),
+        dimensions: 2,
+        max_tokens: 128,
+        ..Encoder::default()
+    }
+}
+
+#[tonic::async_trait]
+impl EncoderService for Stub {
+    async fn list_encoders(
+        &self,
+        request: tonic::Request<ListEncodersRequest>,
+    ) -> Result<Response<ListEncodersResponse>, Status> {
+        // Two pages.
+        Ok(Response::new(match request.get_ref().page_token.as_str() {
+            "" => ListEncodersResponse {
+                encoders: vec![encoder("one")],
+                next_page_token: "more".to_owned(),
+            },
+            _ => ListEncodersResponse {
+                encoders: vec![encoder("org/two")],
+                next_page_token: String::new(),
+            },
+        }))
+    }
+
+    async fn get_encoder(
+        &self,
+        request: tonic::Request<GetEncoderRequest>,
+    ) -> Result<Response<GetEncoderResponse>, Status> {
+        match request.get_ref().id.as_str() {
+            id @ ("one" | "org/two") => Ok(Response::new(GetEncoderResponse {
+                encoder: Some(encoder(id)),
+            })),
+            id => Err(Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"))
+                .field("id")
+                .into()),
+        }
+    }
+
+    async fn encode(&self, request: tonic::Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        let request = request.into_inner();
+        match request.encoder_id.as_str() {
+            "one" => {}
+            "busy" => return Err(Fault::overloaded("the queue is full", Duration::from_millis(1500)).into()),
+            id => {
+                let fault = Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"));
+                return Err(fault.field("encoder_id").mend("did you mean `one`?").into());
+            }
+        }
+        if request.inputs.is_empty() {
+            return Err(Fault::invalid("inputs", "there is nothing to encode").into());
+        }
+        let rows: Vec<[f32; 2]> = request
+            .inputs
+            .iter()
+            .map(|input| match input.input.as_ref().unwrap() {
+                Input::Text(text) => [text.len() as f32, 1.0],
+                Input::TokenIds(tokens) => [tokens.ids.len() as f32, 2.0],
+            })
+            .collect();
+        if request.truncation() == Truncation::Error && rows.iter().any(|row| row[0] > 20.0) {
+            return Err(Fault::invalid("inputs[0].text", "is too long").into());
+        }
+        let errors = rows.iter().position(|row| row[0] == 13.0).map(|index| ItemError {
+            index: index as u32,
+            code: tonic::Code::InvalidArgument as i32,
+            message: "thirteen".to_owned(),
+        });
+        Ok(Response::new(EncodeResponse {
+            embeddings: Some(Matrix {
+                rows: rows.len() as u32,
+                cols: 2,
+                dtype: Dtype::F32.into(),
+                data: rows.iter().flatten().flat_map(|value| value.to_le_bytes()).collect(),
+            }),
+            vector_space: Some(VectorSpace {
+                digest: "abc".to_owned(),
+                ..VectorSpace::default()
+            }),
+            usage: Some(Usage {
+                tokens: 7,
+                ..Usage::default()
+            }),
+            errors: errors.into_iter().collect(),
+            ..EncodeResponse::default()
+        }))
+    }
+
+    async fn rerank(&self, request: tonic::Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
+        let request = request.into_inner();
+        let mut results: Vec<rerank_response::Result> = (0..)
+            .zip(&request.documents)
+            .map(|(index, document)| rerank_response::Result {
+                index,
+                score: document.len() as f32,
+                ..rerank_response::Result::default()
+            })
+            .collect();
+        results.sort_by(|a, b| b.score.total_cmp(&a.score));
+        results.truncate(request.top_n.map_or(usize::MAX, |n| n as usize));
+        Ok(Response::new(RerankResponse {
+            results,
+            ..RerankResponse::default()
+        }))
+    }
+}
+
+async fn front() -> Router {
+    let services = Services::new().add(EncoderServiceServer::new(Stub));
+    let encoder = memory::channel(services, &LimitsConfig::default()).await.unwrap();
+    routes(Backends {
+        encoder: Some(encoder),
+        augmentation: None,
+        max_message_bytes: 1 << 20,
+    })
+}
+
+struct Answered {
+    status: StatusCode,
+    headers: http::HeaderMap,
+    json: Value,
+}
+
+async fn send(front: &Router, request: Request<Body>) -> Answered {
+    let response = front.clone().oneshot(request).await.unwrap();
+    let (parts, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+    Answered {
+        status: parts.status,
+        headers: parts.headers,
+        json: serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+    }
+}
+
+async fn post(front: &Router, path: &str, body: Value) -> Answered {
+    let request = Request::post(path).header(header::CONTENT_TYPE, "application/json; charset=utf-8");
+    send(front, request.body(Body::from(body.to_string())).unwrap()).await
+}
+
+async fn get(front: &Router, path: &str) -> Answered {
+    send(front, Request::get(path).body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn inputs_come_in_four_forms_and_vectors_in_two() {
+    let front = front().await;
+    for (input, expected) in [
+        (json!("four"), json!([[4.0, 1.0]])),
+        (json!(["four", ""]), json!([[4.0, 1.0], [0.0, 1.0]])),
+        (json!([101, 7, 102]), json!([[3.0, 2.0]])),
+        (json!([[101, 102], [101, 7, 8, 102]]), json!([[2.0, 2.0], [4.0, 2.0]])),
+    ] {
+        let body = json!({ "model": "one", "input": input, "user": "somebody", "encoding_format": "float" });
+        let answered = post(&front, "/v1/embeddings", body).await;
+        assert_eq!(answered.status, StatusCode::OK, "{}", answered.json);
+        assert_eq!(
+            (&answered.json["object"], &answered.json["model"]),
+            (&json!("list"), &json!("one"))
+        );
+        assert_eq!(answered.json["usage"], json!({ "prompt_tokens": 7, "total_tokens": 7 }));
+        assert_eq!(answered.headers["isomer-vector-space"], "abc");
+        let data = answered.json["data"].as_array().unwrap();
+        for (index, one) in data.iter().enumerate() {
+            assert_eq!((&one["object"], &one["index"]), (&json!("embedding"), &json!(index)));
+        }
+        let vectors: Vec<&Value> = data.iter().map(|one| &one["embedding"]).collect();
+        assert_eq!(json!(vectors), expected);
+    }
+    let body = json!({ "model": "one", "input": "four", "encoding_format": "base64" });
+    let answered = post(&front, "/v1/embeddings", body).await;
+    // numpy.array([4, 1], "<f4").tobytes() in base64.
+    assert_eq!(answered.json["data"][0]["embedding"], "AACAQAAAgD8=");
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_told_in_openais_shape() {
+    let front = front().await;
+    for (body, status, kind, param, code, word) in [
+        (
+            json!({"model": "none", "input": "a"}),
+            404,
+            "invalid_request_error",
+            json!("model"),
+            "model_not_found",
+            "did you mean `one`?",
+        ),
+        (
+            json!({"model": "one", "input": []}),
+            400,
+            "invalid_request_error",
+            json!("input"),
+            "invalid_argument",
+            "nothing to encode",
+        ),
+        (
+            json!({"model": "one", "input": {"text": "a"}}),
+            400,
+            "invalid_request_error",
+            json!(null),
+            "invalid_json",
+            "a list of strings",
+        ),
+        (
+            json!({"model": "one", "input": "a", "dimension": 3}),
+            400,
+            "invalid_request_error",
+            json!(null),
+            "invalid_json",
+            "unknown field `dimension`",
+        ),
+        (
+            json!({"model": "one", "input": "a", "encoding_format": "hex"}),
+            400,
+            "invalid_request_error",
+            json!(null),
+            "invalid_json",
+            "hex",
+        ),
+        (
+            json!({"input": "a"}),
+            400,
+            "invalid_request_error",
+            json!(null),
+            "invalid_json",
+            "missing field `model`",
+        ),
+        (
+            json!({"model": "one", "input": ["a", "thirteen char"]}),
+            400,
+            "invalid_request_error",
+            json!("input[1]"),
+            "item_failed",
+            "thirteen",
+        ),
+        (
+            json!({"model": "one", "input": "longer than twenty characters", "truncation": "error"}),
+            400,
+            "invalid_request_error",
+            json!("input[0]"),
+            "invalid_argument",
+            "too long",
+        ),
+        (
+            json!({"model": "busy", "input": "a"}),
+            429,
+            "rate_limit_error",
+            json!(null),
+            "overloaded",
+            "queue is full",
+        ),
+        (
+            json!({"model": "one", "input": "a", "augment": {"transformations": ["keywords"]}}),
+            400,
+            "invalid_request_error",
+            json!("augment"),
+            "not_served_yet",
+            "transform service",
+        ),
+    ] {
+        let answered = post(&front, "/v1/embeddings", body.clone()).await;
+        let error = &answered.json["error"];
+        assert_eq!(answered.status.as_u16(), status, "{body}: {}", answered.json);
+        assert_eq!(
+            (&error["type"], &error["param"], &error["code"]),
+            (&json!(kind), &param, &json!(code)),
+            "{body}: {error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(word), "{body}: {error}");
+        if status == 429 {
+            assert_eq!(answered.headers[header::RETRY_AFTER], "2");
+        }
+    }
+    let plain = Request::post("/v1/embeddings").header(header::CONTENT_TYPE, "text/plain");
+    let answered = send(
+        &front,
+        plain.body(Body::from(r#"{"model": "one", "input": "a"}"#)).unwrap(),
+    )
+    .await;
+    assert_eq!(answered.status, StatusCode::UNSUPPORTED_MEDIA_TYPE);
+}
+
+#[tokio::test]
+async fn models_are_listed_over_all_pages_and_found_by_ids_with_a_slash() {
+    let front = front().await;
+    let listed = get(&front, "/v1/models").await.json;
+    let ids: Vec<&Value> = listed["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| &model["id"])
+        .collect();
+    assert_eq!(ids, [&json!("one"), &json!("org/two")]);
+    let one = get(&front, "/v1/models/org/two").await;
+    assert_eq!(
+        (&one.json["id"], &one.json["object"], &one.json["dimensions"]),
+        (&json!("org/two"), &json!("model"), &json!(2))
+    );
+    let none = get(&front, "/v1/models/three").await;
+    assert_eq!(
+        (none.status, &none.json["error"]["code"]),
+        (StatusCode::NOT_FOUND, &json!("model_not_found"))
+    );
+}
+
+#[tokio::test]
+async fn documents_are_reranked_as_cohere_and_jina_answer() {
+    let front = front().await;
+    let body = json!({
+        "model": "one", "query": "q", "documents": ["aa", {"text": "aaaa"}, "a"], "top_n": 2, "return_documents": true
+    });
+    let answered = post(&front, "/v1/rerank", body).await;
+    assert_eq!(
+        answered.json["results"],
+        json!([
+            { "index": 1, "relevance_score": 4.0, "document": { "text": "aaaa" } },
+            { "index": 0, "relevance_score": 2.0, "document": { "text": "aa" } },
+        ])
+    );
+}
+
+#[tokio::test]
+async fn a_gateway_without_an_encoder_service_says_so() {
+    let front = routes(Backends::default());
+    let answered = get(&front, "/v1/models").await;
+    assert_eq!(answered.status, StatusCode::NOT_IMPLEMENTED);
+    assert!(
+        answered.json["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("embed.address")
+    );
+}
