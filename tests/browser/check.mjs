@@ -100,14 +100,18 @@ async function look(view) {
 }
 
 async function print() {
-  const { context, page } = await open({ name: "print", width: 794, height: 1123, colorScheme: "dark" });
-  await page.pdf({ path: join(args.out, "print.pdf"), format: "A4", margin: { top: "12mm", bottom: "12mm", left: "12mm", right: "12mm" } });
+  // A4 landscape less the margins that the page asks for.
+  const width = 1032;
+  const { context, page } = await open({ name: "print", width, height: 703, colorScheme: "dark" });
+  await page.pdf({ path: join(args.out, "print.pdf"), preferCSSPageSize: true, printBackground: true });
   await page.emulateMedia({ media: "print", colorScheme: "dark" });
   const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   expect(background === "rgb(255, 255, 255)", `print: the page is ${background}`);
   const cut = await page.evaluate(
     () => [...document.querySelectorAll(".scroll")].filter((one) => getComputedStyle(one).overflowX !== "visible").length,
   );
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  expect(wide <= width, `print: ${wide} px wide on a page of ${width}`);
   expect(cut === 0, `print: ${cut} parts are cut off instead of shown`);
   await page.screenshot({ path: join(args.out, "print.png"), fullPage: true });
   await context.close();

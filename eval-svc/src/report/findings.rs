@@ -21,7 +21,10 @@ pub fn headline(report: &Report) -> Vec<String> {
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
     let mut sentences: Vec<String> = ranked.iter().take(SPOKEN_OF).map(|encoder| sentence(encoder)).collect();
     if ranked.len() > SPOKEN_OF {
-        sentences.push(format!("{} more encoders are in the tables.", ranked.len() - SPOKEN_OF));
+        sentences.push(match ranked.len() - SPOKEN_OF {
+            1 => "One more encoder is in the tables.".to_owned(),
+            more => format!("{more} more encoders are in the tables."),
+        });
     }
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);

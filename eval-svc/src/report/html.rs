@@ -7,10 +7,10 @@ use minijinja::{Environment, Value, context, value::Serde};
 
 use super::{
     Example, Report, charts,
-    format::{duration, fine, fine3, p_value, percent, place, points, signed, signed_fine},
+    format::{duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
     gate_view,
 };
-use crate::profile::{Scope, ScopeProfile};
+use crate::profile::{Axis, Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("page/report.html");
 /// Parts of the page, by the names that it includes them under.
@@ -52,7 +52,10 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_filter("p_value", p_value);
     environment.add_filter("duration", duration);
     environment.add_filter("thousandths", fine3);
+    environment.add_filter("tenths", share);
     environment.add_filter("place", place);
+    environment.add_filter("brief", tables::brief);
+    environment.add_function("quantity", quantity);
     environment.add_filter("short", short_digest);
     environment.add_filter("day", day);
     let full = charts::largest_change(report);
@@ -146,6 +149,17 @@ fn examples(report: &Report) -> Vec<Value> {
             }
         })
         .collect()
+}
+
+/// A quantity as a heading.
+fn quantity(name: String) -> String {
+    let axis = Axis::ALL.into_iter().find(|axis| axis.name() == name);
+    match (axis, name.as_str()) {
+        (Some(axis), _) => axis.title().to_owned(),
+        (None, "original") => "Original".to_owned(),
+        (None, "total") => "Total".to_owned(),
+        (None, _) => name,
+    }
 }
 
 fn short_digest(digest: String) -> String {

@@ -8,9 +8,9 @@ use crate::{
     report::format::{fine, p_value, signed, signed_fine},
 };
 
-const WIDTH: f64 = 660.0;
-const LEFT: f64 = 168.0;
-const RIGHT: f64 = 440.0;
+const WIDTH: f64 = 540.0;
+const LEFT: f64 = 148.0;
+const RIGHT: f64 = 344.0;
 const ROW: f64 = 25.0;
 const HEAD: f64 = 30.0;
 const TOP: f64 = 26.0;
@@ -34,8 +34,8 @@ pub(in crate::report) fn forest(scope: &ScopeProfile, id: &str) -> String {
     let title = format!("Shift per transformation, {}", scope.scope.title());
     let mut chart = drawing(id, WIDTH, height, &title, &description(scope));
     for (x, class, heading) in [
-        (RIGHT + 76.0, "tick end", "shift"),
-        (RIGHT + 140.0, "tick end", "p (Holm)"),
+        (RIGHT + 62.0, "tick end", "shift"),
+        (RIGHT + 126.0, "tick end", "p (Holm)"),
         (WIDTH - 2.0, "tick end", "|Δ| median"),
     ] {
         chart = chart.add(label(x, TOP - 10.0, class, heading));
@@ -85,7 +85,7 @@ fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
     let mut group =
         Group::new()
             .set("class", class)
-            .add(label(LEFT - 14.0, y + 4.5, "row end", fitted(&one.transformation, 24)));
+            .add(label(LEFT - 14.0, y + 4.5, "row end", fitted(&one.transformation, 21)));
     if let Some(found) = interval(one) {
         let exact = shift.signed_rank_interval.is_some();
         group = group.add(rule(
@@ -105,12 +105,12 @@ fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
     group
         .add(dot)
         .add(label(
-            RIGHT + 76.0,
+            RIGHT + 62.0,
             y + 4.5,
             "delta end",
             signed_fine(shift.hodges_lehmann),
         ))
-        .add(label(RIGHT + 140.0, y + 4.5, "row end", p))
+        .add(label(RIGHT + 126.0, y + 4.5, "row end", p))
         .add(label(
             WIDTH - 2.0,
             y + 4.5,

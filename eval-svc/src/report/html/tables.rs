@@ -18,6 +18,13 @@ pub(super) fn spans(columns: &Value) -> Vec<Value> {
     spans.into_iter().map(|(group, n)| context! { group, n }).collect()
 }
 
+/// The beginning of a caption, for the fold that hides the table.
+pub(super) fn brief(caption: String) -> String {
+    let ends = [". ", ": ", " (", "; "].into_iter().filter_map(|end| caption.find(end));
+    let end = ends.min().unwrap_or(caption.len());
+    caption[..end].trim_end_matches('.').to_owned()
+}
+
 /// How many columns hold words: all up to the first with a number.
 pub(super) fn words(table: &Value) -> usize {
     let number = |row: &Value, c: usize| {

@@ -171,7 +171,14 @@ pub(super) fn tables(report: &Report) -> Tables {
     pteb::add(&mut tables, &grid, report);
     hteb::add(&mut tables, &grid, report);
     analysis::add(&mut tables, &grid, report);
+    tables.tables.sort_by_key(|table| place(&table.id));
     tables
+}
+
+/// PTEB's tables first, each paper's by their numbers.
+fn place(id: &str) -> (bool, u32) {
+    let number = id.split('-').nth(1).and_then(|number| number.parse().ok());
+    (!id.starts_with("pteb"), number.unwrap_or(u32::MAX))
 }
 
 /// The scores of a report, laid out again.
