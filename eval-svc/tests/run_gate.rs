@@ -4,13 +4,15 @@
 mod run_stubs;
 
 use isomer_proto::eval::v1::{
-    Gate, GateBasis, GateRule, GateUndecided, ReportFormat, Run, RunSpec, RunState, SuiteRef, Verdict,
+    Gate, GateBasis, GateRule, GateSequential, GateUndecided, ReportFormat, Run, RunSpec, RunState, SuiteRef, Verdict,
     gate_rule::Limit, suite_ref,
 };
 use isomer_service_kit::GrpcChannel;
 use run_stubs::{House, STS, create, report, report_json, run_to_end, spec};
 use serde_json::Value;
 use tonic::Code;
+
+use std::sync::atomic::Ordering;
 
 type Client = isomer_proto::eval::v1::run_service_client::RunServiceClient<GrpcChannel>;
 
@@ -265,5 +267,138 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
     );
     let below = refused(limit(Limit::MaxDrop(-1.0))).await;
     assert_eq!(below.field.as_deref(), Some("spec.gate.rules[0].max_drop"));
-    assert_eq!(house.transform.generated.load(std::sync::atomic::Ordering::SeqCst), 0);
+    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 0);
+}
+
+/// Sixteen data sets under three seeds that give texts of their own, with this rule looked at in rounds or at once.
+fn sampled(house: &House, rule: GateRule, sequential: GateSequential) -> RunSpec {
+    *house.transform.sampled.lock().unwrap() = true;
+    let mut asked = spec(suite(house, 16, ""), &["stub-a"]);
+    asked.seeds = vec![1, 2, 3];
+    asked.gate = Some(Gate {
+        rules: vec![rule],
+        sequential: sequential.into(),
+        ..Gate::default()
+    });
+    asked
+}
+
+/// Main scores by data set, transformation and seed.
+fn scores(json: &Value) -> Vec<(String, f64)> {
+    let rows = json["scores"].as_array().unwrap();
+    rows.iter()
+        .map(|row| {
+            let place = format!("{} {} {}", row["dataset"], row["transformation"], row["seed"]);
+            (place, row["main_score"].as_f64().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let clear = limit(Limit::MaxDrop(199.0));
+    let (run, json) = gated(&mut client, sampled(&house, clear.clone(), GateSequential::Pocock)).await;
+    assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
+    // Eight of sixteen data sets under one of three seeds. A data set has five texts of its own and shares five others;
+    // two transformations: (8 x 5 + 5) x 2 of (16 x 5 + 5) x 2 x 3 texts, 8 x 3 of 16 x 7 scores.
+    let sequential = &json["gate"]["sequential"];
+    assert_eq!(
+        (&sequential["taken"], sequential["rounds"].as_array().unwrap().len()),
+        (&1.into(), 4)
+    );
+    assert_eq!(
+        (&sequential["texts_asked"], &sequential["texts_planned"]),
+        (&90.into(), &510.into())
+    );
+    assert_eq!(
+        (&sequential["scores_made"], &sequential["scores_planned"]),
+        (&24.into(), &112.into())
+    );
+    assert_eq!(house.transform.generated.load(Ordering::SeqCst), 90);
+    assert_eq!(run.counters.unwrap().texts_planned, 90);
+    assert_eq!(json["suite"]["seeds"], serde_json::json!([1]));
+    assert_eq!(
+        (
+            json["datasets"].as_array().unwrap().len(),
+            &json["profile"]["n_datasets"]
+        ),
+        (8, &8.into())
+    );
+    assert_eq!(json["checks"].as_array().unwrap().len(), 16);
+    let said = &json["gate"]["encoders"][0]["rules"][0];
+    assert_eq!(
+        (&said["units"], &said["seeds"], &said["round"]),
+        (&8.into(), &1.into(), &1.into())
+    );
+    let note = |json: &Value| json["notes"].to_string();
+    assert!(note(&json).contains("decided after 1 of 4 rounds") && note(&json).contains("8 of 16 data sets"));
+    let markdown = String::from_utf8(report(&mut client, &run.id, ReportFormat::Markdown).await).unwrap();
+    assert!(
+        markdown.contains("82 % of the full run's texts and 79 % of its scores"),
+        "{markdown}"
+    );
+    // The same numbers as in the full run, under the right names.
+    let (_, full) = gated(&mut client, sampled(&house, clear, GateSequential::Off)).await;
+    let full = scores(&full);
+    assert_eq!(full.len(), 112);
+    let early = scores(&json);
+    assert!(early.iter().all(|one| full.contains(one)), "{early:?}");
+}
+
+#[tokio::test]
+async fn an_unclear_case_goes_through_all_rounds_and_is_the_full_run() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    // Seeds that give the same texts: what is unclear under one stays unclear under three.
+    let with = |house: &House, least: f64, sequential| {
+        let floor = GateRule {
+            basis: GateBasis::SignedRank.into(),
+            ..limit(Limit::MinScore(least))
+        };
+        let asked = sampled(house, floor, sequential);
+        *house.transform.sampled.lock().unwrap() = false;
+        asked
+    };
+    let (_, full) = gated(&mut client, with(&house, 0.0, GateSequential::Off)).await;
+    assert_eq!(full["gate"]["sequential"], Value::Null);
+    let estimate = full["gate"]["encoders"][0]["rules"][0]["estimate"].as_f64().unwrap();
+
+    let fresh = House::new();
+    let (_service, mut client) = fresh.open().await;
+    let (run, json) = gated(&mut client, with(&fresh, estimate, GateSequential::Pocock)).await;
+    assert_eq!(run.verdict(), Verdict::Undecided, "{}", json["gate"]);
+    let sequential = &json["gate"]["sequential"];
+    assert_eq!(
+        (&sequential["taken"], &sequential["texts_asked"]),
+        (&4.into(), &510.into())
+    );
+    assert_eq!(json["gate"]["encoders"][0]["rules"][0]["round"], 4);
+    assert_eq!(json["profile"], full["profile"]);
+    assert_eq!((scores(&json), &json["checks"]), (scores(&full), &full["checks"]));
+    let counters = run.counters.unwrap();
+    assert_eq!((counters.scores_computed, counters.scores_cached), (48, 64));
+    // A later round does not encode an original again.
+    let seen = fresh.encoder.seen.lock().unwrap();
+    let original = "stub-a|Number 3, A man plays a guitar on stage.";
+    assert_eq!(seen.iter().filter(|text| *text == original).count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_broken_clearly_stops_early_too() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let floor = GateRule {
+        quantity: "original".into(),
+        basis: GateBasis::Student.into(),
+        ..limit(Limit::MinScore(100.0))
+    };
+    let (run, json) = gated(&mut client, sampled(&house, floor, GateSequential::Pocock)).await;
+    assert_eq!((run.verdict(), run.blocked), (Verdict::Fail, true), "{}", json["gate"]);
+    assert!(
+        json["gate"]["sequential"]["taken"].as_u64().unwrap() < 4,
+        "{}",
+        json["gate"]
+    );
 }

@@ -108,14 +108,14 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
             );
             return Err(one.rule.place.wrong("", message));
         }
-        if sequential != Sequential::Off && one.basis == Basis::Point {
-            let message = "points say nothing about chance, so no early look can decide this rule: give it \
-                           basis = \"signed-rank\" (or \"student\", \"bootstrap\"), or leave `sequential` out";
-            return Err(one.rule.place.wrong("basis", message));
-        }
-    }
-    if sequential != Sequential::Off {
-        return Err(general.wrong("sequential", "is not served yet; leave it out"));
+        let why = match one.basis {
+            _ if sequential == Sequential::Off => continue,
+            Basis::SignedRank | Basis::Student => continue,
+            Basis::Point => "points say nothing about chance, so no early look can decide this rule",
+            Basis::Bootstrap => "percentiles of resamples do not reach the small share of alpha that an early look has",
+        };
+        let message = format!("{why}: use basis = \"signed-rank\" (or \"student\"), or leave `sequential` out");
+        return Err(one.rule.place.wrong("basis", message));
     }
     Ok(Some(Bound {
         rules,
@@ -266,4 +266,31 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
         );
     }
     Ok(chosen)
+}
+
+/// Rules that will stay undecided whatever the scores are, and why.
+pub(crate) fn undecidable(gate: &Bound) -> Vec<String> {
+    let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
+    gate.rules
+        .iter()
+        .filter_map(|rule| {
+            let n = rule.datasets.len();
+            let least = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
+            let hopeless = match rule.basis {
+                Basis::Point => false,
+                Basis::SignedRank if rule.is_test() => least * tests as f64 > gate.alpha,
+                Basis::SignedRank => least > gate.alpha,
+                Basis::Student | Basis::Bootstrap => n < 2,
+            };
+            let sets = if n == 1 { "data set is" } else { "data sets are" };
+            hopeless.then(|| {
+                format!(
+                    "warning: rule \"{}\" will stay undecided: {n} {sets} too few for {} at {}",
+                    rule.title,
+                    rule.basis.name(),
+                    gate.alpha
+                )
+            })
+        })
+        .collect()
 }

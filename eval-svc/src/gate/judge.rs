@@ -193,6 +193,13 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, basis: Basis) {
     verdict.verdict = decision.verdict.into();
     verdict.estimate = Some(decision.estimate);
     (verdict.low, verdict.high) = (decision.low, decision.high);
+    let ends = [decision.low, decision.high];
+    if ends.iter().flatten().any(|end| !end.is_finite()) {
+        // At a vanishing share of alpha a bound may have no end: that decides nothing.
+        (verdict.low, verdict.high, verdict.verdict) = (None, None, GateVerdict::Undecided);
+        verdict.note = Some(format!("there is no bound at a chance of error of {:e}", verdict.alpha));
+        return;
+    }
     if let Some(need) = decision.need {
         (verdict.units_needed, verdict.seeds_needed) = (need.units, need.seeds);
     }

@@ -15,6 +15,14 @@
 //! are (intersection-union). `margin` rules are Holm-adjusted over all rules and encoders: the chance that *any* inferior
 //! encoder is called non-inferior is at most `alpha`.
 //!
+//! **Sequential.** With `sequential` a run goes in rounds ([`crate::stats::gate::schedule`]) and stops as soon as every rule of
+//! every encoder is decided. A decision stays as it was made. Each look has a share of `alpha` laid down beforehand (what
+//! the spending function gives the share of data sets x seeds that are in, less what was spent before), so by the union
+//! bound all of the above holds over all looks together, as long as a seed's luck is another one on each data set (where it
+//! cannot be, every round has all seeds). Data sets come in an order drawn from their names. Points and
+//! bootstrap bounds cannot be looked at early: points say nothing about chance, and percentiles of 10,000 resamples do not
+//! reach the small shares.
+//!
 //! The baseline encoder is what others are compared with: where there are others, rules judge only them.
 
 mod bind;
@@ -24,6 +32,6 @@ mod spec;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use bind::{Bound, Named, Scene, bind};
+pub(crate) use bind::{Bound, Named, Scene, bind, undecidable};
 pub(crate) use judge::{Look, look};
 pub use spec::{Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha};

@@ -389,6 +389,62 @@ fn points_and_rounds_do_not_go_together() {
     };
     let message = bound(&sequential, &grid(&["a"], &SIX), None).unwrap_err().to_string();
     assert!(message.contains("points say nothing about chance"), "{message}");
+    let bootstrap = Gate {
+        basis: Some(Basis::Bootstrap),
+        ..sequential.clone()
+    };
+    let message = bound(&bootstrap, &grid(&["a"], &SIX), None).unwrap_err().to_string();
+    assert!(message.contains("do not reach the small share"), "{message}");
+    let nothing = Gate {
+        rules: Vec::new(),
+        ..sequential
+    };
+    let grid = grid(&["a"], &SIX);
+    let scene = Scene {
+        encoders: &grid.encoders,
+        baseline: None,
+        transformations: &[],
+        datasets: None,
+    };
+    let message = bind(&nothing, &scene).unwrap_err().to_string();
+    assert!(message.contains("no rule to decide"), "{message}");
+}
+
+#[test]
+fn rules_that_no_score_can_decide_are_told_beforehand() {
+    let lone = Rule {
+        dataset: Some("d1".to_owned()),
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    let fine = rule(RuleLimit::MaxDrop(3.0));
+    let bound = bound(&gate(vec![lone, fine]), &grid(&["a"], &SIX), None).unwrap();
+    let told = undecidable(&bound);
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(
+        told[0].contains("on d1\" will stay undecided: 1 data set is too few"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_bound_without_an_end_decides_nothing() {
+    let scores = grid(&["a"], &SIX);
+    let student = Rule {
+        basis: Some(Basis::Student),
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    let bound = bound(&gate(vec![student]), &scores, None).unwrap();
+    let early = Look {
+        datasets: &[0, 1, 2, 3, 4, 5],
+        seeds: 1,
+        alpha: 1e-30,
+        round: 1,
+    };
+    let said = look(&bound, &scores, &early, None);
+    assert_eq!(said.verdict, GateVerdict::Undecided, "{said:?}");
+    // What cannot be written as a number would not come back.
+    let read: GateReport = serde_json::from_str(&serde_json::to_string(&said).unwrap()).unwrap();
+    assert_eq!(read, said);
 }
 
 #[test]

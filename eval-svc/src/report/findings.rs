@@ -109,6 +109,27 @@ pub fn notes(report: &Report) -> Vec<String> {
             ));
         }
     }
+    if let Some(sequential) = report.gate.as_ref().and_then(|gate| gate.sequential.as_ref())
+        && let (Some(last), Some(full)) = (
+            sequential
+                .taken
+                .checked_sub(1)
+                .and_then(|round| sequential.rounds.get(round)),
+            sequential.rounds.last(),
+        )
+        && sequential.taken < sequential.rounds.len()
+    {
+        notes.push(format!(
+            "The gate was decided after {} of {} rounds, and the run stopped: every number here is of {} of {} data sets \
+             and {} of {} seeds.",
+            sequential.taken,
+            sequential.rounds.len(),
+            last.datasets,
+            full.datasets,
+            last.seeds,
+            full.seeds
+        ));
+    }
     match report.profile.n_datasets {
         1 => notes.push("One dataset: differences are shown, but there is nothing to test them with.".to_owned()),
         n if n < ENOUGH_DATASETS => notes.push(format!(

@@ -1,12 +1,24 @@
-//! The stages, one after the other.
+//! The stages, one after the other; with a sequential gate, round by round.
 
 use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    RunContext, RunError, live::Live, measure, plan::Plan, record::GateOutcome, record::Stage, store::RunStore,
-    summary, transform,
+    RunContext, RunError,
+    live::Live,
+    measure::{self, Carried, Measured},
+    plan::Plan,
+    progress::Meter,
+    record::{GateOutcome, Stage},
+    rounds::{self, Round},
+    store::RunStore,
+    summary,
+    transform::{self, Transformed},
 };
-use crate::{gate, report};
+use crate::{
+    gate::{self, Bound},
+    profile::Grid,
+    report::{self, GateReport},
+};
 
 /// Executes a plan to its report.
 pub(super) async fn execute(
@@ -19,43 +31,99 @@ pub(super) async fn execute(
     announce(&plan, live);
     live.step(Stage::Plan, 1, "inputs checked");
 
-    let clock = Instant::now();
-    let transformed = transform::transform(context, &mut plan, live).await?;
-    durations.insert("transform".to_owned(), clock.elapsed().as_secs_f64());
-
-    let clock = Instant::now();
-    let measured = measure::measure(context, &plan, &transformed, live).await?;
-    durations.insert("encode_and_score".to_owned(), clock.elapsed().as_secs_f64());
+    let rounds = rounds::rounds(&plan);
+    let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
+    let mut transformed = Transformed::new(&plan);
+    let (mut carried, mut measured) = (Carried::new(&plan), Measured::default());
+    let mut verdicts: Option<GateReport> = None;
+    let mut taken = 0;
+    for (i, round) in rounds.iter().enumerate() {
+        let last = i + 1 == rounds.len();
+        let clock = Instant::now();
+        transform::transform(context, &mut plan, round, &mut transformed, live, &mut meter).await?;
+        let middle = Instant::now();
+        measure::measure(
+            context,
+            &plan,
+            &transformed,
+            round,
+            last,
+            &mut carried,
+            &mut measured,
+            live,
+        )
+        .await?;
+        let spent = [("transform", middle - clock), ("encode_and_score", middle.elapsed())];
+        for (stage, time) in spent {
+            *durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
+        }
+        taken = round.number;
+        if let Some(bound) = &plan.gate {
+            let grid = summary::grid(&plan, &measured.scored);
+            let report = look(bound, grid, round, verdicts.take()).await?;
+            let (decided, all) = rounds::decided(&report);
+            if rounds.len() > 1 {
+                live.message(format!(
+                    "round {} of {}: {} data sets, {} seeds; {decided} of {all} decisions made",
+                    round.number,
+                    rounds.len(),
+                    round.tables.len(),
+                    round.seeds
+                ));
+            }
+            verdicts = Some(report);
+            if decided == all {
+                break;
+            }
+        }
+    }
+    drop(carried);
+    if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
+        verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
+    }
+    if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
+        let places = plan.narrow(&round.tables, round.seeds);
+        let tables = measured.scored.iter_mut().map(|one| &mut one.table);
+        for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
+            *table = places.get(*table).copied().flatten().unwrap_or(*table);
+        }
+    }
 
     live.step(Stage::Report, 0, "profile, statistics, pages");
+    let outcome = verdicts.as_ref().map(|verdicts| GateOutcome {
+        verdict: verdicts.verdict,
+        blocked: verdicts.blocked,
+    });
     let record = live.record();
     let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
-    let outcome = tokio::task::spawn_blocking(move || {
-        let verdicts = plan.gate.as_ref().map(|bound| {
-            let datasets: Vec<usize> = (0..plan.tables.len()).collect();
-            let look = gate::Look {
-                datasets: &datasets,
-                seeds: plan.suite.seeds.len(),
-                alpha: bound.alpha,
-                round: 1,
-            };
-            gate::look(bound, &summary::grid(&plan, &measured.scored), &look, None)
-        });
-        let outcome = verdicts.as_ref().map(|verdicts| GateOutcome {
-            verdict: verdicts.verdict,
-            blocked: verdicts.blocked,
-        });
+    tokio::task::spawn_blocking(move || {
         let report = summary::report(&plan, &transformed, &measured, &record, durations, verdicts, examples);
         for (name, content) in report::files(&report).map_err(RunError::Report)? {
             store.write_file(&id, name, &content)?;
         }
-        Ok::<_, RunError>(outcome)
+        Ok::<_, RunError>(())
     })
     .await
     .map_err(|error| RunError::Internal(error.to_string()))??;
     live.change(|record| record.gate = outcome);
     live.step(Stage::Report, 1, "report written");
     Ok(())
+}
+
+/// Looks at what is in, on a thread of its own: bootstrap bounds take their time.
+async fn look(bound: &Bound, grid: Grid, round: &Round, earlier: Option<GateReport>) -> Result<GateReport, RunError> {
+    let (bound, round) = (bound.clone(), round.clone());
+    tokio::task::spawn_blocking(move || {
+        let look = gate::Look {
+            datasets: &round.tables,
+            seeds: round.seeds,
+            alpha: round.alpha,
+            round: round.number,
+        };
+        gate::look(&bound, &grid, &look, earlier)
+    })
+    .await
+    .map_err(|error| RunError::Internal(error.to_string()))
 }
 
 /// Says what the plan comes to.
@@ -79,5 +147,8 @@ fn announce(plan: &Plan, live: &Live) {
         for note in table.dataset.notes() {
             live.message(format!("{}: {note}", table.dataset.name()));
         }
+    }
+    for warning in plan.gate.iter().flat_map(gate::undecidable) {
+        live.message(warning);
     }
 }

@@ -15,6 +15,7 @@ use super::{
     plan::{Plan, Variant},
     progress::Meter,
     record::Stage,
+    rounds::Round,
     transform::Transformed,
     units::{UnitKey, UnitScore, digest_of_texts},
     vectors::Vectors,
@@ -80,16 +81,47 @@ pub(super) fn texts_of(plan: &Plan, transformed: &Transformed, table: usize, var
         .collect()
 }
 
-/// Runs the stage.
+/// What the stage carries from round to round.
+#[derive(Debug)]
+pub(super) struct Carried {
+    meters: Meters,
+    /// Vectors of the original texts, by encoder, where a later round may want them again; empty otherwise.
+    vectors: Vec<Vectors>,
+}
+
+impl Carried {
+    /// Before the first round.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let now = Instant::now();
+        Self {
+            meters: Meters {
+                encode: Meter::new(Stage::Encode, 0, now),
+                score: Meter::new(Stage::Score, 0, now),
+            },
+            vectors: plan.encoders.iter().map(|_| Vectors::default()).collect(),
+        }
+    }
+}
+
+/// Runs the stage for what a round adds. In the `last` one no vector is kept for later.
+#[expect(clippy::too_many_arguments)]
 pub(super) async fn measure(
     context: &RunContext,
     plan: &Plan,
     transformed: &Transformed,
+    round: &Round,
+    last: bool,
+    carried: &mut Carried,
+    measured: &mut Measured,
     live: &Live,
-) -> Result<Measured, RunError> {
+) -> Result<(), RunError> {
+    let known: HashSet<(usize, Variant)> = measured.scored.iter().map(|one| (one.table, one.variant)).collect();
     let mut sets = Vec::new();
-    for table in 0..plan.tables.len() {
-        for variant in plan.variants() {
+    for &table in &round.tables {
+        for variant in round.variants(plan) {
+            if known.contains(&(table, variant)) {
+                continue;
+            }
             let texts = texts_of(plan, transformed, table, variant);
             let digest = digest_of_texts(texts.iter().map(|text| plan.corpus.get(*text)));
             let pairs = pairs_of(plan, transformed, table, variant);
@@ -105,32 +137,59 @@ pub(super) async fn measure(
             });
         }
     }
-    let distinct: HashSet<u32> = sets.iter().flat_map(|set| set.texts.iter().copied()).collect();
-    let now = Instant::now();
-    let mut meters = Meters {
-        encode: Meter::new(Stage::Encode, (distinct.len() * plan.encoders.len()) as u64, now),
-        score: Meter::new(Stage::Score, (sets.len() * plan.encoders.len()) as u64, now),
-    };
-    let mut measured = Measured::default();
+    // A later round has no originals of its own, but measures how far its texts moved from them.
+    let texts = |set: &TextSet| -> Vec<u32> { set.texts.iter().copied().chain(set.moving()).collect() };
+    let distinct: HashSet<u32> = sets.iter().flat_map(texts).collect();
+    let meters = &mut carried.meters;
+    meters.encode.grow((distinct.len() * plan.encoders.len()) as u64);
+    meters.score.grow((sets.len() * plan.encoders.len()) as u64);
+    let originals: HashSet<u32> = plan
+        .tables
+        .iter()
+        .flat_map(|table| table.texts.iter().copied())
+        .collect();
     for encoder in 0..plan.encoders.len() {
-        let own = one_encoder(context, plan, &sets, distinct.len(), encoder, live, &mut meters).await?;
+        let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
+        let own = one_encoder(
+            context,
+            plan,
+            &sets,
+            distinct.len(),
+            encoder,
+            &mut vectors,
+            live,
+            meters,
+        )
+        .await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
+        if !last {
+            vectors.keep(&originals);
+            carried.vectors[encoder] = vectors;
+        }
     }
-    Ok(measured)
+    // As one round would have left them.
+    measured.scored.sort_by_key(|one| (one.encoder, one.table, one.variant));
+    measured
+        .drifted
+        .sort_by_key(|one| (one.encoder, one.table, one.transformation, one.seed));
+    Ok(())
 }
 
+#[derive(Debug)]
 struct Meters {
     encode: Meter,
     score: Meter,
 }
 
+#[expect(clippy::too_many_arguments)]
 async fn one_encoder(
     context: &RunContext,
     plan: &Plan,
     sets: &[TextSet],
     distinct: usize,
     position: usize,
+    vectors: &mut Vectors,
     live: &Live,
     meters: &mut Meters,
 ) -> Result<Measured, RunError> {
@@ -155,13 +214,13 @@ async fn one_encoder(
     let needed: HashSet<u32> = to_score
         .flat_map(|(set, _)| set.texts.iter().copied())
         .chain(to_move.flat_map(TextSet::moving))
+        .filter(|text| !vectors.contains(*text))
         .collect();
     let spared = (distinct - needed.len()) as u64;
     meters.encode.detail(format!("texts with {}", encoder.id));
     meters.encode.add(spared, spared, Instant::now());
     live.tell(&mut meters.encode);
 
-    let mut vectors = Vectors::default();
     let mut measured = Measured::default();
     for (set, key) in sets.iter().zip(keys) {
         let address = key.address();
@@ -176,8 +235,8 @@ async fn one_encoder(
             Some(score) => (score.clone(), true),
             None => {
                 let texts = set.texts.iter().copied();
-                fill(context, plan, encoder, texts, &mut vectors, live, &mut meters.encode).await?;
-                let score = compute(plan, encoder, set, &vectors).await?;
+                fill(context, plan, encoder, texts, vectors, live, &mut meters.encode).await?;
+                let score = compute(plan, encoder, set, vectors).await?;
                 context.units.put(&key, &score).map_err(RunError::Units)?;
                 known.insert(address, score.clone());
                 (score, false)
@@ -206,17 +265,8 @@ async fn one_encoder(
         let drift = match moved.get(set.pairs_digest.as_str()) {
             Some(drift) => drift.clone(),
             None => {
-                fill(
-                    context,
-                    plan,
-                    encoder,
-                    set.moving(),
-                    &mut vectors,
-                    live,
-                    &mut meters.encode,
-                )
-                .await?;
-                let drift = drift::measure(&set.pairs, &vectors);
+                fill(context, plan, encoder, set.moving(), vectors, live, &mut meters.encode).await?;
+                let drift = drift::measure(&set.pairs, vectors);
                 let stored = context.units.put_drift(space, &set.pairs_digest, &drift);
                 stored.map_err(RunError::Units)?;
                 moved.insert(&set.pairs_digest, drift.clone());

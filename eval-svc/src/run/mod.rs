@@ -15,6 +15,7 @@ mod plan;
 mod prepare;
 mod progress;
 mod record;
+mod rounds;
 mod store;
 mod summary;
 mod transform;

@@ -128,7 +128,7 @@ pub(super) struct Plan {
 }
 
 /// Which texts of a dataset are scored: the originals, or what a transformation made of them under a seed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Variant {
     /// As they are.
     Original,
@@ -203,6 +203,21 @@ impl Plan {
             (0..self.suite.seeds.len()).map(move |seed| Variant::Transformed { transformation, seed })
         });
         std::iter::once(Variant::Original).chain(transformed).collect()
+    }
+
+    /// Leaves only these data sets (positions, ascending) and the first seeds: what a run that stopped early has. Gives the
+    /// new position of each data set.
+    pub(super) fn narrow(&mut self, tables: &[usize], seeds: usize) -> Vec<Option<usize>> {
+        let places = (0..self.tables.len())
+            .map(|t| tables.iter().position(|kept| *kept == t))
+            .collect();
+        let mut position = 0;
+        self.tables.retain(|_| {
+            position += 1;
+            tables.contains(&(position - 1))
+        });
+        self.suite.seeds.truncate(seeds);
+        places
     }
 
     /// A variant in words, e.g. `paraphrase, seed 1337`.

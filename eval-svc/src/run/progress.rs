@@ -42,6 +42,11 @@ impl Meter {
         }
     }
 
+    /// More units than were known of.
+    pub(super) fn grow(&mut self, more: u64) {
+        self.total += more;
+    }
+
     /// Says what is being done.
     pub(super) fn detail(&mut self, detail: impl Into<String>) {
         self.detail = detail.into();

@@ -1,6 +1,9 @@
 //! Stage: every distinct text transformed once per transformation and seed, for all datasets and encoders together.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Instant,
+};
 
 use futures::{
     StreamExt, TryStreamExt,
@@ -19,7 +22,7 @@ use super::{
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
-    record::Stage,
+    rounds::Round,
     wire,
 };
 use crate::retry;
@@ -61,32 +64,76 @@ pub(super) struct Made {
 /// What became of all texts.
 #[derive(Debug, Default)]
 pub(super) struct Transformed {
-    /// `[transformation][seed][request]`.
-    pub made: Vec<Vec<Vec<Made>>>,
+    /// `[transformation][seed][request]`; none where it has not been asked for.
+    made: Vec<Vec<Vec<Option<Made>>>>,
     /// Generators that took part: id, and digest of the weights where known.
     pub generators: BTreeMap<String, String>,
 }
 
 impl Transformed {
+    /// Room for all of a plan, nothing made.
+    pub(super) fn new(plan: &Plan) -> Self {
+        let requests = |planned| vec![None; plan.requests.of(planned).len()];
+        Self {
+            made: plan
+                .transformations
+                .iter()
+                .map(|planned| vec![requests(planned); plan.suite.seeds.len()])
+                .collect(),
+            generators: BTreeMap::new(),
+        }
+    }
+
+    /// Texts made: each transformation and seed of a text counts.
+    pub(super) fn count(&self) -> usize {
+        self.made.iter().flatten().flatten().flatten().count()
+    }
+
     /// What became of a request.
     pub(super) fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
-        self.made.get(transformation)?.get(seed)?.get(request)
+        self.made.get(transformation)?.get(seed)?.get(request)?.as_ref()
     }
 }
 
-/// Runs the stage.
-pub(super) async fn transform(context: &RunContext, plan: &mut Plan, live: &Live) -> Result<Transformed, RunError> {
-    let mut meter = Meter::new(Stage::Transform, plan.texts_planned() as u64, Instant::now());
-    live.count(|counters| counters.texts_planned = plan.texts_planned() as u64);
-    let mut transformed = Transformed::default();
+/// Runs the stage for what a round adds.
+pub(super) async fn transform(
+    context: &RunContext,
+    plan: &mut Plan,
+    round: &Round,
+    transformed: &mut Transformed,
+    live: &Live,
+    meter: &mut Meter,
+) -> Result<(), RunError> {
+    let mut passes = Vec::new();
     for t in 0..plan.transformations.len() {
-        let mut per_seed = Vec::with_capacity(plan.suite.seeds.len());
-        for s in 0..plan.suite.seeds.len() {
-            per_seed.push(one_pass(context, plan, live, &mut meter, &mut transformed, (t, s)).await?);
+        for s in 0..round.seeds {
+            passes.push((t, s, lacking(plan, round, transformed, (t, s))));
         }
-        transformed.made.push(per_seed);
     }
-    Ok(transformed)
+    let texts: usize = passes.iter().map(|(_, _, lacking)| lacking.len()).sum();
+    live.count(|counters| counters.texts_planned += texts as u64);
+    meter.grow(texts as u64);
+    for (t, s, lacking) in passes {
+        if !lacking.is_empty() {
+            one_pass(context, plan, live, meter, transformed, (t, s), &lacking).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Requests of the round's data sets that have not been asked for.
+fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize, usize)) -> Vec<usize> {
+    let Some(planned) = plan.transformations.get(t) else {
+        return Vec::new();
+    };
+    let wanted: BTreeSet<usize> = round
+        .tables
+        .iter()
+        .filter_map(|table| plan.tables.get(*table))
+        .flat_map(|table| table.requests.of(planned).iter().flatten().copied())
+        .filter(|request| transformed.get(t, s, *request).is_none())
+        .collect();
+    wanted.into_iter().collect()
 }
 
 /// Asks for each transformation of an empty text: the service then reads the whole order and finds (and loads) the
@@ -110,7 +157,7 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunEr
     Ok(())
 }
 
-/// All texts under one transformation and seed.
+/// Texts (positions of requests) under one transformation and seed.
 async fn one_pass(
     context: &RunContext,
     plan: &mut Plan,
@@ -118,7 +165,8 @@ async fn one_pass(
     meter: &mut Meter,
     transformed: &mut Transformed,
     (t, s): (usize, usize),
-) -> Result<Vec<Made>, RunError> {
+    wanted: &[usize],
+) -> Result<(), RunError> {
     let planned = plan.transformations[t].clone();
     let what = plan.describe(super::plan::Variant::Transformed {
         transformation: t,
@@ -127,8 +175,9 @@ async fn one_pass(
     meter.detail(&what);
     live.tell(meter);
     let spec = spec(plan, t, s);
-    let requests = plan.requests.of(&planned);
-    let chunks = chunks(requests, &plan.corpus, context.config.transform_batch_items);
+    let all = plan.requests.of(&planned);
+    let requests: Vec<&TextRequest> = wanted.iter().filter_map(|request| all.get(*request)).collect();
+    let chunks = chunks(&requests, &plan.corpus, context.config.transform_batch_items);
     let mut results: Vec<Option<TransformResult>> = vec![None; requests.len()];
     let mut events = stream::iter(chunks)
         .map(|chunk| answers(context.clients.transform.clone(), spec.clone(), chunk, what.clone()))
@@ -160,7 +209,7 @@ async fn one_pass(
     drop(events);
     refuse_silence(&results, &what)?;
     let mut made = Vec::with_capacity(results.len());
-    for (request, result) in results.into_iter().enumerate() {
+    for (request, result) in wanted.iter().copied().zip(results) {
         let result = result.ok_or_else(|| RunError::Transform {
             what: what.clone(),
             fault: Box::new(Fault::internal(
@@ -175,9 +224,12 @@ async fn one_pass(
                 .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
         }
         let original = plan.requests.of(&planned)[request].text;
-        made.push(record(&mut plan.corpus, original, result));
+        made.push((request, record(&mut plan.corpus, original, result)));
     }
-    Ok(made)
+    for (request, one) in made {
+        transformed.made[t][s][request] = Some(one);
+    }
+    Ok(())
 }
 
 fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
@@ -205,7 +257,7 @@ fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
 }
 
 /// Requests of at most so many texts and bytes: positions with their items.
-fn chunks(requests: &[TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
+fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
     let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
     let mut bytes = 0;
     for (position, request) in requests.iter().enumerate() {

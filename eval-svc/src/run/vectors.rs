@@ -1,6 +1,6 @@
 //! Vectors of one encoder, each distinct text once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::RunError;
 use crate::{encoding::Encoded, metric::VectorMatrix};
@@ -22,6 +22,22 @@ impl Vectors {
     pub(super) fn row(&self, text: u32) -> Option<&[f32]> {
         let row = *self.rows.get(&text)?;
         self.data.get(row * self.cols..(row + 1) * self.cols)
+    }
+
+    /// Forgets all other texts.
+    pub(super) fn keep(&mut self, wanted: &HashSet<u32>) {
+        let mut kept = Self {
+            cols: self.cols,
+            ..Self::default()
+        };
+        for (text, row) in &self.rows {
+            if wanted.contains(text) {
+                kept.rows.insert(*text, kept.rows.len());
+                kept.data
+                    .extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
+            }
+        }
+        *self = kept;
     }
 
     /// One row per text, in order.

@@ -119,6 +119,12 @@ impl Transformation {
         }
     }
 
+    /// Whether something is drawn once for each seed and holds for every text: the target language. Scores under one seed
+    /// then share what was drawn, whatever the data set.
+    pub fn draws_per_seed(&self) -> bool {
+        matches!(self, Self::Translation { target_language: None })
+    }
+
     /// Name with parameters, unique within a suite, e.g. `translation(fr)`.
     pub fn label(&self) -> String {
         let parameters = match self {

@@ -6,7 +6,10 @@ use isomer_stats::{
     StatsError,
     gate::{
         rule::Basis,
-        simulate::{ItemLaw, RoundsLaw, Simulated, simulate_betting, simulate_rounds},
+        simulate::{
+            ItemLaw, RoundsLaw, ScheduleLaw, Simulated, simulate_betting, simulate_margins, simulate_rounds,
+            simulate_schedule,
+        },
         spending::Spending,
     },
 };
@@ -77,6 +80,37 @@ fn main() -> Result<(), StatsError> {
                 line(&format!("{basis:?}, {spending:?}, {name}"), &found);
             }
         }
+    }
+    own_rounds(gates)
+}
+
+/// What `isomer check --sequential` does: data sets doubled under one seed, then seeds.
+#[allow(clippy::print_stdout)]
+fn own_rounds(gates: usize) -> Result<(), StatsError> {
+    println!("\nisomer check --sequential: 3 seeds, floor -2 points, SD 1.5 between data sets, 0.5 over seeds");
+    let cases = [
+        ("boundary (-2)", -2.0),
+        ("clear pass (+1)", 1.0),
+        ("clear fail (-5)", -5.0),
+    ];
+    let law = |mean, units| ScheduleLaw {
+        mean,
+        sd_between: 1.5,
+        sd_seeds: 0.5,
+        units,
+        seeds: 3,
+    };
+    for units in [8, 16, 32] {
+        for spending in [Spending::Pocock, Spending::OBrienFleming] {
+            for (name, mean) in cases {
+                let found = simulate_schedule(law(mean, units), -2.0, Basis::SignedRank, ALPHA, spending, gates, SEED)?;
+                line(&format!("{units} data sets, {spending:?}, {name}"), &found);
+            }
+        }
+    }
+    for (name, mean) in cases {
+        let found = simulate_margins(law(mean, 16), 2.0, 4, ALPHA, Spending::Pocock, gates, SEED)?;
+        line(&format!("16 data sets, Pocock, any of 4 margins, {name}"), &found);
     }
     Ok(())
 }

@@ -5,11 +5,13 @@
 //! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
 //! * [`spending`]: looks at growing data, each at its share of the chance of error.
+//! * [`schedule`]: which looks a run over data sets and seeds takes.
 //! * [`simulate`]: error rates and savings of both, by simulation.
 
 pub mod betting;
 pub mod non_inferiority;
 pub mod rule;
+pub mod schedule;
 pub mod simulate;
 pub mod spending;
 

@@ -5,7 +5,9 @@ use rayon::prelude::*;
 use super::{
     Limit, Verdict,
     betting::{BettingTest, Items},
-    rule::{Basis, Rule},
+    non_inferiority::{Comparison, non_inferiority},
+    rule::{Basis, Rule, decide},
+    schedule::{rounds, shares},
     spending::{SequentialRule, Spending},
 };
 use crate::{
@@ -159,6 +161,135 @@ pub fn simulate_rounds(
     outcomes.map(summed)
 }
 
+/// A simulated run over data sets and seeds as [`rounds`] lays them out: true differences are normal, seeds scatter around
+/// them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ScheduleLaw {
+    /// Mean difference.
+    pub mean: f64,
+    /// Standard deviation between units.
+    pub sd_between: f64,
+    /// Standard deviation over seeds.
+    pub sd_seeds: f64,
+    /// Units of the full run.
+    pub units: usize,
+    /// Seeds of the full run.
+    pub seeds: usize,
+}
+
+impl ScheduleLaw {
+    fn draw(&self, rng: &mut rand_chacha::ChaCha8Rng) -> Vec<Vec<f64>> {
+        let mut unit = || {
+            let own = self.mean + self.sd_between * normal(rng);
+            (0..self.seeds).map(|_| own + self.sd_seeds * normal(rng)).collect()
+        };
+        (0..self.units).map(|_| unit()).collect()
+    }
+}
+
+/// The first units under the first seeds.
+fn part(all: &[Vec<f64>], units: usize, seeds: usize) -> Vec<Vec<f64>> {
+    all[..units].iter().map(|unit| unit[..seeds].to_vec()).collect()
+}
+
+/// Simulates gates of one rule, looked at after each round until it is decided.
+///
+/// # Errors
+/// As [`decide`].
+pub fn simulate_schedule(
+    law: ScheduleLaw,
+    floor: f64,
+    basis: Basis,
+    alpha: f64,
+    spending: Spending,
+    gates: usize,
+    seed: u64,
+) -> Result<Simulated, StatsError> {
+    let looks = rounds(law.units, law.seeds);
+    let shares = shares(&looks, spending, alpha);
+    let limit = Limit::at_least(floor);
+    let outcomes: Result<Vec<(Verdict, f64)>, StatsError> = (0..gates)
+        .into_par_iter()
+        .map(|gate| {
+            let all = law.draw(&mut stream(seed, gate));
+            let mut outcome = (Verdict::Undecided, 0.0);
+            for (look, alpha) in looks.iter().zip(&shares) {
+                let rule = Rule {
+                    limit,
+                    basis,
+                    alpha: *alpha,
+                };
+                outcome = (
+                    decide(&rule, &part(&all, look.units, look.seeds))?.verdict,
+                    look.fraction,
+                );
+                if outcome.0 != Verdict::Undecided {
+                    break;
+                }
+            }
+            Ok(outcome)
+        })
+        .collect();
+    outcomes.map(summed)
+}
+
+/// Simulates gates of several comparisons with a baseline (each of the law, independent of the others), Holm at each look,
+/// until all are decided. A gate counts as passed where **any** comparison passed, and as failed where none passed and any
+/// failed: at the boundary `passed` is the family-wise error rate.
+///
+/// # Errors
+/// As [`non_inferiority`].
+pub fn simulate_margins(
+    law: ScheduleLaw,
+    margin: f64,
+    comparisons: usize,
+    alpha: f64,
+    spending: Spending,
+    gates: usize,
+    seed: u64,
+) -> Result<Simulated, StatsError> {
+    let looks = rounds(law.units, law.seeds);
+    let shares = shares(&looks, spending, alpha);
+    let outcomes: Result<Vec<(Verdict, f64)>, StatsError> = (0..gates)
+        .into_par_iter()
+        .map(|gate| {
+            let mut rng = stream(seed, gate);
+            let all: Vec<Vec<Vec<f64>>> = (0..comparisons).map(|_| law.draw(&mut rng)).collect();
+            let mut verdicts = vec![Verdict::Undecided; comparisons];
+            let mut drawn = 0.0;
+            for (look, alpha) in looks.iter().zip(&shares) {
+                drawn = look.fraction;
+                let family: Vec<Comparison> = all
+                    .iter()
+                    .map(|own| Comparison {
+                        differences: part(own, look.units, look.seeds)
+                            .iter()
+                            .map(|seeds| seeds.iter().sum::<f64>() / seeds.len() as f64)
+                            .collect(),
+                        margin,
+                    })
+                    .collect();
+                for (verdict, found) in verdicts.iter_mut().zip(non_inferiority(&family, *alpha)?) {
+                    if *verdict == Verdict::Undecided {
+                        *verdict = found.verdict;
+                    }
+                }
+                if !verdicts.contains(&Verdict::Undecided) {
+                    break;
+                }
+            }
+            let any = |wanted| verdicts.contains(&wanted);
+            let outcome = match (any(Verdict::Pass), any(Verdict::Fail)) {
+                (true, _) => Verdict::Pass,
+                (false, true) => Verdict::Fail,
+                (false, false) => Verdict::Undecided,
+            };
+            Ok((outcome, drawn))
+        })
+        .collect();
+    outcomes.map(summed)
+}
+
 fn summed(outcomes: Vec<(Verdict, f64)>) -> Simulated {
     let gates = outcomes.len();
     let share = |wanted| outcomes.iter().filter(|(verdict, _)| *verdict == wanted).count() as f64 / gates as f64;
@@ -204,6 +335,35 @@ mod tests {
                 "{basis:?} {found:?}"
             );
         }
+    }
+
+    /// What a run of the gate does: 16 data sets, 3 seeds.
+    fn schedule(mean: f64) -> ScheduleLaw {
+        ScheduleLaw {
+            mean,
+            sd_between: 1.5,
+            sd_seeds: 0.5,
+            units: 16,
+            seeds: 3,
+        }
+    }
+
+    #[test]
+    fn the_runs_own_rounds_keep_their_level_at_the_boundary() {
+        for spending in [Spending::Pocock, Spending::OBrienFleming] {
+            let law = schedule(-2.0);
+            let found = simulate_schedule(law, -2.0, Basis::SignedRank, 0.05, spending, 2_000, 1337).unwrap();
+            assert!(found.passed <= 0.05 && found.failed <= 0.05, "{spending:?} {found:?}");
+            assert!(found.passed > 0.005, "{found:?}");
+        }
+        let any = simulate_margins(schedule(-2.0), 2.0, 4, 0.05, Spending::Pocock, 2_000, 1337).unwrap();
+        assert!(any.passed <= 0.05 && any.passed > 0.0, "{any:?}");
+    }
+
+    #[test]
+    fn the_runs_own_rounds_save_most_of_a_clear_case() {
+        let pass = simulate_schedule(schedule(2.0), -2.0, Basis::SignedRank, 0.05, Spending::Pocock, 500, 7).unwrap();
+        assert!(pass.passed > 0.99 && pass.drawn < 0.25, "{pass:?}");
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! Rounds of a run: which data sets and seeds are in, look by look. Pure.
+//!
+//! Without a sequential gate there is one round with everything. With one, [`crate::stats::gate::schedule`] says how many
+//! data sets and seeds each round has; which data sets come first is drawn from their names, so that it depends neither on
+//! the order of the suite (where a kind of task comes first) nor on any result, and a second run takes the same.
+//!
+//! A look under one seed stands for all seeds only as long as a seed's luck is another one on each data set. Where something
+//! is drawn once a seed for all data sets (the target language of `translation`), every round has all seeds.
+
+use super::{
+    measure::Scored,
+    plan::{Plan, Variant},
+    transform::Transformed,
+};
+use crate::{
+    gate::Bound,
+    report::{GateReport, GateVerdict, RoundReport, SequentialReport},
+    stats::gate::schedule,
+};
+
+/// A round: what is in once it is done, earlier rounds included.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Round {
+    /// Its number, from 1.
+    pub number: usize,
+    /// Positions of the data sets, ascending.
+    pub tables: Vec<usize>,
+    /// The first so many seeds.
+    pub seeds: usize,
+    /// Share of the full run's data sets x seeds.
+    pub fraction: f64,
+    /// Chance of error that the look after it may spend.
+    pub alpha: f64,
+}
+
+impl Round {
+    /// Variants of a data set that are in.
+    pub(super) fn variants(&self, plan: &Plan) -> Vec<Variant> {
+        let seeded = |variant: &Variant| match variant {
+            Variant::Original => true,
+            Variant::Transformed { seed, .. } => *seed < self.seeds,
+        };
+        plan.variants().into_iter().filter(seeded).collect()
+    }
+}
+
+/// The rounds of a plan; the last has everything.
+pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
+    let (tables, seeds) = (plan.tables.len(), plan.suite.seeds.len());
+    let gate = plan.gate.as_ref();
+    let alpha = gate.map_or(0.0, |gate| gate.alpha);
+    let Some(spending) = gate.and_then(|gate| gate.sequential.spending()) else {
+        return vec![Round {
+            number: 1,
+            tables: (0..tables).collect(),
+            seeds,
+            fraction: 1.0,
+            alpha,
+        }];
+    };
+    let mut order: Vec<(blake3::Hash, usize)> = plan
+        .tables
+        .iter()
+        .enumerate()
+        .map(|(t, table)| (blake3::hash(table.dataset.name().as_bytes()), t))
+        .collect();
+    order.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+    let shared = plan
+        .transformations
+        .iter()
+        .any(|planned| planned.transformation.draws_per_seed());
+    let looks = looks(tables, seeds, shared);
+    let shares = schedule::shares(&looks, spending, alpha);
+    looks
+        .into_iter()
+        .zip(shares)
+        .enumerate()
+        .map(|(i, (look, alpha))| {
+            let mut tables: Vec<usize> = order.iter().take(look.units).map(|(_, t)| *t).collect();
+            tables.sort_unstable();
+            Round {
+                number: i + 1,
+                tables,
+                seeds: look.seeds,
+                fraction: look.fraction,
+                alpha,
+            }
+        })
+        .collect()
+}
+
+/// The looks; `all_seeds`: under all seeds from the first on.
+fn looks(tables: usize, seeds: usize, all_seeds: bool) -> Vec<schedule::Round> {
+    if !all_seeds {
+        return schedule::rounds(tables, seeds);
+    }
+    schedule::rounds(tables, 1)
+        .into_iter()
+        .map(|look| schedule::Round { seeds, ..look })
+        .collect()
+}
+
+/// What the report says of the rounds; `None` where there was but one, as planned.
+pub(super) fn told(
+    plan: &Plan,
+    gate: &Bound,
+    rounds: &[Round],
+    taken: usize,
+    transformed: &Transformed,
+    scored: &[Scored],
+) -> Option<SequentialReport> {
+    gate.sequential.spending()?;
+    Some(SequentialReport {
+        spending: gate.sequential.name().to_owned(),
+        rounds: rounds
+            .iter()
+            .map(|round| RoundReport {
+                datasets: round.tables.len(),
+                seeds: round.seeds,
+                fraction: round.fraction,
+                alpha: round.alpha,
+            })
+            .collect(),
+        taken,
+        texts_planned: plan.texts_planned() as u64,
+        texts_asked: transformed.count() as u64,
+        scores_planned: (plan.tables.len() * plan.variants().len() * plan.encoders.len()) as u64,
+        scores_made: scored.len() as u64,
+    })
+}
+
+/// Decisions made and all there are.
+pub(super) fn decided(report: &GateReport) -> (usize, usize) {
+    let verdicts = report.encoders.iter().flat_map(|one| &one.rules);
+    let decided = verdicts.clone().filter(|rule| rule.verdict != GateVerdict::Undecided);
+    (decided.count(), verdicts.count())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_once_a_seed_puts_all_seeds_into_every_round() {
+        let told = |all_seeds| -> Vec<(usize, usize)> {
+            let looks = looks(16, 3, all_seeds);
+            looks.iter().map(|look| (look.units, look.seeds)).collect()
+        };
+        assert_eq!(told(false), [(8, 1), (16, 1), (16, 2), (16, 3)]);
+        assert_eq!(told(true), [(8, 3), (16, 3)]);
+        assert_eq!(looks(16, 3, true)[0].fraction, 0.5);
+    }
+}
