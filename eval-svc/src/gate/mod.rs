@@ -1,8 +1,8 @@
 //! The gate: rules that an encoder keeps or breaks.
 //!
 //! A suite's `[gate]` and a request's rules are one vocabulary ([`Gate`], [`Rule`]). Before anything is generated they are
-//! bound to what the run has ([`bind`]): names that it does not have are refused with the nearest that it does. A look
-//! ([`look`]) holds every rule of every encoder against a grid of scores; how many looks there are, and what share of the
+//! bound to what the run has (`bind`): names that it does not have are refused with the nearest that it does. A look
+//! (`look`) holds every rule of every encoder against a grid of scores; how many looks there are, and what share of the
 //! chance of error each may spend, is the run's affair.
 //!
 //! **Unit of observation: the data set**, its seeds averaged first (how [`crate::stats::gate`] counts). One data set allows
