@@ -66,6 +66,9 @@ class Vectors:
         found = np.load(path)
         expect(len(found) == len(distinct), f"{path}: {len(found)} vectors for {len(distinct)} texts; delete it")
         self.by_text.update(zip(distinct, found))
+        # mteb strips documents; tokenizers do not see white space at the ends of a text, so the vector is the same.
+        for text, vector in zip(distinct, found):
+            self.by_text.setdefault(text.strip(), vector)
 
     def of(self, texts):
         return np.stack([self.by_text[t] for t in texts]).astype(np.float32)
