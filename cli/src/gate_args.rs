@@ -1,21 +1,11 @@
 //! Rules of the gate on the command line.
 
 use clap::{Args, ValueEnum};
-use isomer_eval::suite::nearest;
+use isomer_eval::{
+    gate::{Basis, Rule},
+    suite::nearest,
+};
 use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUndecided, gate_rule::Limit};
-
-/// Keys of a rule.
-const KEYS: [&str; 9] = [
-    "max_drop",
-    "max_drop_percent",
-    "min_score",
-    "margin",
-    "of",
-    "task",
-    "dataset",
-    "basis",
-    "name",
-];
 
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]
@@ -119,10 +109,10 @@ fn rule(text: &str) -> Result<GateRule, String> {
         let Some((key, value)) = part.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
             return Err(format!("`{part}` is no KEY=VALUE, e.g. max_drop=3"));
         };
-        let Some(key) = KEYS.into_iter().find(|known| *known == key) else {
-            return Err(match nearest(key, KEYS) {
+        let Some(key) = Rule::KEYS.into_iter().find(|known| *known == key) else {
+            return Err(match nearest(key, Rule::KEYS) {
                 Some(near) => format!("unknown key `{key}`; did you mean `{near}`?"),
-                None => format!("unknown key `{key}`; allowed: {}", KEYS.join(", ")),
+                None => format!("unknown key `{key}`; allowed: {}", Rule::KEYS.join(", ")),
             });
         };
         if seen.contains(&key) {
@@ -155,7 +145,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "name" => rule.name = value,
             "basis" => {
                 let basis = BasisArg::from_str(&value, false).map_err(|_| {
-                    let names = ["point", "signed-rank", "student", "bootstrap"];
+                    let names = Basis::ALL.map(Basis::name);
                     match nearest(&value, names) {
                         Some(near) => format!("unknown basis `{value}`; did you mean `{near}`?"),
                         None => format!("unknown basis `{value}`; allowed: {}", names.join(", ")),

@@ -15,7 +15,7 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::Fault;
 use tonic::{Request, Response, Status};
 
-use crate::stats::{Alternative, StatsError};
+use crate::stats::{Alternative, Interval, StatsError};
 
 const DEFAULT_RESAMPLES: u32 = 1000;
 const DEFAULT_CONFIDENCE: f64 = 0.95;
@@ -110,12 +110,26 @@ fn same_length(field: &str, all: &[ScoreSeries]) -> Result<usize, Fault> {
 }
 
 fn finite(field: &str, series: &ScoreSeries) -> Result<(), Fault> {
-    match series.values.iter().position(|value| !value.is_finite()) {
+    finite_values(&format!("{field}.values"), &series.values)
+}
+
+fn finite_values(field: &str, values: &[f64]) -> Result<(), Fault> {
+    match values.iter().position(|value| !value.is_finite()) {
         Some(i) => Err(Fault::invalid(
-            format!("{field}.values[{i}]"),
-            format!("{} is not a finite number", series.values[i]),
+            format!("{field}[{i}]"),
+            format!("{} is not a finite number", values[i]),
         )),
         None => Ok(()),
+    }
+}
+
+/// A bootstrap interval as protos have it; `method` as a word before "bootstrap".
+fn bootstrapped(method: &str, interval: &Interval) -> proto::Interval {
+    proto::Interval {
+        low: interval.low,
+        high: interval.high,
+        level: interval.level,
+        method: format!("{method} bootstrap ({})", interval.resamples),
     }
 }
 

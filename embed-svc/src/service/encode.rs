@@ -19,8 +19,8 @@ use super::{
     describe::{number, vector_space},
     finish::{Delivery, matrix},
     request::{
-        Item, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, too_many, truncation,
-        want,
+        Item, Marks, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, too_many,
+        truncation, want,
     },
 };
 use crate::{
@@ -290,13 +290,17 @@ pub(super) async fn tokenise(
             let unpooled = model
                 .unpooled(&prompt)
                 .map_err(|message| EmbedError::Tokenise { index: 0, message })?;
+            let marks = match items.iter().position(|item| matches!(item, Item::Ids(_))) {
+                Some(index) => Marks::of(model).map_err(|message| EmbedError::Tokenise { index, message })?,
+                None => Marks::default(),
+            };
             let one = |(index, item): (usize, Item)| {
                 let mut tokens = match item {
                     Item::Text(text) => model
                         .tokenise(&prompt, &text, cut)
                         .map_err(|message| EmbedError::Tokenise { index, message })?,
                     Item::Ids(ids) => {
-                        check_ids(&encoder, index, &ids)?;
+                        check_ids(&encoder, &marks, index, &ids)?;
                         Tokens {
                             count: ids.len(),
                             ids,

@@ -106,8 +106,8 @@ pub(super) fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
     )
 }
 
-/// Whether ids that a client made can be run.
-pub(super) fn check_ids(encoder: &Loaded, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
+/// Whether ids that a client made can be run; `marks` are those of the encoder's tokenizer.
+pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u32]) -> Result<(), EmbedError> {
     let model = &encoder.model;
     let field = || format!("inputs[{index}].token_ids");
     let most = model.max_tokens();
@@ -133,8 +133,8 @@ pub(super) fn check_ids(encoder: &Loaded, index: usize, ids: &[u32]) -> Result<(
             "give ids of the encoder's own tokenizer",
         ));
     }
-    let (before, after) = marks(model).map_err(|message| EmbedError::Tokenise { index, message })?;
-    if ids.len() >= before.len() + after.len() && ids.starts_with(&before) && ids.ends_with(&after) {
+    let Marks { before, after } = marks;
+    if ids.len() >= before.len() + after.len() && ids.starts_with(before) && ids.ends_with(after) {
         return Ok(());
     }
     // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean nothing.
@@ -147,17 +147,32 @@ pub(super) fn check_ids(encoder: &Loaded, index: usize, ids: &[u32]) -> Result<(
     ))
 }
 
-/// The special tokens that the encoder's tokenizer puts before and after a text.
-fn marks(model: &Model) -> Result<(Vec<u32>, Vec<u32>), String> {
-    let nothing = model.tokenise("", "", Cut::Tail)?.ids;
-    let something = model.tokenise("", "a", Cut::Tail)?.ids;
-    let before = nothing.iter().zip(&something).take_while(|(a, b)| a == b).count();
-    let (before, after) = nothing.split_at(before);
-    // A tokenizer that makes something of no text at all does not show its marks.
-    if something.ends_with(after) {
-        Ok((before.to_vec(), after.to_vec()))
-    } else {
-        Ok((Vec::new(), Vec::new()))
+/// The special tokens that a tokenizer puts before and after a text.
+#[derive(Debug, Default)]
+pub(super) struct Marks {
+    before: Vec<u32>,
+    after: Vec<u32>,
+}
+
+impl Marks {
+    /// Those of a model's tokenizer.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(super) fn of(model: &Model) -> Result<Self, String> {
+        let nothing = model.tokenise("", "", Cut::Tail)?.ids;
+        let something = model.tokenise("", "a", Cut::Tail)?.ids;
+        let before = nothing.iter().zip(&something).take_while(|(a, b)| a == b).count();
+        let (before, after) = nothing.split_at(before);
+        // A tokenizer that makes something of no text at all does not show its marks.
+        Ok(if something.ends_with(after) {
+            Self {
+                before: before.to_vec(),
+                after: after.to_vec(),
+            }
+        } else {
+            Self::default()
+        })
     }
 }
 

@@ -156,6 +156,19 @@ impl Gate {
 }
 
 impl Rule {
+    /// What a rule may say, as a suite and the command line spell it.
+    pub const KEYS: [&str; 9] = [
+        "name",
+        "max_drop",
+        "max_drop_percent",
+        "min_score",
+        "margin",
+        "of",
+        "task",
+        "dataset",
+        "basis",
+    ];
+
     /// Whether both limit the same thing of the same data sets.
     pub(crate) fn same_subject(&self, other: &Self) -> bool {
         self.limit.kind() == other.limit.kind()

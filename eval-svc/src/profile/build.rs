@@ -12,6 +12,7 @@ const AGGREGATION: &str = "mean over seeds, then over the transformations of an 
 
 /// Builds the profile. `baseline` is the position of the encoder that the others are compared with.
 pub fn profile(grid: &Grid, baseline: Option<usize>) -> RobustnessProfile {
+    let scopes = scopes(grid);
     RobustnessProfile {
         unit: UNIT.to_owned(),
         aggregation: AGGREGATION.to_owned(),
@@ -19,8 +20,9 @@ pub fn profile(grid: &Grid, baseline: Option<usize>) -> RobustnessProfile {
         seeds: grid.seeds.clone(),
         axes: grid.axes(),
         encoders: encoders(grid),
-        shifts: shifts(grid),
-        scopes: scopes(grid),
+        // The first scope is all data sets.
+        shifts: scopes.first().map(|all| all.shifts.clone()).unwrap_or_default(),
+        scopes,
         baseline: baseline.filter(|_| grid.encoders.len() > 1).map(|b| compare(grid, b)),
     }
 }

@@ -12,7 +12,7 @@ pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};
 pub(super) use rank_flow::rank_flow;
 
-use svg::node::element::{Description, Rectangle, SVG, Text, Title};
+use svg::node::element::{Circle, Description, Line, Rectangle, SVG, Text, Title};
 
 /// An empty drawing of this size with a title and a description for those who cannot see it.
 fn drawing(id: &str, width: f64, height: f64, title: &str, description: &str) -> SVG {
@@ -45,6 +45,23 @@ fn rectangle(x: f64, y: f64, width: f64, height: f64, class: &str) -> Rectangle 
         .set("y", short(y))
         .set("width", short(width))
         .set("height", short(height))
+        .set("class", class)
+}
+
+fn line(x1: f64, y1: f64, x2: f64, y2: f64, class: &str) -> Line {
+    Line::new()
+        .set("x1", short(x1))
+        .set("y1", short(y1))
+        .set("x2", short(x2))
+        .set("y2", short(y2))
+        .set("class", class)
+}
+
+fn circle(x: f64, y: f64, radius: f64, class: &str) -> Circle {
+    Circle::new()
+        .set("cx", short(x))
+        .set("cy", short(y))
+        .set("r", short(radius))
         .set("class", class)
 }
 

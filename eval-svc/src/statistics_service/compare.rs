@@ -3,7 +3,7 @@
 use isomer_proto::eval::v1::{self as proto, CompareRequest, CompareResponse, Comparison, ScoreSeries};
 use isomer_service_kit::Fault;
 
-use super::{DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, count, finite, resamples, share};
+use super::{DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, resamples, share};
 use crate::stats::{
     Alternative, Bootstrap, Distribution, IntervalMethod, Method, Statistic, StatsError, WilcoxonOptions, Zeros,
     benjamini_hochberg, hodges_lehmann, holm, mean, paired_bootstrap_test, sample_sd, sign_flip_test,
@@ -114,12 +114,7 @@ fn one(reference: &ScoreSeries, treatment: &ScoreSeries, settings: &Settings) ->
         mean_difference: mean(&differences).ok_or_else(empty)?,
         sd_difference: sample_sd(&differences),
         hodges_lehmann: hodges_lehmann(&differences).ok_or_else(empty)?,
-        hodges_lehmann_interval: Some(proto::Interval {
-            low: interval.low,
-            high: interval.high,
-            level: interval.level,
-            method: format!("percentile bootstrap ({})", bootstrap.resamples),
-        }),
+        hodges_lehmann_interval: Some(bootstrapped("percentile", &interval)),
         ..Comparison::default()
     };
     let mut notes = Vec::new();

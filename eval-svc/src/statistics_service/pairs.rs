@@ -1,12 +1,14 @@
 //! Every system against every other.
 
 use isomer_proto::eval::v1::{
-    self as proto, ComparePairsRequest, ComparePairsResponse, PairedTest,
+    ComparePairsRequest, ComparePairsResponse, PairedTest,
     compare_pairs_response::{Pair, System},
 };
 use isomer_service_kit::Fault;
 
-use super::{DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, count, resamples, same_length, share, undefined};
+use super::{
+    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, bootstrapped, count, resamples, same_length, share, undefined,
+};
 use crate::stats::{
     Alternative, Bootstrap, IntervalMethod, Statistic, StatsError, differences, holm, letters::significance_letters,
     mean, paired_bootstrap_test, sign_flip_test, statistic_interval, wilcoxon_signed_rank,
@@ -63,12 +65,7 @@ pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePair
             Ok(System {
                 name: series.name.clone(),
                 mean: *mean,
-                interval: Some(proto::Interval {
-                    low: interval.low,
-                    high: interval.high,
-                    level: interval.level,
-                    method: format!("percentile bootstrap ({})", settings.resamples),
-                }),
+                interval: Some(bootstrapped("percentile", &interval)),
                 letters,
             })
         })

@@ -8,8 +8,8 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::Fault;
 
 use super::{
-    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, count, finite, resamples, same_length, share,
-    undefined,
+    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, finite_values,
+    resamples, same_length, share, undefined,
 };
 use crate::stats::{
     Bootstrap, Correlation, Interval, IntervalMethod, KendallMethod, Statistic, StatsError,
@@ -53,12 +53,7 @@ pub(super) fn bootstrap(request: &BootstrapRequest) -> Result<BootstrapResponse,
     };
     let answer = |estimate: f64, interval: Interval, undefined: usize| BootstrapResponse {
         estimate,
-        interval: Some(proto::Interval {
-            low: interval.low,
-            high: interval.high,
-            level: interval.level,
-            method: format!("{method_name} bootstrap ({})", interval.resamples),
-        }),
+        interval: Some(bootstrapped(method_name, &interval)),
         undefined: count(undefined),
     };
     let of_values = |statistic: Statistic| {
@@ -128,12 +123,7 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
         kendall_tau_b: Some(Coefficient {
             value: kendall.tau_b,
             p_value: (x.len() > 2).then_some(kendall.p_value),
-            interval: kendall_interval.map(|found| proto::Interval {
-                low: found.interval.low,
-                high: found.interval.high,
-                level: settings.level,
-                method: format!("percentile bootstrap ({})", settings.resamples),
-            }),
+            interval: kendall_interval.map(|found| bootstrapped("percentile", &found.interval)),
         }),
     })
 }
@@ -231,14 +221,4 @@ fn design(request: &PlanDesignRequest) -> Result<Design, Fault> {
         sd_between: spread("sd_between", request.sd_between, pilot.map(|p| p.sd_between))?,
         sd_seeds: spread("sd_seeds", request.sd_seeds, pilot.map(|p| p.sd_seeds))?,
     })
-}
-
-fn finite_values(field: &str, values: &[f64]) -> Result<(), Fault> {
-    match values.iter().position(|value| !value.is_finite()) {
-        Some(i) => Err(Fault::invalid(
-            format!("{field}[{i}]"),
-            format!("{} is not a finite number", values[i]),
-        )),
-        None => Ok(()),
-    }
 }

@@ -14,17 +14,6 @@ use crate::{
 };
 
 const FIELDS: [&str; 5] = ["alpha", "basis", "undecided", "sequential", "rule"];
-const RULE_FIELDS: [&str; 9] = [
-    "name",
-    "max_drop",
-    "max_drop_percent",
-    "min_score",
-    "margin",
-    "of",
-    "task",
-    "dataset",
-    "basis",
-];
 const MOST_RULES: usize = 1_000;
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
@@ -117,7 +106,7 @@ fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
 
 fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Result<Rule, SuiteError> {
     let section = table(document, field, item, "a table: [[gate.rule]]")?;
-    section.only(&RULE_FIELDS)?;
+    section.only(&Rule::KEYS)?;
     Ok(Rule {
         limit: limit(&section)?,
         name: filled(document, section.string("name")?)?,

@@ -1,8 +1,8 @@
 //! Original against transformed, axis by axis.
 
-use svg::node::element::{Circle, Group, Line};
+use svg::node::element::Group;
 
-use super::{drawing, fitted, label, scale::Scale, short};
+use super::{circle, drawing, fitted, label, line, scale::Scale};
 use crate::{
     profile::{EncoderProfile, Moved},
     report::{
@@ -49,7 +49,7 @@ pub(in crate::report) fn dumbbell(report: &Report) -> String {
     );
     for tick in scale.ticks() {
         let x = scale.at(tick);
-        chart = chart.add(rule(x, TOP, x, height - FOOT, "grid")).add(label(
+        chart = chart.add(line(x, TOP, x, height - FOOT, "grid")).add(label(
             x,
             height - FOOT + 17.0,
             "tick middle",
@@ -102,31 +102,14 @@ fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_tota
     );
     group = group
         .add(label(LEFT - 12.0, y + 4.5, "row end", name))
-        .add(rule(from, y, to, y, "bar"));
+        .add(line(from, y, to, y, "bar"));
     if let Some(sd) = moved.sd.filter(|sd| *sd > 0.0) {
-        group = group.add(rule(scale.at(moved.mean - sd), y, scale.at(moved.mean + sd), y, "sd"));
+        group = group.add(line(scale.at(moved.mean - sd), y, scale.at(moved.mean + sd), y, "sd"));
     }
     group
         .add(circle(from, y, radius, "was"))
         .add(circle(to, y, radius, "now"))
         .add(label(WIDTH - 2.0, y + 4.5, "delta end", signed(moved.delta)))
-}
-
-fn circle(x: f64, y: f64, radius: f64, class: &str) -> Circle {
-    Circle::new()
-        .set("cx", short(x))
-        .set("cy", short(y))
-        .set("r", short(radius))
-        .set("class", class)
-}
-
-fn rule(x1: f64, y1: f64, x2: f64, y2: f64, class: &str) -> Line {
-    Line::new()
-        .set("x1", short(x1))
-        .set("y1", short(y1))
-        .set("x2", short(x2))
-        .set("y2", short(y2))
-        .set("class", class)
 }
 
 /// The chart in words.

@@ -1,8 +1,8 @@
 //! Shift of every transformation with its interval, over all encoders (HTEB, figure 7).
 
-use svg::node::element::{Circle, Group, Line, SVG};
+use svg::node::element::{Group, SVG};
 
-use super::{drawing, fitted, label, scale::Scale, short};
+use super::{circle, drawing, fitted, label, line, scale::Scale};
 use crate::{
     profile::{ScopeProfile, ShiftInterval, TransformationShift},
     report::format::{fine, p_value, signed, signed_fine},
@@ -68,7 +68,7 @@ fn grid(mut chart: SVG, scale: &Scale, height: f64) -> SVG {
         let x = scale.at(tick);
         let class = if tick.abs() < 1e-9 { "zero" } else { "grid" };
         let text = label(x, height - FOOT + 17.0, "tick middle", scale.tick(tick));
-        chart = chart.add(rule(x, TOP, x, height - FOOT, class)).add(text);
+        chart = chart.add(line(x, TOP, x, height - FOOT, class)).add(text);
     }
     chart
 }
@@ -88,7 +88,7 @@ fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
             .add(label(LEFT - 14.0, y + 4.5, "row end", fitted(&one.transformation, 21)));
     if let Some(found) = interval(one) {
         let exact = shift.signed_rank_interval.is_some();
-        group = group.add(rule(
+        group = group.add(line(
             scale.at(found.low),
             y,
             scale.at(found.high),
@@ -96,11 +96,7 @@ fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
             if exact { "range" } else { "range rough" },
         ));
     }
-    let dot = Circle::new()
-        .set("cx", short(scale.at(shift.hodges_lehmann)))
-        .set("cy", short(y))
-        .set("r", "5")
-        .set("class", "now");
+    let dot = circle(scale.at(shift.hodges_lehmann), y, 5.0, "now");
     let p = shift.p_holm.map_or("–".to_owned(), p_value);
     group
         .add(dot)
@@ -117,15 +113,6 @@ fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
             "row end",
             fine(shift.median_absolute_difference),
         ))
-}
-
-fn rule(x1: f64, y1: f64, x2: f64, y2: f64, class: &str) -> Line {
-    Line::new()
-        .set("x1", short(x1))
-        .set("y1", short(y1))
-        .set("x2", short(x2))
-        .set("y2", short(y2))
-        .set("class", class)
 }
 
 fn description(scope: &ScopeProfile) -> String {
