@@ -1,0 +1,36 @@
+//! The interface.
+
+use std::fmt::Debug;
+
+use isomer_proto::encoder::v1::{
+    CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
+};
+use isomer_service_kit::Fault;
+use tokio::time::Instant;
+
+/// A server that answers for encoders, in the terms of `isomer.encoder.v1`, whatever protocol it speaks. Dropping a future drops the
+/// call behind it.
+#[tonic::async_trait]
+pub trait EncoderBackend: Debug + Send + Sync + 'static {
+    /// The encoders it answers for, as far as they can be told without loading anything.
+    async fn list(&self) -> Result<Vec<Encoder>, Fault>;
+
+    /// One of them, in full: with the vector space of its default settings.
+    async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault>;
+
+    /// Vectors, one row per input in the order of the inputs, whatever the provider's own limits on batches.
+    async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<EncodeResponse, Fault>;
+
+    /// Tokens of texts; `UNIMPLEMENTED` where the provider does not count.
+    async fn count_tokens(
+        &self,
+        request: CountTokensRequest,
+        deadline: Option<Instant>,
+    ) -> Result<CountTokensResponse, Fault>;
+
+    /// Documents by relevance; `UNIMPLEMENTED` where the provider has no cross-encoder.
+    async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault>;
+
+    /// Whether it would answer now; cheap, for being asked every few seconds.
+    async fn healthy(&self) -> Result<(), Fault>;
+}

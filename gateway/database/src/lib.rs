@@ -1,0 +1,196 @@
+//! The gateway's records: a SQLite file by default, PostgreSQL by URL, one SQL text for both.
+//!
+//! SQL is written for both: `$1` for parameters, `BIGINT` for whole numbers (times are microseconds since 1970), `TEXT` for
+//! the rest, `INSERT … ON CONFLICT`, no types or functions that only one of them has.
+
+use std::{path::Path, str::FromStr, time::Duration};
+
+use isomer_service_kit::Fault;
+use sqlx::{
+    AnyPool, AssertSqlSafe,
+    any::{AnyConnectOptions, AnyPoolOptions, install_default_drivers},
+};
+
+/// Longest wait for a connection, and for another process's write to a SQLite file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A database with the gateway's tables. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Database {
+    pool: AnyPool,
+}
+
+impl Database {
+    /// Opens `sqlite:PATH` (made if it is not there), `sqlite::memory:` or `postgres://…`, or a plain path.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` with the reason `DATABASE` when the address is of another kind, or nobody answers there.
+    pub async fn open(address: &str) -> Result<Self, Fault> {
+        install_default_drivers();
+        let url = url(address)?;
+        let sqlite = url.starts_with("sqlite:");
+        let memory = url.starts_with("sqlite::memory:");
+        let options = AnyConnectOptions::from_str(&url).map_err(|error| unusable(address, &error))?;
+        let pool = AnyPoolOptions::new()
+            // Each connection to a database in memory is a database of its own; a file has one writer at a time anyway.
+            .max_connections(if memory { 1 } else { 4 })
+            .min_connections(u32::from(memory))
+            .idle_timeout((!memory).then_some(Duration::from_secs(600)))
+            .max_lifetime((!memory).then_some(Duration::from_secs(3600)))
+            .acquire_timeout(PATIENCE)
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    if sqlite {
+                        let settings = format!(
+                            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = {};",
+                            PATIENCE.as_millis()
+                        );
+                        sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await?;
+                    }
+                    Ok(())
+                })
+            })
+            .connect_with(options)
+            .await
+            .map_err(|error| unusable(address, &error))?;
+        Ok(Self { pool })
+    }
+
+    /// Where queries go.
+    pub fn pool(&self) -> &AnyPool {
+        &self.pool
+    }
+
+    /// Brings the tables of `area` up to date: step k of `steps` runs once in the life of a database, in order, and
+    /// whichever of several processes comes first runs it.
+    ///
+    /// # Errors
+    /// When a step fails; the steps before it stay.
+    pub async fn migrate(&self, area: &str, steps: &'static [&'static str]) -> Result<(), Fault> {
+        let table = "CREATE TABLE IF NOT EXISTS migrations (area TEXT NOT NULL, step BIGINT NOT NULL, PRIMARY KEY (area, step))";
+        sqlx::raw_sql(table).execute(&self.pool).await.map_err(failed)?;
+        for (number, step) in (1_i64..).zip(steps) {
+            let mut transaction = self.pool.begin().await.map_err(failed)?;
+            let done = sqlx::query("INSERT INTO migrations (area, step) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+                .bind(area)
+                .bind(number)
+                .execute(&mut *transaction)
+                .await
+                .map_err(failed)?;
+            if done.rows_affected() == 1 {
+                sqlx::raw_sql(*step).execute(&mut *transaction).await.map_err(failed)?;
+            }
+            transaction.commit().await.map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a query's failure is to a caller: the place of records is down or full, not the request.
+pub fn failed(error: sqlx::Error) -> Fault {
+    // The error may hold the address with its password: it goes to nobody but the log, and sqlx keeps it out there.
+    tracing::error!(%error, "database");
+    Fault::unavailable("DATABASE", "the gateway's database cannot be read or written")
+        .mend("look into the gateway's log; a SQLite file needs a writable folder and free disk space")
+}
+
+fn url(address: &str) -> Result<String, Fault> {
+    if address.starts_with("postgres://")
+        || address.starts_with("postgresql://")
+        || address.starts_with("sqlite::memory:")
+    {
+        return Ok(address.to_owned());
+    }
+    let path = address
+        .strip_prefix("sqlite://")
+        .or_else(|| address.strip_prefix("sqlite:"));
+    let path = match path {
+        Some(path) => path,
+        None if address.contains("://") => {
+            let scheme = address.split("://").next().unwrap_or_default();
+            return Err(Fault::invalid(
+                "database",
+                format!("`{scheme}` is not a kind of database that is spoken here"),
+            )
+            .mend("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
+        }
+        None => address,
+    };
+    let path = path.split('?').next().unwrap_or_default();
+    if path.is_empty() {
+        return Err(Fault::invalid("database", "names no file").mend("give a path, e.g. isomer.sqlite"));
+    }
+    if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Fault::invalid("database", format!("{} cannot be made: {error}", folder.display()))
+                .mend("choose another folder")
+        })?;
+    }
+    Ok(format!("sqlite://{path}?mode=rwc"))
+}
+
+fn unusable(address: &str, error: &sqlx::Error) -> Fault {
+    let shown = match address.split_once('@') {
+        // Between `//` and `@` there may be a password.
+        Some((_, place)) => place,
+        None => address,
+    };
+    Fault::precondition("DATABASE", format!("the database {shown} cannot be opened: {error}"))
+        .field("database")
+        .mend("check that the server runs, or that the file's folder can be written")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use sqlx::Row;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_keeps_what_was_written_and_steps_run_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/records.sqlite");
+        let steps = &[
+            "CREATE TABLE things (name TEXT NOT NULL)",
+            "INSERT INTO things (name) VALUES ('first')",
+        ];
+        for _ in 0..2 {
+            let database = Database::open(path.to_str().unwrap()).await.unwrap();
+            database.migrate("things", steps).await.unwrap();
+            let rows = sqlx::query("SELECT name FROM things")
+                .fetch_all(database.pool())
+                .await
+                .unwrap();
+            assert_eq!(rows.len(), 1);
+            assert_eq!(rows[0].get::<String, _>(0), "first");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_step_that_fails_is_tried_again() {
+        let database = Database::open("sqlite::memory:").await.unwrap();
+        let broken: &'static [&'static str] = &["CREATE TABLE t (a BIGINT)", "INSERT INTO nowhere VALUES (1)"];
+        assert!(database.migrate("t", broken).await.is_err());
+        database
+            .migrate("t", &["CREATE TABLE t (a BIGINT)", "INSERT INTO t VALUES (1)"])
+            .await
+            .unwrap();
+        let row = sqlx::query("SELECT a FROM t").fetch_one(database.pool()).await.unwrap();
+        assert_eq!(row.get::<i64, _>(0), 1);
+    }
+
+    #[tokio::test]
+    async fn other_databases_and_unreachable_ones_are_refused_without_the_password() {
+        let fault = Database::open("mysql://me:geheim@host/db").await.unwrap_err();
+        assert!(
+            fault.to_string().contains("mysql") && !fault.to_string().contains("geheim"),
+            "{fault}"
+        );
+        let fault = Database::open("postgres://me:geheim@127.0.0.1:1/db").await.unwrap_err();
+        assert!(
+            fault.to_string().contains("127.0.0.1:1") && !fault.to_string().contains("geheim"),
+            "{fault}"
+        );
+    }
+}

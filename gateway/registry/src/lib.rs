@@ -1,0 +1,1 @@
+//! Which encoder providers there are.
