@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tonic::{
     body::Body,
+    codegen::StdError,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
 };
 use tower::Service;
@@ -131,6 +132,23 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
 /// When the address or the TLS files are unusable.
 pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     Ok(GrpcChannel::new(endpoint(config)?.connect_lazy()))
+}
+
+/// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address before connecting to it. TLS is put on
+/// top of them as the configuration says.
+///
+/// # Errors
+/// When the address or the TLS files are unusable.
+pub fn connect_lazy_through<C>(config: &ClientConfig, connector: C) -> Result<GrpcChannel, Fault>
+where
+    C: Service<http::Uri> + Send + 'static,
+    C::Response: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    StdError: From<C::Error>,
+{
+    Ok(GrpcChannel::new(
+        endpoint(config)?.connect_with_connector_lazy(connector),
+    ))
 }
 
 fn endpoint(config: &ClientConfig) -> Result<Endpoint, Fault> {

@@ -33,4 +33,10 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
 
     /// Whether it would answer now; cheap, for being asked every few seconds.
     async fn healthy(&self) -> Result<(), Fault>;
+
+    /// Whether it takes ids that [`list`](Self::list) does not name, such as folders of models: whoever routes to it must ask it whether
+    /// it knows an id.
+    fn is_open(&self) -> bool {
+        false
+    }
 }

@@ -4,5 +4,18 @@
 //! speaks; what its protocol cannot say is refused, never guessed.
 
 mod backend;
+mod connect;
+mod estimate;
+mod grpc;
+mod guard;
+mod headers;
+mod isomer;
+mod limits;
+mod names;
+mod secret;
+mod target;
 
 pub use backend::EncoderBackend;
+pub use connect::{Surroundings, connect};
+pub use guard::{AddressGuard, GuardConfig};
+pub use isomer::IsomerBackend;

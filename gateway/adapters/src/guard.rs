@@ -1,0 +1,187 @@
+//! Which addresses may be called: against server-side request forgery.
+//!
+//! Whoever may register a provider chooses where this process connects to. Without a guard that reaches what only this machine can
+//! reach: its own ports, the network it stands in, the cloud's metadata service. So addresses that are not public are refused unless
+//! the configuration allows them. What is looked at is the address that is connected to, at the moment of connecting: a name whose
+//! answer changes afterwards (DNS rebinding), another way of writing an address, or a redirect (never followed) changes nothing.
+
+mod allow;
+mod connect;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
+use std::{
+    fmt, io,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use futures::{FutureExt, future::BoxFuture};
+use isomer_service_kit::{
+    Fault,
+    config::{ConfigError, Validate},
+};
+use serde::{Deserialize, Serialize};
+use tonic::Code;
+
+pub(crate) use connect::Connector;
+
+use allow::Allow;
+
+/// What may be called although it is not public.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GuardConfig {
+    /// Names (`embed.internal`, `*.svc.cluster.local`), addresses (`127.0.0.1`, `::1`) and networks (`10.0.0.0/8`, `fd00::/8`). A name
+    /// is allowed whatever it resolves to.
+    pub allow: Vec<String>,
+}
+
+impl Validate for GuardConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        Allow::read(&self.allow).map(drop)
+    }
+}
+
+/// Finds the addresses of a name.
+type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
+
+/// Decides whether an address may be called. Cheaply cloned.
+#[derive(Clone)]
+pub struct AddressGuard {
+    allow: Arc<Allow>,
+    lookup: Lookup,
+}
+
+impl fmt::Debug for AddressGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AddressGuard").field("allow", &self.allow).finish()
+    }
+}
+
+impl AddressGuard {
+    /// A guard that lets through public addresses and what the configuration allows.
+    ///
+    /// # Errors
+    /// An entry that is no name, address or network.
+    pub fn new(config: &GuardConfig) -> Result<Self, ConfigError> {
+        Ok(Self {
+            allow: Arc::new(Allow::read(&config.allow)?),
+            lookup: Arc::new(|host| {
+                async move {
+                    let found = tokio::net::lookup_host((host, 0)).await?;
+                    Ok(found.map(|address| address.ip()).collect())
+                }
+                .boxed()
+            }),
+        })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn looking_up(mut self, lookup: Lookup) -> Self {
+        self.lookup = lookup;
+        self
+    }
+
+    /// Refuses a host that is written as an address, where that may not be called. Names are looked at when they are resolved.
+    ///
+    /// # Errors
+    /// `ADDRESS_REFUSED`.
+    pub fn check_literal(&self, host: &url::Host<&str>) -> Result<(), Fault> {
+        let address = match host {
+            url::Host::Domain(_) => return Ok(()),
+            url::Host::Ipv4(address) => IpAddr::V4(*address),
+            url::Host::Ipv6(address) => IpAddr::V6(*address),
+        };
+        self.check(&address.to_string(), address).map_err(Fault::from)
+    }
+
+    /// The addresses of a host that may be called.
+    ///
+    /// # Errors
+    /// [`Refused`] when there are addresses and none of them may be called; otherwise what the resolver says.
+    pub(crate) async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let found = match host.parse::<IpAddr>() {
+            Ok(address) => vec![address],
+            Err(_) => (self.lookup)(host.to_owned()).await?,
+        };
+        let mut refusal = None;
+        let mut allowed = Vec::with_capacity(found.len());
+        for address in found {
+            match self.check(host, address) {
+                Ok(()) => allowed.push(SocketAddr::new(address, port)),
+                Err(refused) => refusal = Some(refused),
+            }
+        }
+        match (allowed.is_empty(), refusal) {
+            (false, _) => Ok(allowed),
+            (true, Some(refused)) => Err(refused.into()),
+            (true, None) => Err(io::Error::new(io::ErrorKind::NotFound, format!("{host} has no address")).into()),
+        }
+    }
+
+    fn check(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
+        match ranges::not_public(address) {
+            Some(what) if !self.allow.covers(host, address) => Err(Refused {
+                host: host.to_owned(),
+                address,
+                what,
+            }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An address that may not be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Refused {
+    host: String,
+    address: IpAddr,
+    what: &'static str,
+}
+
+impl Refused {
+    /// The refusal that caused an error, where one did.
+    pub(crate) fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            if let Some(refused) = error.downcast_ref::<Self>() {
+                return Some(refused);
+            }
+            // An io::Error that wraps another names the other's cause as its own.
+            if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+                if let Some(refused) = Self::behind(inner) {
+                    return Some(refused);
+                }
+            }
+            cause = error.source();
+        }
+        None
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, address, what } = self;
+        if *host == address.to_string() {
+            write!(f, "{address} is {what}, which providers may not be at")
+        } else {
+            write!(f, "{host} is {address}, {what}, which providers may not be at")
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl From<Refused> for Fault {
+    fn from(refused: Refused) -> Self {
+        Fault::new(Code::PermissionDenied, "ADDRESS_REFUSED", refused.to_string())
+            .field("provider.address")
+            .mend(
+                "let the gateway's configuration allow it: the host, the address or its network in the guard's `allow`",
+            )
+            .with("address", refused.address.to_string())
+    }
+}

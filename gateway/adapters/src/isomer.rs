@@ -1,0 +1,324 @@
+//! Providers that speak `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or elsewhere, and whatever anyone wrote
+//! against our protos. Nothing is translated but the encoder's id; the vector space is the provider's own.
+
+mod join;
+
+use std::sync::Arc;
+
+use isomer_proto::{
+    common::v1::Dtype,
+    encoder::v1::{
+        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input,
+        ListEncodersRequest, RerankRequest, RerankResponse, encode_request::Prompt,
+        encoder_service_client::EncoderServiceClient, input,
+    },
+    gateway::v1::Provider,
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use tonic::{Code, Request, Response, Status};
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+
+use crate::{
+    EncoderBackend, Surroundings, estimate,
+    grpc::Grpc,
+    limits::{Batches, Deadline, Pace, late},
+    names::Names,
+    target::Target,
+};
+
+const SERVICE: &str = "isomer.encoder.v1.EncoderService";
+/// Encoders asked for at once when they are listed.
+const PAGE: u32 = 1000;
+/// Most pages of a list: a provider that never comes to an end would keep us for ever.
+const PAGES: usize = 100;
+
+/// An `EncoderService` behind the interface.
+#[derive(Debug, Clone)]
+pub struct IsomerBackend {
+    channel: GrpcChannel,
+    names: Names,
+    max_message_bytes: usize,
+    /// What only a server of somebody else's needs.
+    far: Option<Arc<Far>>,
+}
+
+#[derive(Debug)]
+struct Far {
+    grpc: Grpc,
+    pace: Pace,
+    batches: Batches,
+}
+
+impl IsomerBackend {
+    /// An encoder service over a channel that is there already, such as embed-svc in this process: every id it accepts is offered, and
+    /// it is trusted to keep its own limits. `max_message_bytes` is the largest message to take from it.
+    pub fn over(channel: GrpcChannel, max_message_bytes: usize) -> Self {
+        Self {
+            channel,
+            names: Names::default(),
+            max_message_bytes,
+            far: None,
+        }
+    }
+
+    /// A registered one.
+    pub(crate) fn new(provider: &Provider, surroundings: &Surroundings) -> Result<Self, Fault> {
+        if !provider.input_types.is_empty() {
+            return Err(Fault::invalid(
+                "provider.input_types",
+                "an Isomer provider knows prompts by their own names",
+            )
+            .mend("leave it out"));
+        }
+        let grpc = Grpc::new(Target::new(provider, surroundings, true)?)?;
+        let far = Far {
+            pace: Pace::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
+            batches: Batches::new(provider.limits.as_ref()),
+            grpc,
+        };
+        Ok(Self {
+            channel: far.grpc.channel.clone(),
+            names: Names::new(&provider.encoders)?,
+            max_message_bytes: surroundings.max_message_bytes,
+            far: Some(Arc::new(far)),
+        })
+    }
+
+    fn client(&self) -> EncoderServiceClient<GrpcChannel> {
+        EncoderServiceClient::new(self.channel.clone())
+            .max_decoding_message_size(self.max_message_bytes)
+            .max_encoding_message_size(self.max_message_bytes)
+    }
+
+    /// One call, after its turn.
+    async fn call<M, A, F>(
+        &self,
+        message: M,
+        tokens: u64,
+        deadline: Deadline,
+        call: impl FnOnce(EncoderServiceClient<GrpcChannel>, Request<M>) -> F,
+    ) -> Result<A, Fault>
+    where
+        F: Future<Output = Result<Response<A>, Status>>,
+    {
+        let client = self.client();
+        if let Some(far) = &self.far {
+            let _place = far.pace.turn(tokens, deadline).await?;
+            return far.grpc.call(message, deadline, |request| call(client, request)).await;
+        }
+        let mut request = Request::new(message);
+        let Some(deadline) = deadline else {
+            return Ok(call(client, request).await?.into_inner());
+        };
+        request.set_timeout(deadline.saturating_duration_since(tokio::time::Instant::now()));
+        match tokio::time::timeout_at(deadline, call(client, request)).await {
+            Ok(answer) => Ok(answer?.into_inner()),
+            Err(_) => Err(late("this process")),
+        }
+    }
+
+    async fn encode_once(
+        &self,
+        request: EncodeRequest,
+        tokens: u64,
+        deadline: Deadline,
+    ) -> Result<EncodeResponse, Fault> {
+        let asked = join::Asked::of(&request);
+        let answer = self
+            .call(request, tokens, deadline, async |mut client, request| {
+                client.encode(request).await
+            })
+            .await?;
+        match &self.far {
+            Some(far) => join::sound(&far.grpc.target.id, answer, asked),
+            None => Ok(answer),
+        }
+    }
+
+    async fn get_once(&self, name: &str) -> Result<Option<Encoder>, Fault> {
+        let request = GetEncoderRequest { id: name.to_owned() };
+        let answer = self
+            .call(request, 0, None, async |mut client, request| {
+                client.get_encoder(request).await
+            })
+            .await?;
+        Ok(answer.encoder)
+    }
+
+    async fn list_all(&self) -> Result<Vec<Encoder>, Fault> {
+        let mut encoders = Vec::new();
+        let mut request = ListEncodersRequest {
+            page_size: PAGE,
+            page_token: String::new(),
+        };
+        for _ in 0..PAGES {
+            let page = self
+                .call(request.clone(), 0, None, async |mut client, request| {
+                    client.list_encoders(request).await
+                })
+                .await?;
+            encoders.extend(page.encoders);
+            if page.next_page_token.is_empty() || page.next_page_token == request.page_token {
+                break;
+            }
+            request.page_token = page.next_page_token;
+        }
+        Ok(encoders)
+    }
+}
+
+#[tonic::async_trait]
+impl EncoderBackend for IsomerBackend {
+    async fn list(&self) -> Result<Vec<Encoder>, Fault> {
+        let all = self.list_all().await?;
+        if self.names.is_open() {
+            return Ok(all);
+        }
+        let offered = self.names.each().map(|(id, name)| {
+            let known = all.iter().find(|encoder| encoder.id == name).cloned();
+            Encoder {
+                id: id.to_owned(),
+                // An id that is accepted need not be listed.
+                ..known.unwrap_or_default()
+            }
+        });
+        Ok(offered.collect())
+    }
+
+    async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault> {
+        let name = self.names.theirs(encoder_id)?;
+        let encoder = self.get_once(&name).await?.ok_or_else(|| {
+            Fault::new(
+                Code::DataLoss,
+                "PROVIDER_ANSWER",
+                format!("the answer describes no encoder `{name}`"),
+            )
+        })?;
+        Ok(Encoder {
+            id: encoder_id.to_owned(),
+            ..encoder
+        })
+    }
+
+    async fn encode(&self, mut request: EncodeRequest, deadline: Deadline) -> Result<EncodeResponse, Fault> {
+        request.encoder_id = self.names.theirs(&request.encoder_id)?;
+        let Some(far) = &self.far else {
+            return self.encode_once(request, 0, deadline).await;
+        };
+        let sizes = sizes(&request);
+        let total = sizes.iter().sum();
+        // The ranges of int8 may come from the texts of the request: in pieces they would not be the same.
+        let whole = request.output_dtype == i32::from(Dtype::Int8);
+        let pieces = far.batches.cut(&sizes);
+        if whole || pieces.len() <= 1 {
+            return self.encode_once(request, total, deadline).await;
+        }
+        let inputs = std::mem::take(&mut request.inputs);
+        let answers = far.batches.each(pieces.clone(), |piece| {
+            let tokens = sizes[piece.clone()].iter().sum();
+            let request = EncodeRequest {
+                inputs: inputs[piece].to_vec(),
+                ..request.clone()
+            };
+            self.encode_once(request, tokens, deadline)
+        });
+        join::joined(&far.grpc.target.id, &pieces, answers.await?)
+    }
+
+    async fn count_tokens(
+        &self,
+        mut request: CountTokensRequest,
+        deadline: Deadline,
+    ) -> Result<CountTokensResponse, Fault> {
+        request.encoder_id = self.names.theirs(&request.encoder_id)?;
+        let count = request.texts.len();
+        let answer = self
+            .call(request, 0, deadline, async |mut client, request| {
+                client.count_tokens(request).await
+            })
+            .await?;
+        if answer.token_counts.len() != count {
+            let message = format!("{} counts for {count} texts", answer.token_counts.len());
+            return Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message));
+        }
+        Ok(answer)
+    }
+
+    async fn rerank(&self, mut request: RerankRequest, deadline: Deadline) -> Result<RerankResponse, Fault> {
+        request.encoder_id = self.names.theirs(&request.encoder_id)?;
+        let documents = request.documents.len();
+        let query = estimate::tokens(&request.query);
+        let tokens = request
+            .documents
+            .iter()
+            .map(|text| query + estimate::tokens(text))
+            .sum();
+        let answer = self
+            .call(request, tokens, deadline, async |mut client, request| {
+                client.rerank(request).await
+            })
+            .await?;
+        if let Some(result) = answer.results.iter().find(|result| result.index as usize >= documents) {
+            let message = format!("the answer ranks document {} of {documents}", result.index);
+            return Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message));
+        }
+        Ok(answer)
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        let check = HealthCheckRequest {
+            service: SERVICE.to_owned(),
+        };
+        let mut client = HealthClient::new(self.channel.clone());
+        let answer = match &self.far {
+            // Not after its turn: whether a provider is well is not the load's business.
+            Some(far) => {
+                far.grpc
+                    .call(check, None, async |request| client.check(request).await)
+                    .await
+            }
+            None => client.check(check).await.map(Response::into_inner).map_err(Fault::from),
+        };
+        match answer {
+            Ok(answer) if answer.status() == ServingStatus::Serving => Ok(()),
+            Ok(answer) => Err(Fault::unavailable(
+                "PROVIDER_NOT_SERVING",
+                format!(
+                    "the provider says that its encoder service is {}",
+                    answer.status().as_str_name()
+                ),
+            )),
+            // A provider need not speak grpc.health; it is well if it can say what it has.
+            Err(fault) if matches!(fault.code, Code::Unimplemented | Code::NotFound) => {
+                let request = ListEncodersRequest {
+                    page_size: 1,
+                    page_token: String::new(),
+                };
+                self.call(request, 0, None, async |mut client, request| {
+                    client.list_encoders(request).await
+                })
+                .await
+                .map(drop)
+            }
+            Err(fault) => Err(fault),
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        self.names.is_open()
+    }
+}
+
+/// Tokens of each input, estimated.
+fn sizes(request: &EncodeRequest) -> Vec<u64> {
+    let prompt = match &request.prompt {
+        Some(Prompt::LiteralPrompt(text)) => text.len() as u64 / 3,
+        _ => 0,
+    };
+    let size = |input: &Input| match &input.input {
+        Some(input::Input::Text(text)) => prompt + estimate::tokens(text),
+        Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
+        None => 0,
+    };
+    request.inputs.iter().map(size).collect()
+}

@@ -1,0 +1,141 @@
+//! Requests cut into what a provider takes at once.
+
+use std::{future::Future, ops::Range};
+
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_proto::gateway::v1::ProviderLimits;
+use isomer_service_kit::Fault;
+
+/// Pieces of one request under way at once where the provider's limits do not say.
+const PIECES: usize = 8;
+
+/// Most of something in a request; 0 in a message means that no limit is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Most(usize);
+
+impl Most {
+    pub(crate) const UNKNOWN: Self = Self(usize::MAX);
+
+    pub(crate) fn of(limit: u32) -> Self {
+        match usize::try_from(limit) {
+            Ok(0) | Err(_) => Self::UNKNOWN,
+            Ok(limit) => Self(limit),
+        }
+    }
+
+    /// The narrower of two limits.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(self.0.min(other.0))
+    }
+
+    pub(crate) fn allows(self, count: usize) -> bool {
+        count <= self.0
+    }
+
+    /// As a message says it.
+    pub(crate) fn number(self) -> u32 {
+        u32::try_from(self.0).unwrap_or(0)
+    }
+}
+
+/// What fits into one request, and how many of them go at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Batches {
+    pub(crate) items: Most,
+    pub(crate) tokens: Most,
+    pub(crate) at_once: usize,
+}
+
+impl Batches {
+    pub(crate) fn new(limits: Option<&ProviderLimits>) -> Self {
+        let limits = limits.cloned().unwrap_or_default();
+        Self {
+            items: Most::of(limits.max_batch_items),
+            tokens: Most::of(limits.max_batch_tokens),
+            at_once: match limits.max_concurrency {
+                0 => PIECES,
+                most => usize::try_from(most).unwrap_or(PIECES),
+            },
+        }
+    }
+
+    /// Cuts items of these sizes, in tokens, into runs that fit. An item that is too large by itself goes alone: what becomes of it is
+    /// the provider's to say.
+    pub(crate) fn cut(&self, sizes: &[u64]) -> Vec<Range<usize>> {
+        let mut pieces = Vec::new();
+        let (mut first, mut tokens) = (0, 0_u64);
+        for (at, size) in sizes.iter().enumerate() {
+            let together = usize::try_from(tokens + size).unwrap_or(usize::MAX);
+            if at > first && !(self.items.allows(at - first + 1) && self.tokens.allows(together)) {
+                pieces.push(first..at);
+                (first, tokens) = (at, 0);
+            }
+            tokens += size;
+        }
+        if first < sizes.len() {
+            pieces.push(first..sizes.len());
+        }
+        pieces
+    }
+
+    /// Calls once a piece, several at once, and gives the answers in the order of the pieces. The first failure ends all.
+    pub(crate) async fn each<T, F>(
+        &self,
+        pieces: Vec<Range<usize>>,
+        call: impl FnMut(Range<usize>) -> F,
+    ) -> Result<Vec<T>, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        stream::iter(pieces.into_iter().map(call))
+            .buffered(self.at_once)
+            .try_collect()
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn batches(items: u32, tokens: u32) -> Batches {
+        Batches::new(Some(&ProviderLimits {
+            max_batch_items: items,
+            max_batch_tokens: tokens,
+            ..ProviderLimits::default()
+        }))
+    }
+
+    #[test]
+    fn pieces_are_cut_where_items_or_tokens_are_full() {
+        assert_eq!(batches(2, 0).cut(&[1, 1, 1, 1, 1]), [0..2, 2..4, 4..5]);
+        assert_eq!(batches(0, 10).cut(&[4, 4, 4, 10, 1]), [0..2, 2..3, 3..4, 4..5]);
+        assert_eq!(batches(0, 0).cut(&[9; 5]), [0..5]);
+        assert!(batches(3, 3).cut(&[]).is_empty());
+    }
+
+    #[test]
+    fn an_item_that_is_too_large_goes_alone() {
+        assert_eq!(batches(0, 5).cut(&[1, 99, 1]), [0..1, 1..2, 2..3]);
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_are_whole_in_order_and_within_the_limits(
+            sizes in prop::collection::vec(0_u64..20, 0..40),
+            items in 0_u32..6,
+            tokens in 0_u32..30,
+        ) {
+            let pieces = batches(items, tokens).cut(&sizes);
+            let joined: Vec<usize> = pieces.iter().cloned().flatten().collect();
+            prop_assert_eq!(joined, (0..sizes.len()).collect::<Vec<_>>());
+            for piece in pieces {
+                prop_assert!(items == 0 || piece.len() <= items as usize);
+                let total: u64 = sizes[piece.clone()].iter().sum();
+                prop_assert!(tokens == 0 || total <= u64::from(tokens) || piece.len() == 1);
+            }
+        }
+    }
+}

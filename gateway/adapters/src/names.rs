@@ -1,0 +1,52 @@
+//! Ids that clients know and names that the provider knows.
+
+use std::collections::{BTreeMap, HashMap};
+
+use isomer_service_kit::Fault;
+
+/// Encoder id offered → name at the provider, in the order of the ids. Empty: any, unchanged.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Names(BTreeMap<String, String>);
+
+impl Names {
+    /// # Errors
+    /// An empty id or name.
+    pub(crate) fn new(encoders: &HashMap<String, String>) -> Result<Self, Fault> {
+        if let Some((id, _)) = encoders.iter().find(|(id, name)| id.is_empty() || name.is_empty()) {
+            return Err(Fault::invalid(
+                format!("provider.encoders[{id:?}]"),
+                "the id and the name at the provider must not be empty",
+            )
+            .mend("give both, e.g. my-encoder = \"text-embedding-3-small\""));
+        }
+        Ok(Self(encoders.clone().into_iter().collect()))
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Offered ids with their names.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(id, name)| (id.as_str(), name.as_str()))
+    }
+
+    /// The name at the provider.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub(crate) fn theirs(&self, encoder_id: &str) -> Result<String, Fault> {
+        if encoder_id.is_empty() {
+            return Err(Fault::invalid("encoder_id", "is empty").mend("name an encoder; ListEncoders names them"));
+        }
+        if self.is_open() {
+            return Ok(encoder_id.to_owned());
+        }
+        self.0.get(encoder_id).cloned().ok_or_else(|| {
+            Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{encoder_id}` here"))
+                .field("encoder_id")
+                .mend("ListEncoders names those there are")
+                .with("encoder_id", encoder_id)
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! What is known of a provider before it is called: where it is, how it is reached, what goes with every call.
+
+use std::{path::PathBuf, time::Duration};
+
+use http::{HeaderMap, HeaderValue};
+use isomer_proto::gateway::v1::{Provider, TlsSettings};
+use isomer_service_kit::{
+    Fault,
+    client::{ClientConfig, ClientTls},
+    config::Secret,
+};
+use url::Url;
+
+use crate::{Surroundings, guard::AddressGuard, headers, secret::SecretSource};
+
+/// How long a call may take where the provider's limits do not say.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A provider's place, read and checked.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// The provider's id, for errors.
+    pub(crate) id: String,
+    /// `http` or `https`, with the host in its one normal form: `0x7f.1` is `127.0.0.1` here.
+    pub(crate) url: Url,
+    pub(crate) tls: Option<ClientTls>,
+    /// The provider's own headers; the secret is not among them.
+    pub(crate) headers: HeaderMap,
+    pub(crate) secret: SecretSource,
+    pub(crate) timeout: Duration,
+    pub(crate) guard: AddressGuard,
+    pub(crate) max_message_bytes: usize,
+}
+
+impl Target {
+    /// `grpc` says whether the protocol is gRPC; then `grpc://` is a scheme too.
+    pub(crate) fn new(provider: &Provider, surroundings: &Surroundings, grpc: bool) -> Result<Self, Fault> {
+        let url = address(&provider.address, grpc)?;
+        if let Some(host) = url.host() {
+            surroundings.guard.check_literal(&host)?;
+        }
+        Ok(Self {
+            id: provider.id.clone(),
+            tls: tls(provider.tls.as_ref(), &url)?,
+            url,
+            headers: headers::read(&provider.headers)?,
+            secret: SecretSource::new(provider.secret.as_ref())?,
+            timeout: timeout(provider)?,
+            guard: surroundings.guard.clone(),
+            max_message_bytes: surroundings.max_message_bytes,
+        })
+    }
+
+    /// The same as a gRPC client's configuration.
+    pub(crate) fn client_config(&self) -> ClientConfig {
+        ClientConfig {
+            address: self.url.as_str().trim_end_matches('/').to_owned(),
+            tls: self.tls.clone(),
+        }
+    }
+}
+
+/// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there is none.
+pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Fault> {
+    let Some(secret) = secret.expose() else { return Ok(None) };
+    let mut value = HeaderValue::try_from(format!("Bearer {secret}"))
+        .map_err(|_| Fault::internal("a checked secret is no header value"))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
+fn address(text: &str, grpc: bool) -> Result<Url, Fault> {
+    let bad = |message: String, mend: &str| Fault::invalid("provider.address", message).mend(mend);
+    let form = if grpc {
+        "give grpc://host:port, grpcs://host:port, http://host:port or https://host:port"
+    } else {
+        "give http://host:port or https://host:port, with a path where the service has one"
+    };
+    let (scheme, rest) = text
+        .split_once("://")
+        .ok_or_else(|| bad(format!("{text:?} has no scheme"), form))?;
+    let scheme = match (scheme.to_ascii_lowercase().as_str(), grpc) {
+        ("http", _) | ("grpc", true) => "http",
+        ("https", _) | ("grpcs", true) => "https",
+        ("grpc" | "grpcs", false) => return Err(bad("this kind of provider does not speak gRPC".into(), form)),
+        _ => return Err(bad(format!("{text:?} has another scheme"), form)),
+    };
+    // Only with a scheme that browsers know does the reader bring a host into its one normal form.
+    let url = Url::parse(&format!("{scheme}://{rest}")).map_err(|error| bad(format!("{text:?}: {error}"), form))?;
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err(bad(
+            "holds a user or a password".into(),
+            "keep secrets out of addresses: use provider.secret",
+        ));
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err(bad("holds a query or a fragment".into(), form));
+    }
+    if grpc && url.path() != "/" {
+        return Err(bad("holds a path, which gRPC has no use for".into(), form));
+    }
+    Ok(url)
+}
+
+fn tls(settings: Option<&TlsSettings>, url: &Url) -> Result<Option<ClientTls>, Fault> {
+    let Some(settings) = settings.filter(|settings| **settings != TlsSettings::default()) else {
+        return Ok(None);
+    };
+    if url.scheme() != "https" {
+        return Err(Fault::invalid("provider.tls", "the address is a plain-text one")
+            .mend("write https:// or grpcs:// in the address, or leave `tls` out"));
+    }
+    let path = |text: &String| (!text.is_empty()).then(|| PathBuf::from(text));
+    if settings.certificate_file.is_empty() != settings.key_file.is_empty() {
+        return Err(
+            Fault::invalid("provider.tls", "certificate_file and key_file go together").mend("give both or neither"),
+        );
+    }
+    Ok(Some(ClientTls {
+        ca_file: path(&settings.ca_file),
+        certificate_file: path(&settings.certificate_file),
+        key_file: path(&settings.key_file),
+        server_name: (!settings.server_name.is_empty()).then(|| settings.server_name.clone()),
+    }))
+}
+
+fn timeout(provider: &Provider) -> Result<Duration, Fault> {
+    let Some(timeout) = provider.limits.as_ref().and_then(|limits| limits.timeout) else {
+        return Ok(TIMEOUT);
+    };
+    let read = Duration::try_from(timeout).ok();
+    match read {
+        Some(Duration::ZERO) => Ok(TIMEOUT),
+        Some(timeout) => Ok(timeout),
+        None => Err(Fault::invalid("provider.limits.timeout", "is negative").mend("give e.g. 30s")),
+    }
+}
