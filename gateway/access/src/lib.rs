@@ -1,1 +1,47 @@
 //! Who may ask the gateway for what, and how much of it.
+//!
+//! * [`Access`] admits a request from the network or refuses it with a [`Fault`](isomer_service_kit::Fault), and puts a
+//!   [`Caller`] into its extensions, who is charged for answers.
+//! * [`Keys`] makes, changes and revokes API keys, with or without a running gateway.
+//! * [`JwtConfig`]: tokens of an identity provider beside the keys.
+//! * [`AuditEvent`], [`Verifier`]: what administrators did, in a chain that shows tampering.
+//!
+//! # What is exact and what is not
+//!
+//! Counts live in memory and are written twice a second, so a killed process loses at most the last half second of them (and
+//! none when it drains). Budgets are shared by all gateways of one database: each knows of the others' use about half a second
+//! late, and an answer is charged for when it is given, so a budget may be overdrawn by what is in flight and by half a
+//! second's use elsewhere. Rates and concurrency are each gateway process's own. A revocation is seen at once where it was
+//! made, and by other gateways of the database within half a second; while the database is away, keys go on as they were
+//! last known.
+
+mod access;
+mod audit;
+mod calendar;
+mod caller;
+mod config;
+mod credential;
+mod faults;
+mod host;
+mod jwks;
+mod jwt;
+mod key;
+mod keys;
+mod limits;
+mod meter;
+mod metric_names;
+mod need;
+mod scope;
+mod store;
+mod verified;
+
+pub use access::Access;
+pub use audit::{AuditEvent, AuditHead, Verifier};
+pub use calendar::{Period, micros_now, read_expiry, rfc3339};
+pub use caller::Caller;
+pub use config::{AccessConfig, Door, Mode};
+pub use jwt::JwtConfig;
+pub use keys::{KeyChange, Keys, NewKey};
+pub use limits::{Budget, Limits};
+pub use scope::{Scope, Scopes};
+pub use store::{KeyRecord, Usage, Used};

@@ -1,0 +1,493 @@
+//! The keeper of the door.
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, AtomicI64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use http::{Method, header, request::Parts};
+use isomer_database::{Database, failed};
+use isomer_service_kit::{
+    Fault,
+    config::{ConfigError, Validate},
+};
+
+use crate::{
+    calendar::day_of,
+    caller::{Account, Caller, Identity},
+    config::{AccessConfig, Mode},
+    credential::{self, Credential},
+    faults, host,
+    jwt::{Subject, Tokens},
+    key::{self, KeyDigest},
+    meter::{Meter, Spent},
+    need::{self, Need},
+    store::{self, KeyRecord},
+};
+
+pub(crate) use crate::calendar::micros_now;
+
+/// How often counts are written, and changes that others made to the keys are read: what a killed process loses at most, and
+/// how long another gateway's revocation takes to be seen here.
+const BEAT: Duration = Duration::from_millis(500);
+/// An unknown key makes the database be asked at once, at most this often.
+const LOOKS: Duration = Duration::from_millis(50);
+/// Counts are written in transactions of so many callers.
+const CHUNK: usize = 200;
+/// A subject of an identity provider that was not seen for so long is forgotten until it comes again.
+const FORGET_AFTER: i64 = 600_000_000;
+
+/// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must live inside a tokio runtime.
+#[derive(Clone, Debug)]
+pub struct Access(pub(crate) Arc<Inner>);
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) config: AccessConfig,
+    pub(crate) database: Database,
+    tokens: Option<Tokens>,
+    /// Whether callers must say who they are. `auto` requires it until the address is known to be a loopback one.
+    required: AtomicBool,
+    /// Open because of `auto`: to the machine's own names only.
+    local_only: AtomicBool,
+    entries: RwLock<HashMap<String, Arc<Entry>>>,
+    subjects: RwLock<HashMap<String, Arc<Meter>>>,
+    /// The last change to the keys that was read.
+    seen: AtomicI64,
+    looked: tokio::sync::Mutex<Option<Instant>>,
+    dirty: Mutex<Vec<Arc<Meter>>>,
+    /// One writer at a time: counts that were taken must be written before more are.
+    writing: tokio::sync::Mutex<()>,
+}
+
+/// A key and its meters.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) record: KeyRecord,
+    pub(crate) meter: Arc<Meter>,
+}
+
+impl Access {
+    /// Opens the records, and begins to write counts and to read changes. With the mode `auto` callers must say who they are
+    /// until [`Access::check_listen`] has seen a loopback address.
+    ///
+    /// # Errors
+    /// When the configuration cannot work, or the database cannot be read.
+    pub async fn open(config: AccessConfig, database: Database) -> Result<Self, Fault> {
+        config.validate().map_err(|error| error.within("access"))?;
+        isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
+        store::prepare(&database).await?;
+        let tokens = config.jwt.clone().map(Tokens::new).transpose()?;
+        let inner = Arc::new(Inner {
+            required: AtomicBool::new(config.mode != Mode::Open),
+            local_only: AtomicBool::new(false),
+            tokens,
+            config,
+            database,
+            entries: RwLock::default(),
+            subjects: RwLock::default(),
+            seen: AtomicI64::new(0),
+            looked: tokio::sync::Mutex::default(),
+            dirty: Mutex::default(),
+            writing: tokio::sync::Mutex::default(),
+        });
+        inner.read_changes().await?;
+        tokio::spawn(beat(Arc::downgrade(&inner)));
+        Ok(Self(inner))
+    }
+
+    /// Decides what `auto` means at this address, and refuses an address that others reach while nobody could be told apart.
+    /// To be called before the port is served.
+    ///
+    /// # Errors
+    /// On an address other than loopback when access is required and there is neither a usable key nor an identity
+    /// provider; the message says how to make the first key.
+    pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
+        let config = &self.0.config;
+        let required = config.required_at(listen);
+        self.0.required.store(required, Ordering::Release);
+        self.0
+            .local_only
+            .store(!required && config.mode == Mode::Auto, Ordering::Release);
+        if !required {
+            if !listen.ip().to_canonical().is_loopback() {
+                tracing::warn!(%listen, "anyone who reaches this address may do everything (access.mode = \"open\")");
+            }
+            return Ok(());
+        }
+        let now = micros_now();
+        let usable = |entry: &Arc<Entry>| entry.record.check(now).is_ok();
+        if self.0.tokens.is_none() && !read(&self.0.entries).values().any(usable) {
+            return Err(ConfigError::new(
+                "access.mode",
+                format!("{listen} asks for a key, and there is none yet"),
+                "make the first with `isomer keys create --name NAME --scope encode --scope admin` (same configuration, no \
+                 server needed), or listen on 127.0.0.1, or write access.mode = \"open\" to let anyone in",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Whether callers must say who they are.
+    pub fn is_required(&self) -> bool {
+        self.0.required.load(Ordering::Acquire)
+    }
+
+    /// Admits a request or refuses it: reads its credential, which leaves the headers, checks it, the scopes its path needs,
+    /// and the caller's limits, and puts a [`Caller`] into its extensions. For requests from the network only.
+    ///
+    /// # Errors
+    /// `UNAUTHENTICATED` (`NO_KEY`, `SEVERAL_CREDENTIALS`, `BAD_HEADER`, `MISTYPED_KEY`, `UNKNOWN_KEY`, `REVOKED_KEY`,
+    /// `EXPIRED_KEY`, `BAD_TOKEN`, `EXPIRED_TOKEN`), `PERMISSION_DENIED` (`WRONG_SCOPE`, `FOREIGN_HOST`),
+    /// `RESOURCE_EXHAUSTED` (`TOO_MANY_AT_ONCE`, `BUDGET_EXCEEDED`, `RATE_LIMITED`) with a time to try again, `UNAVAILABLE`
+    /// (`DATABASE`, `IDENTITY_PROVIDER`).
+    pub async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
+        let admitted = self.0.admit(parts).await;
+        credential::remove(&mut parts.headers);
+        match admitted {
+            Ok(caller) => {
+                parts.extensions.insert(caller);
+                Ok(())
+            }
+            Err(fault) => {
+                metrics::counter!(crate::metric_names::REFUSED, "reason" => fault.reason.clone()).increment(1);
+                tracing::debug!(reason = %fault.reason, path = parts.uri.path(), "refused");
+                Err(fault)
+            }
+        }
+    }
+
+    /// What a 401 answer at this path says in `WWW-Authenticate`: a browser shows its password box at pages.
+    pub fn challenge(path: &str) -> &'static str {
+        if need::is_page(path) {
+            "Basic realm=\"isomer: a key as the password\", charset=\"UTF-8\""
+        } else {
+            "Bearer realm=\"isomer\""
+        }
+    }
+
+    /// Writes what was counted. To be called when a server has drained; a process that is killed loses at most the last half
+    /// second's counts.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn flush(&self) -> Result<(), Fault> {
+        self.0.write_counts().await
+    }
+}
+
+impl Inner {
+    async fn admit(self: &Arc<Self>, parts: &Parts) -> Result<Caller, Fault> {
+        let need = need::need(parts, &self.config);
+        if !self.required.load(Ordering::Acquire) {
+            return self.admit_open(parts, need).await;
+        }
+        let Need::Scopes(scopes) = need else {
+            return Ok(Caller::nobody());
+        };
+        let reading = parts.method == Method::GET || parts.method == Method::HEAD;
+        let basic = reading && need::is_page(parts.uri.path());
+        let caller = match credential::read(&parts.headers, basic)? {
+            Credential::None => return Err(faults::no_key()),
+            Credential::Other => return Err(faults::not_ours()),
+            Credential::Key(text) => self.by_key(text.expose().unwrap_or_default()).await?,
+            Credential::Token(text) => self.by_token(text.expose().unwrap_or_default()).await?,
+        };
+        self.enter(caller, scopes).await
+    }
+
+    /// Where a server stands open anyone may come; a key of ours is still held to what it says, so that limits can be tried out
+    /// and a revoked key never seems to work. What other clients must send for want of a key is passed over.
+    async fn admit_open(self: &Arc<Self>, parts: &Parts, need: Need) -> Result<Caller, Fault> {
+        if self.local_only.load(Ordering::Acquire) {
+            host::check_local(parts)?;
+        }
+        let Need::Scopes(scopes) = need else {
+            return Ok(Caller::nobody());
+        };
+        match credential::read(&parts.headers, false) {
+            Ok(Credential::Key(text)) => {
+                let caller = self.by_key(text.expose().unwrap_or_default()).await?;
+                self.enter(caller, scopes).await
+            }
+            Err(fault) if carries_ours(parts) => Err(fault),
+            _ => Ok(Caller::anyone()),
+        }
+    }
+
+    async fn by_key(self: &Arc<Self>, text: &str) -> Result<Found, Fault> {
+        let presented = key::read(text).ok_or_else(faults::mistyped)?;
+        let mut entry = self.entry(presented.id);
+        if entry.is_none() {
+            self.look_again().await;
+            entry = self.entry(presented.id);
+        }
+        // An unknown id is compared too, so that it takes as long as a wrong secret.
+        let nothing = KeyDigest::of("");
+        let stored = entry.as_ref().map_or(&nothing, |entry| &entry.record.digest);
+        let matches = stored.matches(&presented.digest);
+        let entry = entry.filter(|_| matches).ok_or_else(faults::unknown_key)?;
+        entry.record.check(micros_now())?;
+        Ok(Found::Key(entry))
+    }
+
+    async fn by_token(&self, text: &str) -> Result<Found, Fault> {
+        let Some(tokens) = &self.tokens else {
+            return Err(faults::not_ours());
+        };
+        Ok(Found::Subject(tokens.verify(text).await?))
+    }
+
+    /// Scopes first, then limits; the rate last, so that a request refused for another reason costs none of it.
+    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes) -> Result<Caller, Fault> {
+        let now = micros_now();
+        let (name, scopes, meter, identity) = match &found {
+            Found::Key(entry) => {
+                let record = &entry.record;
+                let identity = Identity::Key(record.id.clone());
+                (&record.name, record.scopes, Arc::clone(&entry.meter), identity)
+            }
+            Found::Subject(subject) => {
+                let identity = Identity::Token {
+                    expires: subject.expires,
+                };
+                (
+                    &subject.name,
+                    subject.scopes,
+                    self.subject_meter(&subject.principal),
+                    identity,
+                )
+            }
+        };
+        let limits = match &found {
+            Found::Key(entry) => &entry.record.limits,
+            Found::Subject(_) => self.subject_limits(),
+        };
+        if let Some(scope) = scopes.lacks(needed) {
+            return Err(faults::wrong_scope(name, scope));
+        }
+        let place = meter.enter(name, limits)?;
+        if !limits.budgets.is_empty() && !meter.is_loaded() {
+            let (sums, _) = store::sums(&self.database, &meter.principal, day_of(now)).await?;
+            meter.begin(sums);
+        }
+        meter.check_budgets(name, limits, now)?;
+        meter.take_request(name, limits, now)?;
+        let one = Spent {
+            requests: 1,
+            ..Spent::default()
+        };
+        self.count(&meter, one);
+        let account = Account {
+            meter,
+            access: Arc::clone(self),
+            identity,
+            _place: place,
+        };
+        Ok(Caller::known(name.clone(), scopes, account))
+    }
+
+    pub(crate) fn recheck(&self, identity: &Identity, meter: &Meter, name: &str, now: i64) -> Result<(), Fault> {
+        match identity {
+            Identity::Key(id) => {
+                let entry = self.entry(id).ok_or_else(faults::unknown_key)?;
+                entry.record.check(now)?;
+                meter.check_budgets(name, &entry.record.limits, now)
+            }
+            Identity::Token { expires } if *expires <= now => Err(faults::expired_token()),
+            Identity::Token { .. } => meter.check_budgets(name, self.subject_limits(), now),
+        }
+    }
+
+    pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {
+        if meter.add(spent, micros_now()) {
+            lock(&self.dirty).push(Arc::clone(meter));
+        }
+    }
+
+    fn subject_limits(&self) -> &crate::Limits {
+        static NONE: crate::Limits = crate::Limits {
+            requests_per_second: None,
+            max_concurrency: None,
+            budgets: Vec::new(),
+        };
+        self.config.jwt.as_ref().map_or(&NONE, |jwt| &jwt.limits)
+    }
+
+    pub(crate) fn entry(&self, id: &str) -> Option<Arc<Entry>> {
+        read(&self.entries).get(id).cloned()
+    }
+
+    fn subject_meter(&self, principal: &str) -> Arc<Meter> {
+        if let Some(meter) = read(&self.subjects).get(principal) {
+            return Arc::clone(meter);
+        }
+        let mut subjects = self.subjects.write().unwrap_or_else(PoisonError::into_inner);
+        let meter = subjects
+            .entry(principal.to_owned())
+            .or_insert_with(|| Arc::new(Meter::new(principal.to_owned())));
+        Arc::clone(meter)
+    }
+
+    /// Takes over a key as it is now. Its meters stay.
+    pub(crate) fn put(&self, record: KeyRecord) {
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let known = entries.get(&record.id);
+        if known.is_some_and(|entry| entry.record.changed > record.changed) {
+            return;
+        }
+        let meter = match known {
+            Some(entry) => Arc::clone(&entry.meter),
+            None => Arc::new(Meter::new(format!("key:{}", record.id))),
+        };
+        entries.insert(record.id.clone(), Arc::new(Entry { record, meter }));
+    }
+
+    /// Reads what changed in the keys, by whomever.
+    pub(crate) async fn read_changes(&self) -> Result<(), Fault> {
+        let since = self.seen.load(Ordering::Acquire);
+        for record in store::changed_since(&self.database, since).await? {
+            self.seen.fetch_max(record.changed, Ordering::AcqRel);
+            self.put(record);
+        }
+        Ok(())
+    }
+
+    /// Asks the database for keys that were made elsewhere a moment ago. All who wait share one look.
+    async fn look_again(&self) {
+        let arrived = Instant::now();
+        let mut looked = self.looked.lock().await;
+        if let Some(before) = *looked {
+            if before >= arrived {
+                return;
+            }
+            tokio::time::sleep_until((before + LOOKS).into()).await;
+        }
+        *looked = Some(Instant::now());
+        // When it fails the key stays unknown to us; that the database is away stands in the log already.
+        let _ = self.read_changes().await;
+    }
+
+    pub(crate) async fn write_counts(&self) -> Result<(), Fault> {
+        let _alone = self.writing.lock().await;
+        let dirty = std::mem::take(&mut *lock(&self.dirty));
+        let mut outcome = Ok(());
+        for meters in dirty.chunks(CHUNK) {
+            let written = match outcome {
+                Ok(()) => self.write_chunk(meters).await,
+                Err(_) => Err(Fault::unavailable("DATABASE", "not tried")),
+            };
+            if let Err(fault) = written {
+                for meter in meters {
+                    meter.put_back();
+                }
+                lock(&self.dirty).extend(meters.iter().cloned());
+                outcome = outcome.and(Err(fault));
+            }
+        }
+        outcome
+    }
+
+    async fn write_chunk(&self, meters: &[Arc<Meter>]) -> Result<(), Fault> {
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        for meter in meters {
+            for (day, spent) in meter.take() {
+                store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
+            }
+        }
+        transaction.commit().await.map_err(failed)?;
+        let today = day_of(micros_now());
+        for meter in meters {
+            // What other gateways wrote comes back with it. Who has no budget need not know.
+            if !meter.is_loaded() {
+                meter.written();
+                continue;
+            }
+            match store::sums(&self.database, &meter.principal, today).await {
+                Ok((sums, _)) => meter.loaded(sums),
+                // It is written: counting it again would be wrong.
+                Err(_) => meter.written(),
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_subjects(&self) {
+        let now = micros_now();
+        let mut subjects = self.subjects.write().unwrap_or_else(PoisonError::into_inner);
+        subjects.retain(|_, meter| {
+            Arc::strong_count(meter) > 1 || !meter.is_quiet() || now - meter.last_used() < FORGET_AFTER
+        });
+    }
+}
+
+/// Who was found behind a credential.
+enum Found {
+    Key(Arc<Entry>),
+    Subject(Arc<Subject>),
+}
+
+impl KeyRecord {
+    /// Whether the key may be used.
+    pub(crate) fn check(&self, now: i64) -> Result<(), Fault> {
+        if self.revoked.is_some() {
+            return Err(faults::revoked(&self.id));
+        }
+        match self.expires.filter(|at| *at <= now) {
+            Some(at) => Err(faults::expired(&self.id, &crate::calendar::rfc3339(at))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Whether anything in the headers begins as a key of ours.
+fn carries_ours(parts: &Parts) -> bool {
+    let names = [header::AUTHORIZATION, credential::X_API_KEY];
+    let values = names.iter().flat_map(|name| parts.headers.get_all(name));
+    let mut values = values.map(http::HeaderValue::as_bytes);
+    values.any(|value| {
+        value
+            .windows(key::PREFIX.len())
+            .any(|part| part == key::PREFIX.as_bytes())
+    })
+}
+
+/// Writes counts and reads changes until the last [`Access`] is gone.
+async fn beat(access: Weak<Inner>) {
+    let mut away = false;
+    let mut beats = 0_u32;
+    loop {
+        tokio::time::sleep(BEAT).await;
+        let Some(access) = access.upgrade() else { return };
+        let outcome = match access.write_counts().await {
+            Ok(()) => access.read_changes().await,
+            Err(fault) => Err(fault),
+        };
+        // Said once when it goes and once when it comes back.
+        match (&outcome, away) {
+            (Err(fault), false) => {
+                tracing::error!(%fault, "counts wait in memory, and other gateways' keys are not seen")
+            }
+            (Ok(()), true) => tracing::info!("the database is back"),
+            _ => {}
+        }
+        away = outcome.is_err();
+        beats = beats.wrapping_add(1);
+        if beats.is_multiple_of(120) {
+            access.forget_subjects();
+        }
+    }
+}
+
+fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,168 @@
+//! Reading a credential from a request's headers. One form, once; anything odd is refused, because two readers of one
+//! request (a proxy and this server) must never take it for two different callers.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use isomer_service_kit::{Fault, config::Secret};
+
+use crate::{faults, key};
+
+/// The other header that carries a key.
+pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// Longer tokens are not read.
+const MOST_BYTES: usize = 16 << 10;
+
+/// What a request says about who sends it, not checked yet.
+#[derive(Debug)]
+pub(crate) enum Credential {
+    None,
+    /// Begins as our keys do.
+    Key(Secret),
+    /// Has the form of a JWT.
+    Token(Secret),
+    /// Something else.
+    Other,
+}
+
+/// Reads the headers. `basic`: whether a password box's form is understood (pages, read only).
+pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault> {
+    let mut found = None;
+    for name in [header::AUTHORIZATION, X_API_KEY] {
+        for value in headers.get_all(&name) {
+            if found.replace((name.clone(), value)).is_some() {
+                return Err(faults::several());
+            }
+        }
+    }
+    let Some((name, value)) = found else {
+        return Ok(Credential::None);
+    };
+    let text = visible(&name, value)?;
+    if name == X_API_KEY {
+        return of_token(&name, text);
+    }
+    // One space, no comma, no parameters: RFC 6750.
+    let refuse = || faults::bad_header("authorization", "is not of the form `Bearer KEY`");
+    let (scheme, rest) = text.split_once(' ').ok_or_else(refuse)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return of_token(&name, rest);
+    }
+    if basic && scheme.eq_ignore_ascii_case("basic") {
+        let decoded = BASE64_STANDARD.decode(rest).map_err(|_| refuse())?;
+        let decoded = String::from_utf8(decoded).map_err(|_| refuse())?;
+        // The user's name is whatever was typed; the password is the key.
+        let (_, password) = decoded.split_once(':').ok_or_else(refuse)?;
+        return of_token(&name, password);
+    }
+    Err(refuse())
+}
+
+/// The headers that carry credentials leave the request, so that no upstream, log or trace gets to see them.
+pub(crate) fn remove(headers: &mut HeaderMap) {
+    headers.remove(header::AUTHORIZATION);
+    headers.remove(X_API_KEY);
+    headers.remove(header::PROXY_AUTHORIZATION);
+}
+
+fn visible<'a>(name: &HeaderName, value: &'a HeaderValue) -> Result<&'a str, Fault> {
+    if value.len() > MOST_BYTES {
+        return Err(faults::bad_header(name.as_str(), "is too long"));
+    }
+    value
+        .to_str()
+        .map_err(|_| faults::bad_header(name.as_str(), "holds characters other than visible ASCII"))
+}
+
+fn of_token(name: &HeaderName, text: &str) -> Result<Credential, Fault> {
+    let b64token = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+    if text.is_empty() || !text.bytes().all(b64token) {
+        return Err(faults::bad_header(name.as_str(), "holds no single key"));
+    }
+    Ok(if text.starts_with(key::PREFIX) {
+        Credential::Key(Secret::new(text))
+    } else if text.split('.').count() == 3 {
+        Credential::Token(Secret::new(text))
+    } else {
+        Credential::Other
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap()));
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    fn key(pairs: &[(&'static str, &[u8])], basic: bool) -> Option<String> {
+        match read(&headers(pairs), basic).unwrap() {
+            Credential::Key(key) | Credential::Token(key) => key.expose().map(ToOwned::to_owned),
+            Credential::None | Credential::Other => None,
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_from_either_header() {
+        for (name, value) in [
+            ("authorization", "Bearer iso_abc"),
+            ("authorization", "bearer iso_abc"),
+            ("x-api-key", "iso_abc"),
+        ] {
+            assert_eq!(key(&[(name, value.as_bytes())], false).as_deref(), Some("iso_abc"));
+        }
+        assert_eq!(
+            key(&[("authorization", b"Bearer a.b.c")], false).as_deref(),
+            Some("a.b.c")
+        );
+        assert_eq!(key(&[("authorization", b"Bearer sk-other")], false), None);
+        assert_eq!(key(&[], false), None);
+    }
+
+    #[test]
+    fn two_credentials_are_none() {
+        let bearer: (&'static str, &[u8]) = ("authorization", b"Bearer iso_abc");
+        let plain: (&'static str, &[u8]) = ("x-api-key", b"iso_abc");
+        for pairs in [&[bearer, bearer][..], &[plain, plain], &[bearer, plain]] {
+            assert_eq!(read(&headers(pairs), false).unwrap_err().reason, "SEVERAL_CREDENTIALS");
+        }
+    }
+
+    #[test]
+    fn odd_forms_are_refused_and_not_repeated() {
+        let long = format!("Bearer {}", "a".repeat(MOST_BYTES));
+        for value in [
+            &b"Bearer"[..],
+            b"Bearer ",
+            b"Bearer  iso_abc",
+            b"Bearer iso_abc ",
+            b"Bearer iso_abc, Bearer iso_def",
+            b"Bearer iso_abc,iso_def",
+            b"Bearer\tiso_abc",
+            b"iso_abc",
+            b"Basic aXNvOmlzb19hYmM=",
+            b"Bearer iso_\xff",
+            long.as_bytes(),
+        ] {
+            let fault = read(&headers(&[("authorization", value)]), false).unwrap_err();
+            assert_eq!(fault.reason, "BAD_HEADER", "{value:?}");
+            assert!(!fault.to_string().contains("iso_"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn a_password_box_is_understood_on_pages_only() {
+        let value = format!("Basic {}", BASE64_STANDARD.encode("anyone:iso_abc"));
+        let pairs: [(&'static str, &[u8]); 1] = [("authorization", value.as_bytes())];
+        assert_eq!(key(&pairs, true).as_deref(), Some("iso_abc"));
+        assert_eq!(read(&headers(&pairs), false).unwrap_err().reason, "BAD_HEADER");
+    }
+}

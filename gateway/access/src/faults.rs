@@ -1,0 +1,132 @@
+//! The refusals. Their reasons are part of the interface.
+
+use std::time::Duration;
+
+use isomer_service_kit::Fault;
+use tonic::Code;
+
+use crate::{calendar::Period, scope::Scope};
+
+/// How to make a key, said wherever one is missing.
+pub(crate) const MAKE_A_KEY: &str = "make a key with `isomer keys create --name NAME --scope encode`";
+
+fn unauthenticated(reason: &str, message: impl Into<String>) -> Fault {
+    Fault::new(Code::Unauthenticated, reason, message)
+}
+
+pub(crate) fn no_key() -> Fault {
+    unauthenticated("NO_KEY", "this server wants a key").mend(format!(
+        "send `authorization: Bearer KEY` (the command line: ISOMER_API_KEY); {MAKE_A_KEY}"
+    ))
+}
+
+pub(crate) fn several() -> Fault {
+    unauthenticated("SEVERAL_CREDENTIALS", "the request carries more than one credential")
+        .mend("send one `authorization` header, or one `x-api-key`, not both")
+}
+
+pub(crate) fn bad_header(header: &str, why: &str) -> Fault {
+    unauthenticated("BAD_HEADER", format!("the header `{header}` {why}"))
+        .mend("send `authorization: Bearer KEY` or `x-api-key: KEY`")
+}
+
+pub(crate) fn mistyped() -> Fault {
+    unauthenticated(
+        "MISTYPED_KEY",
+        "the key's checksum is wrong: it is mistyped or cut short",
+    )
+    .mend("copy the whole key: `iso_` and 62 more characters")
+}
+
+pub(crate) fn unknown_key() -> Fault {
+    unauthenticated("UNKNOWN_KEY", "no such key here").mend(format!(
+        "check that the key was made for this gateway's database; {MAKE_A_KEY}"
+    ))
+}
+
+pub(crate) fn not_ours() -> Fault {
+    unauthenticated("UNKNOWN_KEY", "this is no key of this gateway (they begin with `iso_`)").mend(MAKE_A_KEY)
+}
+
+pub(crate) fn revoked(id: &str) -> Fault {
+    unauthenticated("REVOKED_KEY", format!("the key iso_{id} was revoked"))
+        .mend("ask for a new one")
+        .with("key_id", id)
+}
+
+pub(crate) fn expired(id: &str, when: &str) -> Fault {
+    unauthenticated("EXPIRED_KEY", format!("the key iso_{id} expired at {when}"))
+        .mend("ask for a new one")
+        .with("key_id", id)
+}
+
+pub(crate) fn bad_token(why: impl std::fmt::Display) -> Fault {
+    unauthenticated("BAD_TOKEN", format!("the token is not accepted: {why}"))
+        .mend("ask the identity provider for a new one")
+}
+
+pub(crate) fn expired_token() -> Fault {
+    unauthenticated("EXPIRED_TOKEN", "the token has expired").mend("ask the identity provider for a new one")
+}
+
+pub(crate) fn wrong_scope(name: &str, scope: Scope) -> Fault {
+    Fault::new(
+        Code::PermissionDenied,
+        "WRONG_SCOPE",
+        format!("{name} lacks the scope `{scope}`, which this needs"),
+    )
+    .mend(format!("use a key with the scope {scope}"))
+    .with("scope", scope.name())
+}
+
+pub(crate) fn foreign_host(header: &str, host: &str) -> Fault {
+    Fault::new(
+        Code::PermissionDenied,
+        "FOREIGN_HOST",
+        format!("this server is open to its own machine only, and `{header}` says `{host}`"),
+    )
+    .mend(
+        "ask at 127.0.0.1 or localhost; to serve under another name write access.mode = \"required\", or \"open\" if anyone may \
+         come",
+    )
+}
+
+pub(crate) fn rate_limited(name: &str, rate: f64, wait: Duration) -> Fault {
+    Fault::new(
+        Code::ResourceExhausted,
+        "RATE_LIMITED",
+        format!("{name} may make {rate} requests a second"),
+    )
+    .mend("wait and try again, or ask for a higher limit")
+    .retry_after(wait)
+}
+
+pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
+    Fault::new(
+        Code::ResourceExhausted,
+        "TOO_MANY_AT_ONCE",
+        format!("{name} may have {most} requests in flight"),
+    )
+    .mend("wait for answers before asking for more")
+    .retry_after(Duration::from_millis(100))
+}
+
+pub(crate) fn over_budget(name: &str, per: Period, what: &str, wait: Option<Duration>) -> Fault {
+    let whole = match per {
+        Period::Day => "for today (UTC)",
+        Period::Month => "for this month (UTC)",
+        Period::Total => "in total",
+    };
+    let fault = Fault::new(
+        Code::ResourceExhausted,
+        "BUDGET_EXCEEDED",
+        format!("{name} has used up its budget of {what} {whole}"),
+    )
+    .with("per", per.to_string());
+    match wait {
+        Some(wait) => fault
+            .mend("wait for the next period, or ask for a larger budget")
+            .retry_after(wait),
+        None => fault.mend("ask for a larger budget, or for another key"),
+    }
+}

@@ -1,0 +1,93 @@
+//! A server that is open to its own machine must not be open to pages in its browsers: a name on the net may point at
+//! 127.0.0.1 (DNS rebinding), and any page may send requests there.
+
+use http::{header, request::Parts};
+use isomer_service_kit::Fault;
+
+use crate::faults;
+
+/// Refuses a request that was meant for another name than this machine's own, or that a page from elsewhere sent.
+pub(crate) fn check_local(parts: &Parts) -> Result<(), Fault> {
+    if let Some(authority) = parts.uri.authority()
+        && !is_local(authority.host())
+    {
+        return Err(faults::foreign_host(":authority", authority.host()));
+    }
+    for value in parts.headers.get_all(header::HOST) {
+        let text = value.to_str().unwrap_or_default();
+        let host = text.parse::<http::uri::Authority>();
+        if !host.is_ok_and(|authority| is_local(authority.host())) {
+            return Err(faults::foreign_host("host", text));
+        }
+    }
+    for value in parts.headers.get_all(header::ORIGIN) {
+        let text = value.to_str().unwrap_or_default();
+        let origin = text.parse::<http::Uri>();
+        if !origin.is_ok_and(|origin| origin.host().is_some_and(is_local)) {
+            return Err(faults::foreign_host("origin", text));
+        }
+    }
+    Ok(())
+}
+
+fn is_local(host: &str) -> bool {
+    let name = host.trim_end_matches('.');
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(address) = bare.parse::<std::net::IpAddr>() {
+        return address.to_canonical().is_loopback();
+    }
+    // RFC 6761: these names mean this machine.
+    name.eq_ignore_ascii_case("localhost") || name.to_ascii_lowercase().ends_with(".localhost")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn asked(uri: &str, headers: &[(&str, &str)]) -> Result<(), Fault> {
+        let request = http::Request::builder().uri(uri);
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        check_local(&request.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn the_machines_own_names_pass() {
+        for host in [
+            "127.0.0.1:50051",
+            "localhost",
+            "LOCALHOST:80",
+            "[::1]:50051",
+            "127.8.9.1",
+            "a.localhost:1",
+        ] {
+            asked("/", &[("host", host)]).unwrap();
+            asked(&format!("http://{host}/x"), &[]).unwrap();
+        }
+        asked("/", &[]).unwrap();
+        asked("/", &[("origin", "http://localhost:3000")]).unwrap();
+    }
+
+    #[test]
+    fn other_names_and_pages_from_elsewhere_do_not() {
+        for host in [
+            "rebound.example",
+            "localhost.example",
+            "192.168.1.5:80",
+            "0.0.0.0",
+            "",
+            "127.0.0.1.example",
+            "[::2]",
+        ] {
+            let fault = asked("/", &[("host", host)]).unwrap_err();
+            assert_eq!(fault.reason, "FOREIGN_HOST", "{host}");
+        }
+        for origin in ["https://evil.example", "null", "file://"] {
+            let fault = asked("/", &[("host", "localhost"), ("origin", origin)]).unwrap_err();
+            assert_eq!(fault.reason, "FOREIGN_HOST", "{origin}");
+        }
+        assert!(asked("http://rebound.example/", &[("host", "localhost")]).is_err());
+    }
+}

@@ -1,0 +1,369 @@
+//! Making, changing and revoking keys; reading the audit log. Every change and its audit event are one transaction.
+
+use isomer_database::{Database, failed};
+use isomer_service_kit::{Fault, config::Secret};
+
+use crate::{
+    access::{Access, micros_now},
+    audit::{self, Act, AuditEvent, AuditHead},
+    calendar::{day_of, rfc3339},
+    faults, key,
+    limits::Limits,
+    scope::Scopes,
+    store::{self, KeyRecord, Usage},
+};
+
+/// Longest name of a key, in bytes.
+const NAME_BYTES: usize = 200;
+/// Keys and events in a page.
+pub(crate) const PAGE: i64 = 200;
+
+/// The records of keys in a database, with or without a server around them. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Keys {
+    database: Database,
+    /// Is told of every change at once.
+    access: Option<Access>,
+}
+
+/// What a new key is to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewKey {
+    /// What people call it.
+    pub name: String,
+    /// What it may ask for; at least one.
+    pub scopes: Scopes,
+    /// How much it may have.
+    pub limits: Limits,
+    /// When it ends, in microseconds since 1970; absent: never.
+    pub expires: Option<i64>,
+}
+
+/// What is to change in a key; absent stays.
+#[derive(Debug, Clone, Default)]
+pub struct KeyChange {
+    /// Another name.
+    pub name: Option<String>,
+    /// Other scopes.
+    pub scopes: Option<Scopes>,
+    /// Other limits, all of them.
+    pub limits: Option<Limits>,
+    /// Another end; `Some(None)`: never.
+    pub expires: Option<Option<i64>>,
+}
+
+impl Keys {
+    /// Opens the records, and makes the tables where there are none.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written.
+    pub async fn open(database: Database) -> Result<Self, Fault> {
+        store::prepare(&database).await?;
+        Ok(Self { database, access: None })
+    }
+
+    /// Makes a key. Its text is given here and never again: only its SHA-256 is kept.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` on the field that cannot be meant.
+    pub async fn create(&self, who: &str, new: NewKey) -> Result<(KeyRecord, Secret), Fault> {
+        let now = micros_now();
+        check_name(&new.name)?;
+        check_scopes(new.scopes)?;
+        new.limits.check()?;
+        check_expiry(new.expires, now)?;
+        let fresh = key::fresh()?;
+        let mut record = KeyRecord {
+            id: fresh.id,
+            digest: fresh.digest,
+            name: new.name,
+            scopes: new.scopes,
+            limits: new.limits,
+            created: now,
+            created_by: who.to_owned(),
+            expires: new.expires,
+            revoked: None,
+            changed: 0,
+        };
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        record.changed = store::next_change(&mut transaction).await?;
+        store::insert(&mut transaction, &record).await?;
+        let target = format!("key:{} {}", record.id, described(&record));
+        let event = append(&mut transaction, who, "keys.create", &target).await?;
+        transaction.commit().await.map_err(failed)?;
+        self.tell(&event, &record);
+        Ok((record, fresh.text))
+    }
+
+    /// A key and what it used.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn get(&self, id: &str) -> Result<(KeyRecord, Usage), Fault> {
+        let id = check_id(id)?;
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        let record = store::one(&mut transaction, id).await?.ok_or_else(|| unknown(id))?;
+        transaction.commit().await.map_err(failed)?;
+        let usage = self.usage(&record).await?;
+        Ok((record, usage))
+    }
+
+    /// A page of keys, oldest first; with the token of the next page, empty on the last.
+    ///
+    /// # Errors
+    /// `INVALID_ARGUMENT` for a token that was not given out.
+    pub async fn list(&self, page_size: u32, page_token: &str) -> Result<(Vec<(KeyRecord, Usage)>, String), Fault> {
+        let size = page_length(page_size);
+        let after = match page_token.split_once('.') {
+            None if page_token.is_empty() => (i64::MIN, ""),
+            Some((created, id)) => (created.parse().map_err(|_| bad_page())?, id),
+            None => return Err(bad_page()),
+        };
+        let records = store::page(&self.database, after, size).await?;
+        let next = match records.last() {
+            Some(last) if records.len() as i64 == size => format!("{}.{}", last.created, last.id),
+            _ => String::new(),
+        };
+        let mut keys = Vec::with_capacity(records.len());
+        for record in records {
+            let usage = self.usage(&record).await?;
+            keys.push((record, usage));
+        }
+        Ok((keys, next))
+    }
+
+    /// Changes a key.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that cannot be meant.
+    pub async fn update(&self, who: &str, id: &str, change: KeyChange) -> Result<(KeyRecord, Usage), Fault> {
+        let id = check_id(id)?;
+        change.name.as_deref().map_or(Ok(()), check_name)?;
+        change.scopes.map_or(Ok(()), check_scopes)?;
+        change.limits.as_ref().map_or(Ok(()), Limits::check)?;
+        change.expires.map_or(Ok(()), |at| check_expiry(at, micros_now()))?;
+        let changed = |mut record: KeyRecord| {
+            if record.revoked.is_some() {
+                return Err(
+                    Fault::precondition("REVOKED_KEY", format!("the key iso_{id} was revoked"))
+                        .mend("make another; a revoked key never works again"),
+                );
+            }
+            record.name = change.name.unwrap_or(record.name);
+            record.scopes = change.scopes.unwrap_or(record.scopes);
+            record.limits = change.limits.unwrap_or(record.limits);
+            record.expires = change.expires.unwrap_or(record.expires);
+            Ok(Some(record))
+        };
+        let record = self.change(who, id, "keys.update", changed).await?;
+        let usage = self.usage(&record).await?;
+        Ok((record, usage))
+    }
+
+    /// Revokes a key for good. Its record stays, for the audit log's sake. A key that is revoked already stays as it was.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn revoke(&self, who: &str, id: &str) -> Result<KeyRecord, Fault> {
+        let id = check_id(id)?;
+        let changed = |mut record: KeyRecord| {
+            if record.revoked.is_some() {
+                return Ok(None);
+            }
+            record.revoked = Some(micros_now());
+            Ok(Some(record))
+        };
+        self.change(who, id, "keys.revoke", changed).await
+    }
+
+    async fn change(
+        &self,
+        who: &str,
+        id: &str,
+        act: &str,
+        changed: impl FnOnce(KeyRecord) -> Result<Option<KeyRecord>, Fault>,
+    ) -> Result<KeyRecord, Fault> {
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        let number = store::next_change(&mut transaction).await?;
+        let known = store::one(&mut transaction, id).await?.ok_or_else(|| unknown(id))?;
+        let Some(mut record) = changed(known.clone())? else {
+            return Ok(known);
+        };
+        record.changed = number;
+        store::update(&mut transaction, &record).await?;
+        let target = match act {
+            "keys.revoke" => format!("key:{id}"),
+            _ => format!("key:{id} {}", described(&record)),
+        };
+        let event = append(&mut transaction, who, act, &target).await?;
+        transaction.commit().await.map_err(failed)?;
+        self.tell(&event, &record);
+        Ok(record)
+    }
+
+    fn tell(&self, event: &AuditEvent, record: &KeyRecord) {
+        audit::log(event);
+        if let Some(access) = &self.access {
+            access.0.put(record.clone());
+        }
+    }
+
+    /// Puts an act on the audit log.
+    ///
+    /// # Errors
+    /// When the database cannot be written: then the act must not be said to be done.
+    pub async fn audit(&self, who: &str, act: &str, target: &str, outcome: Result<(), &Fault>) -> Result<(), Fault> {
+        let outcome = match outcome {
+            Ok(()) => "OK",
+            Err(fault) if fault.reason.is_empty() => isomer_service_kit::error::code_name(fault.code),
+            Err(fault) => &fault.reason,
+        };
+        let act = Act {
+            who,
+            act,
+            target,
+            outcome,
+        };
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        let event = audit::append(&mut transaction, act).await?;
+        transaction.commit().await.map_err(failed)?;
+        audit::log(&event);
+        Ok(())
+    }
+
+    /// Events after number `after`, oldest first, at most 200.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn audit_events(&self, after: i64, most: u32) -> Result<Vec<AuditEvent>, Fault> {
+        audit::page(&self.database, after, page_length(most)).await
+    }
+
+    /// The newest event's number and hash, as the database has it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn audit_head(&self) -> Result<AuditHead, Fault> {
+        audit::head(&self.database).await
+    }
+
+    async fn usage(&self, record: &KeyRecord) -> Result<Usage, Fault> {
+        let principal = format!("key:{}", record.id);
+        let (sums, last_used) = store::sums(&self.database, &principal, day_of(micros_now())).await?;
+        Ok(Usage {
+            day: sums.day.into(),
+            month: sums.month.into(),
+            total: sums.total.into(),
+            last_used: Some(last_used).filter(|at| *at != 0),
+        })
+    }
+}
+
+impl Access {
+    /// The keys behind this door. What is changed through it holds at once.
+    pub fn keys(&self) -> Keys {
+        Keys {
+            database: self.0.database.clone(),
+            access: Some(self.clone()),
+        }
+    }
+
+    /// Puts an act of an administrator on the audit log: who ([`crate::Caller::principal`] and name), what (`providers.create`), to
+    /// what, and how it ended. Never hand it a secret; what looks like a key of ours is taken out.
+    ///
+    /// # Errors
+    /// When the database cannot be written: then the act must not be said to be done.
+    pub async fn audit(
+        &self,
+        who: &crate::Caller,
+        act: &str,
+        target: &str,
+        outcome: Result<(), &Fault>,
+    ) -> Result<(), Fault> {
+        self.keys().audit(&who.signature(), act, target, outcome).await
+    }
+}
+
+async fn append(
+    transaction: &mut sqlx::Transaction<'_, sqlx::Any>,
+    who: &str,
+    act: &str,
+    target: &str,
+) -> Result<AuditEvent, Fault> {
+    let outcome = "OK";
+    let act = Act {
+        who,
+        act,
+        target,
+        outcome,
+    };
+    audit::append(transaction, act).await
+}
+
+/// What the audit log says of a key.
+fn described(record: &KeyRecord) -> String {
+    let limits = serde_json::to_string(&record.limits).unwrap_or_default();
+    let expires = record.expires.map_or_else(|| "never".to_owned(), rfc3339);
+    format!(
+        "name={:?} scopes={} expires={expires} limits={limits}",
+        record.name,
+        record.scopes.joined()
+    )
+}
+
+fn check_name(name: &str) -> Result<(), Fault> {
+    if name.trim().is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
+        return Err(
+            Fault::invalid("name", "is empty, longer than 200 bytes, or has control characters")
+                .mend("say who the key is for, e.g. `search-team`"),
+        );
+    }
+    if key::without_keys(name) != name {
+        return Err(Fault::invalid("name", "holds a key").mend("names are shown to everyone; choose another"));
+    }
+    Ok(())
+}
+
+fn check_scopes(scopes: Scopes) -> Result<(), Fault> {
+    if scopes.is_empty() {
+        return Err(Fault::invalid("scopes", "is empty: the key could do nothing")
+            .mend("give at least one of encode, transform, evaluate, admin"));
+    }
+    Ok(())
+}
+
+fn check_expiry(expires: Option<i64>, now: i64) -> Result<(), Fault> {
+    match expires {
+        Some(at) if at <= now => Err(Fault::invalid("expires", "is past").mend("give a time to come, e.g. 90d")),
+        _ => Ok(()),
+    }
+}
+
+/// An id as it was given out, or with the `iso_` that it is shown with.
+fn check_id(id: &str) -> Result<&str, Fault> {
+    let bare = id.strip_prefix(key::PREFIX).unwrap_or(id);
+    if bare.len() != 12 || !bare.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase()) {
+        // Never repeated: it may be a whole key.
+        return Err(Fault::invalid("id", "is no key's id")
+            .mend("give the 12 characters after `iso_`; `isomer keys list` shows them"));
+    }
+    Ok(bare)
+}
+
+fn unknown(id: &str) -> Fault {
+    let fault = faults::unknown_key();
+    Fault::not_found("UNKNOWN_KEY", format!("no key with the id {id}"))
+        .field("id")
+        .mend(fault.mend.unwrap_or_default())
+}
+
+fn bad_page() -> Fault {
+    Fault::invalid("page_token", "was not given out here").mend("give the next_page_token of the page before, or none")
+}
+
+fn page_length(asked: u32) -> i64 {
+    match asked {
+        0 => PAGE,
+        n => i64::from(n).min(PAGE),
+    }
+}

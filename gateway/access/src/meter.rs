@@ -1,0 +1,387 @@
+//! What one caller has used: pure bookkeeping, without a clock or a database of its own.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use isomer_service_kit::Fault;
+
+use crate::{
+    calendar::{self, Day, Period, day_of, month_begin},
+    faults,
+    limits::Limits,
+};
+
+/// A burst: so many seconds' worth of requests pass at once.
+const BURST_SECONDS: f64 = 2.0;
+
+/// What was used in some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    pub(crate) requests: u64,
+    pub(crate) tokens: u64,
+    /// Billionths of a dollar.
+    pub(crate) cost: u64,
+}
+
+impl Spent {
+    fn add(&mut self, other: Self) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.tokens = self.tokens.saturating_add(other.tokens);
+        self.cost = self.cost.saturating_add(other.cost);
+    }
+}
+
+/// What the database knew, on a day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub(crate) as_of: Day,
+    pub(crate) day: Spent,
+    pub(crate) month: Spent,
+    pub(crate) total: Spent,
+}
+
+impl Sums {
+    fn add(&mut self, day: Day, spent: Spent) {
+        if day > self.as_of {
+            if month_begin(day) != month_begin(self.as_of) {
+                self.month = Spent::default();
+            }
+            self.day = Spent::default();
+            self.as_of = day;
+        }
+        if day == self.as_of {
+            self.day.add(spent);
+        }
+        if month_begin(day) == month_begin(self.as_of) {
+            self.month.add(spent);
+        }
+        self.total.add(spent);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Ledger {
+    known: Option<Sums>,
+    /// On its way to the database.
+    leaving: BTreeMap<Day, Spent>,
+    /// Not sent yet.
+    pending: BTreeMap<Day, Spent>,
+}
+
+#[derive(Debug)]
+struct Bucket {
+    level: f64,
+    /// Microseconds since 1970.
+    at: i64,
+}
+
+/// The meters of one caller. Shared by all its requests, whatever becomes of its limits.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    /// `key:ID` or `jwt:DIGEST`: what the counts are kept under.
+    pub(crate) principal: String,
+    in_flight: AtomicU32,
+    bucket: Mutex<Option<Bucket>>,
+    ledger: Mutex<Ledger>,
+    last_used: AtomicI64,
+    /// In the queue of meters to write.
+    queued: AtomicBool,
+}
+
+/// A place among the requests that one caller may have in flight.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Meter>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Meter {
+    pub(crate) fn new(principal: String) -> Self {
+        Self {
+            principal,
+            in_flight: AtomicU32::new(0),
+            bucket: Mutex::new(None),
+            ledger: Mutex::new(Ledger::default()),
+            last_used: AtomicI64::new(0),
+            queued: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes a place, or says that there is none.
+    pub(crate) fn enter(self: &Arc<Self>, name: &str, limits: &Limits) -> Result<Place, Fault> {
+        let most = limits.max_concurrency.unwrap_or(u32::MAX);
+        self.in_flight
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < most).then_some(n + 1))
+            .map_err(|_| faults::too_many_at_once(name, most))?;
+        Ok(Place(Arc::clone(self)))
+    }
+
+    /// Whether anything is left of every budget.
+    pub(crate) fn check_budgets(&self, name: &str, limits: &Limits, now: i64) -> Result<(), Fault> {
+        if limits.budgets.is_empty() {
+            return Ok(());
+        }
+        let ledger = lock(&self.ledger);
+        for budget in &limits.budgets {
+            let spent = ledger.spent(budget.per, day_of(now));
+            let wait = || calendar::until_end(budget.per, now);
+            if let Some(most) = budget.tokens
+                && spent.tokens >= most
+            {
+                return Err(faults::over_budget(name, budget.per, &format!("{most} tokens"), wait()));
+            }
+            if let (Some(most), Some(dollars)) = (budget.nano(), budget.cost_usd)
+                && spent.cost >= most
+            {
+                return Err(faults::over_budget(
+                    name,
+                    budget.per,
+                    &format!("{dollars} US dollars"),
+                    wait(),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one request out of the bucket, or says when there will be one.
+    pub(crate) fn take_request(&self, name: &str, limits: &Limits, now: i64) -> Result<(), Fault> {
+        let Some(rate) = limits.requests_per_second else {
+            return Ok(());
+        };
+        // Less than one request would never let anything through.
+        let most = (rate * BURST_SECONDS).max(1.0);
+        let mut bucket = lock(&self.bucket);
+        let bucket = bucket.get_or_insert(Bucket { level: most, at: now });
+        // A clock that was set back gives nothing and takes nothing.
+        let passed = (now - bucket.at).max(0) as f64 / 1e6;
+        bucket.level = (bucket.level + passed * rate).min(most);
+        bucket.at = now;
+        if bucket.level < 1.0 {
+            let wait = Duration::from_secs_f64((1.0 - bucket.level) / rate);
+            return Err(faults::rate_limited(name, rate, wait));
+        }
+        bucket.level -= 1.0;
+        Ok(())
+    }
+
+    /// Counts what was used. True when the meter is to be queued for writing.
+    pub(crate) fn add(&self, spent: Spent, now: i64) -> bool {
+        self.last_used.fetch_max(now, Ordering::Relaxed);
+        lock(&self.ledger).pending.entry(day_of(now)).or_default().add(spent);
+        !self.queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether the database has been asked what was used before.
+    pub(crate) fn is_loaded(&self) -> bool {
+        lock(&self.ledger).known.is_some()
+    }
+
+    /// What the database said before anything was counted here. Of several that ask at once the first is believed.
+    pub(crate) fn begin(&self, sums: Sums) {
+        lock(&self.ledger).known.get_or_insert(sums);
+    }
+
+    /// What the database says, once everything taken has been written there.
+    pub(crate) fn loaded(&self, sums: Sums) {
+        let mut ledger = lock(&self.ledger);
+        ledger.known = Some(sums);
+        ledger.leaving.clear();
+    }
+
+    /// Everything taken has been written, but the database was not asked for its sums.
+    pub(crate) fn written(&self) {
+        let mut ledger = lock(&self.ledger);
+        let leaving = std::mem::take(&mut ledger.leaving);
+        if let Some(known) = &mut ledger.known {
+            leaving.into_iter().for_each(|(day, spent)| known.add(day, spent));
+        }
+    }
+
+    /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must follow.
+    pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
+        self.queued.store(false, Ordering::Release);
+        let mut ledger = lock(&self.ledger);
+        let pending = std::mem::take(&mut ledger.pending);
+        for (day, spent) in &pending {
+            ledger.leaving.entry(*day).or_default().add(*spent);
+        }
+        pending.into_iter().collect()
+    }
+
+    /// Writing failed: it is tried again.
+    pub(crate) fn put_back(&self) {
+        let mut ledger = lock(&self.ledger);
+        let leaving = std::mem::take(&mut ledger.leaving);
+        for (day, spent) in leaving {
+            ledger.pending.entry(day).or_default().add(spent);
+        }
+        self.queued.store(true, Ordering::Release);
+    }
+
+    /// Time of the last request, 0 for none since this process began.
+    pub(crate) fn last_used(&self) -> i64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// Nothing in flight and nothing to write.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let ledger = lock(&self.ledger);
+        self.in_flight.load(Ordering::Acquire) == 0 && ledger.pending.is_empty() && ledger.leaving.is_empty()
+    }
+}
+
+impl Ledger {
+    fn spent(&self, per: Period, today: Day) -> Spent {
+        let known = self.known.unwrap_or_default();
+        let (mut spent, begin) = match per {
+            Period::Day if known.as_of == today => (known.day, today),
+            Period::Day => (Spent::default(), today),
+            Period::Month if month_begin(known.as_of) == month_begin(today) => (known.month, month_begin(today)),
+            Period::Month => (Spent::default(), month_begin(today)),
+            Period::Total => (known.total, Day::MIN),
+        };
+        for unwritten in [&self.leaving, &self.pending] {
+            unwritten.range(begin..).for_each(|(_, more)| spent.add(*more));
+        }
+        spent
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds these; a count is still a count if something did.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::limits::Budget;
+
+    const DAY: i64 = 86_400_000_000;
+    /// 2026-11-30, 12:00 UTC.
+    const NOON: i64 = 20_787 * DAY + DAY / 2;
+
+    fn budget(per: Period, tokens: u64) -> Limits {
+        Limits {
+            budgets: vec![Budget {
+                per,
+                tokens: Some(tokens),
+                cost_usd: None,
+            }],
+            ..Limits::default()
+        }
+    }
+
+    fn tokens(tokens: u64) -> Spent {
+        Spent {
+            requests: 1,
+            tokens,
+            cost: 0,
+        }
+    }
+
+    #[test]
+    fn a_bucket_lets_a_burst_through_and_then_its_rate() {
+        let meter = Meter::new("key:a".into());
+        let limits = Limits {
+            requests_per_second: Some(5.0),
+            ..Limits::default()
+        };
+        let passed = (0..100)
+            .filter(|_| meter.take_request("a", &limits, NOON).is_ok())
+            .count();
+        assert_eq!(passed, 10);
+        let fault = meter.take_request("a", &limits, NOON).unwrap_err();
+        assert_eq!(fault.reason, "RATE_LIMITED");
+        assert_eq!(fault.retry_after, Some(Duration::from_millis(200)));
+        assert!(meter.take_request("a", &limits, NOON + 199_000).is_err());
+        assert!(meter.take_request("a", &limits, NOON + 201_000).is_ok());
+        // Set back by an hour: nothing breaks.
+        assert!(meter.take_request("a", &limits, NOON - 3_600_000_000).is_err());
+        let passed = (0..50)
+            .filter(|tenth| meter.take_request("a", &limits, NOON + DAY + tenth * 100_000).is_ok())
+            .count();
+        assert_eq!(passed, 10 + 24);
+    }
+
+    #[test]
+    fn places_are_given_back_when_requests_end() {
+        let meter = Arc::new(Meter::new("key:a".into()));
+        let limits = Limits {
+            max_concurrency: Some(2),
+            ..Limits::default()
+        };
+        let first = meter.enter("a", &limits).unwrap();
+        let _second = meter.enter("a", &limits).unwrap();
+        assert_eq!(meter.enter("a", &limits).unwrap_err().reason, "TOO_MANY_AT_ONCE");
+        drop(first);
+        meter.enter("a", &limits).unwrap();
+    }
+
+    #[test]
+    fn budgets_end_and_begin_again_with_their_period() {
+        let meter = Meter::new("key:a".into());
+        meter.add(tokens(100), NOON);
+        for per in [Period::Day, Period::Month, Period::Total] {
+            assert!(meter.check_budgets("a", &budget(per, 101), NOON).is_ok());
+            let fault = meter.check_budgets("a", &budget(per, 100), NOON).unwrap_err();
+            assert_eq!(fault.reason, "BUDGET_EXCEEDED");
+            let half_a_day = Duration::from_secs(43_200);
+            assert_eq!(fault.retry_after, (per != Period::Total).then_some(half_a_day));
+            // Midnight here ends the day and the month.
+            let next = meter.check_budgets("a", &budget(per, 100), NOON + DAY);
+            assert_eq!(next.is_ok(), per != Period::Total);
+        }
+    }
+
+    #[test]
+    fn what_is_on_its_way_to_the_database_counts_once() {
+        let meter = Meter::new("key:a".into());
+        meter.loaded(Sums {
+            as_of: day_of(NOON),
+            day: tokens(10),
+            month: tokens(20),
+            total: tokens(30),
+        });
+        assert!(meter.add(tokens(5), NOON));
+        assert!(!meter.add(tokens(5), NOON));
+        let spent = |per| lock(&meter.ledger).spent(per, day_of(NOON)).tokens;
+        assert_eq!((spent(Period::Day), spent(Period::Total)), (20, 40));
+        assert_eq!(
+            meter.take(),
+            [(
+                day_of(NOON),
+                Spent {
+                    requests: 2,
+                    ..tokens(10)
+                }
+            )]
+        );
+        assert_eq!(spent(Period::Day), 20);
+        meter.put_back();
+        assert_eq!(spent(Period::Day), 20);
+        meter.take();
+        meter.add(tokens(1), NOON);
+        meter.loaded(Sums {
+            as_of: day_of(NOON),
+            day: tokens(20),
+            month: tokens(30),
+            total: tokens(40),
+        });
+        assert_eq!(
+            (spent(Period::Day), spent(Period::Month), spent(Period::Total)),
+            (21, 31, 41)
+        );
+    }
+}

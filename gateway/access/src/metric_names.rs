@@ -1,0 +1,26 @@
+//! What is measured here.
+
+use isomer_service_kit::{
+    metric_name,
+    metric_names::{Kind, Metric},
+};
+
+/// Requests refused at the door, by `reason`.
+pub(crate) const REFUSED: &str = metric_name!("access", "refused", "total");
+
+/// Every metric of this crate.
+pub(crate) const ALL: &[Metric] = &[Metric {
+    name: REFUSED,
+    kind: Kind::Counter,
+    unit: metrics::Unit::Count,
+    help: "Requests refused at the door.",
+}];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_name_follows_the_template() {
+        let well_named = |metric: &super::Metric| isomer_service_kit::metric_names::is_well_named(metric.name);
+        assert!(super::ALL.iter().all(well_named));
+    }
+}

@@ -1,0 +1,133 @@
+//! What a path asks of who calls it.
+
+use http::{Method, header, request::Parts};
+
+use crate::{
+    config::{AccessConfig, Door},
+    scope::{Scope, Scopes},
+};
+
+/// What must be shown at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// Nothing.
+    Nothing,
+    /// A valid identity, with at least these scopes.
+    Scopes(Scopes),
+}
+
+/// The scopes a request needs. Unknown paths need an identity, so that strangers cannot map what is here; an unknown
+/// service of ours needs `admin`, so that one that is added later and forgotten here stands closed, not open.
+pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
+    if is_preflight(parts) {
+        return Need::Nothing;
+    }
+    let path = parts.uri.path();
+    match path {
+        "/healthz" | "/readyz" => return Need::Nothing,
+        "/metrics" => return door(config.metrics),
+        _ => {}
+    }
+    if is_page(path) {
+        return of(&[Scope::Evaluate]);
+    }
+    if path.starts_with("/v1/") {
+        return of(&[Scope::Encode]);
+    }
+    let service = path[1.min(path.len())..].split('/').next().unwrap_or_default();
+    match service {
+        "grpc.health.v1.Health" => Need::Nothing,
+        "grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection" => door(config.reflection),
+        "isomer.encoder.v1.EncoderService" => of(&[Scope::Encode]),
+        "isomer.transform.v1.TransformService" => of(&[Scope::Transform]),
+        "isomer.transform.v1.AugmentationService" => of(&[Scope::Transform, Scope::Encode]),
+        "isomer.eval.v1.TaskService" | "isomer.eval.v1.StatisticsService" | "isomer.eval.v1.RunService" => {
+            of(&[Scope::Evaluate])
+        }
+        _ if service.starts_with("isomer.") => of(&[Scope::Admin]),
+        _ => Need::Scopes(Scopes::NONE),
+    }
+}
+
+/// The pages a browser is pointed at, which asks for a password of its own (`Basic`) and cannot send `Bearer`.
+pub(crate) fn is_page(path: &str) -> bool {
+    path == "/" || path == "/runs" || path.starts_with("/runs/")
+}
+
+/// A browser asking whether it may ask (CORS): it carries no credentials by definition, and reaches no handler but the one
+/// that answers such questions. A gRPC request, which has a content type, never passes as one.
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS
+        && parts.headers.contains_key(header::ORIGIN)
+        && parts.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+        && !parts.headers.contains_key(header::CONTENT_TYPE)
+}
+
+fn of(scopes: &[Scope]) -> Need {
+    Need::Scopes(Scopes::of(scopes))
+}
+
+fn door(door: Door) -> Need {
+    match door {
+        Door::Open => Need::Nothing,
+        Door::Identity => Need::Scopes(Scopes::NONE),
+        Door::Admin => of(&[Scope::Admin]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn asked(method: &str, path: &str, headers: &[(&str, &str)]) -> Need {
+        let request = http::Request::builder().method(method).uri(path);
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| request.header(*name, *value));
+        need(&request.body(()).unwrap().into_parts().0, &AccessConfig::default())
+    }
+
+    #[test]
+    fn every_service_asks_for_its_scope() {
+        for (path, scopes) in [
+            ("/isomer.encoder.v1.EncoderService/Encode", &[Scope::Encode][..]),
+            ("/isomer.transform.v1.TransformService/Judge", &[Scope::Transform]),
+            (
+                "/isomer.transform.v1.AugmentationService/EncodeAugmented",
+                &[Scope::Transform, Scope::Encode],
+            ),
+            ("/isomer.eval.v1.RunService/CreateRun", &[Scope::Evaluate]),
+            ("/isomer.gateway.v1.ProviderService/ListProviders", &[Scope::Admin]),
+            ("/isomer.gateway.v1.AccessService/CreateKey", &[Scope::Admin]),
+            ("/isomer.encoder.v2.EncoderService/Encode", &[Scope::Admin]),
+            ("/v1/embeddings", &[Scope::Encode]),
+            ("/v1/models", &[Scope::Encode]),
+            ("/v1/rerank", &[Scope::Encode]),
+            ("/", &[Scope::Evaluate]),
+            ("/runs/r1/report.html", &[Scope::Evaluate]),
+            ("/metrics", &[]),
+            ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &[]),
+            ("/nowhere", &[]),
+            ("//healthz", &[]),
+            ("/healthz/", &[]),
+        ] {
+            assert_eq!(asked("POST", path, &[]), of(scopes), "{path}");
+        }
+        for path in ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"] {
+            assert_eq!(asked("GET", path, &[]), Need::Nothing, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_preflight_passes_and_nothing_that_only_looks_like_one() {
+        let origin = ("origin", "https://app.example");
+        let wish = ("access-control-request-method", "POST");
+        assert_eq!(asked("OPTIONS", "/v1/embeddings", &[origin, wish]), Need::Nothing);
+        let grpc = ("content-type", "application/grpc");
+        let path = "/isomer.encoder.v1.EncoderService/Encode";
+        assert_eq!(asked("OPTIONS", path, &[origin, wish, grpc]), of(&[Scope::Encode]));
+        assert_eq!(asked("OPTIONS", path, &[origin]), of(&[Scope::Encode]));
+        assert_eq!(asked("POST", path, &[origin, wish]), of(&[Scope::Encode]));
+    }
+}

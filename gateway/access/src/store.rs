@@ -1,0 +1,275 @@
+//! Keys and counts in the database.
+
+use isomer_database::{Database, failed};
+use isomer_service_kit::Fault;
+use sqlx::{Any, Row, Transaction, any::AnyRow};
+
+use crate::{
+    calendar::{Day, month_begin},
+    key::KeyDigest,
+    limits::Limits,
+    meter::{Spent, Sums},
+    scope::Scopes,
+};
+
+/// The tables. A step is never changed once it was released; a new one is added.
+const STEPS: &[&str] = &[
+    "CREATE TABLE api_keys (id TEXT NOT NULL PRIMARY KEY, digest TEXT NOT NULL, name TEXT NOT NULL, scopes TEXT NOT NULL, \
+     limits TEXT NOT NULL, created BIGINT NOT NULL, created_by TEXT NOT NULL, expires BIGINT NOT NULL, revoked BIGINT NOT NULL, \
+     changed BIGINT NOT NULL)",
+    "CREATE INDEX api_keys_changed ON api_keys (changed)",
+    "CREATE TABLE access_counters (name TEXT NOT NULL PRIMARY KEY, value BIGINT NOT NULL)",
+    "INSERT INTO access_counters (name, value) VALUES ('keys', 0)",
+    "CREATE TABLE access_usage (principal TEXT NOT NULL, day BIGINT NOT NULL, requests BIGINT NOT NULL, tokens BIGINT NOT NULL, \
+     cost BIGINT NOT NULL, last_used BIGINT NOT NULL, PRIMARY KEY (principal, day))",
+    "CREATE TABLE audit_events (seq BIGINT NOT NULL PRIMARY KEY, at BIGINT NOT NULL, who TEXT NOT NULL, act TEXT NOT NULL, \
+     target TEXT NOT NULL, outcome TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE TABLE audit_head (id BIGINT NOT NULL PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)",
+    "INSERT INTO audit_head (id, seq, hash) VALUES (1, 0, '')",
+];
+
+const COLUMNS: &str = "id, digest, name, scopes, limits, created, created_by, expires, revoked, changed";
+
+/// A key as it is stored. Times in microseconds since 1970.
+#[derive(Debug, Clone)]
+pub struct KeyRecord {
+    /// The public part: 12 characters; shown as `iso_ID`.
+    pub id: String,
+    pub(crate) digest: KeyDigest,
+    /// What people call it.
+    pub name: String,
+    /// What it may ask for.
+    pub scopes: Scopes,
+    /// How much it may have.
+    pub limits: Limits,
+    /// When it was made.
+    pub created: i64,
+    /// Who made it.
+    pub created_by: String,
+    /// When it ends; absent: never.
+    pub expires: Option<i64>,
+    /// When it was revoked; absent: it was not.
+    pub revoked: Option<i64>,
+    /// Grows with every change to any key.
+    pub(crate) changed: i64,
+}
+
+/// What a key has used.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Usage {
+    /// Since 00:00 UTC.
+    pub day: Used,
+    /// Since 00:00 UTC on the first of the month.
+    pub month: Used,
+    /// Ever.
+    pub total: Used,
+    /// Last request, in microseconds since 1970; absent: none yet.
+    pub last_used: Option<i64>,
+}
+
+/// Requests, tokens and costs of a period.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Used {
+    /// Requests admitted.
+    pub requests: u64,
+    /// Tokens charged.
+    pub tokens: u64,
+    /// US dollars charged.
+    pub cost_usd: f64,
+}
+
+impl From<Spent> for Used {
+    fn from(spent: Spent) -> Self {
+        Self {
+            requests: spent.requests,
+            tokens: spent.tokens,
+            cost_usd: spent.cost as f64 / crate::limits::NANO,
+        }
+    }
+}
+
+pub(crate) async fn prepare(database: &Database) -> Result<(), Fault> {
+    database.migrate("access", STEPS).await
+}
+
+/// Numbers a change to the keys. As the first statement of a transaction it makes writers wait for each other, so that the
+/// numbers appear in their order.
+pub(crate) async fn next_change(transaction: &mut Transaction<'_, Any>) -> Result<i64, Fault> {
+    sqlx::query("UPDATE access_counters SET value = value + 1 WHERE name = 'keys' RETURNING value")
+        .fetch_one(&mut **transaction)
+        .await
+        .and_then(|row| row.try_get(0))
+        .map_err(failed)
+}
+
+pub(crate) async fn insert(transaction: &mut Transaction<'_, Any>, key: &KeyRecord) -> Result<(), Fault> {
+    let query = "INSERT INTO api_keys (id, digest, name, scopes, limits, created, created_by, expires, revoked, changed) VALUES \
+                 ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+    sqlx::query(query)
+        .bind(&key.id)
+        .bind(key.digest.to_hex())
+        .bind(&key.name)
+        .bind(key.scopes.joined())
+        .bind(json(&key.limits)?)
+        .bind(key.created)
+        .bind(&key.created_by)
+        .bind(key.expires.unwrap_or(0))
+        .bind(key.revoked.unwrap_or(0))
+        .bind(key.changed)
+        .execute(&mut **transaction)
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+pub(crate) async fn update(transaction: &mut Transaction<'_, Any>, key: &KeyRecord) -> Result<(), Fault> {
+    let query = "UPDATE api_keys SET name = $2, scopes = $3, limits = $4, expires = $5, revoked = $6, changed = $7 WHERE id = $1";
+    sqlx::query(query)
+        .bind(&key.id)
+        .bind(&key.name)
+        .bind(key.scopes.joined())
+        .bind(json(&key.limits)?)
+        .bind(key.expires.unwrap_or(0))
+        .bind(key.revoked.unwrap_or(0))
+        .bind(key.changed)
+        .execute(&mut **transaction)
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+pub(crate) async fn one(transaction: &mut Transaction<'_, Any>, id: &str) -> Result<Option<KeyRecord>, Fault> {
+    sqlx::query(sqlx::AssertSqlSafe(format!(
+        "SELECT {COLUMNS} FROM api_keys WHERE id = $1"
+    )))
+    .bind(id)
+    .fetch_optional(&mut **transaction)
+    .await
+    .map_err(failed)?
+    .map(|row| record(&row))
+    .transpose()
+}
+
+/// Keys that changed since the change `since`, oldest change first.
+pub(crate) async fn changed_since(database: &Database, since: i64) -> Result<Vec<KeyRecord>, Fault> {
+    let query = format!("SELECT {COLUMNS} FROM api_keys WHERE changed > $1 ORDER BY changed");
+    sqlx::query(sqlx::AssertSqlSafe(query))
+        .bind(since)
+        .fetch_all(database.pool())
+        .await
+        .map_err(failed)?
+        .iter()
+        .map(record)
+        .collect()
+}
+
+/// A page of keys in the order of their making: those after `(created, id)`.
+pub(crate) async fn page(database: &Database, after: (i64, &str), most: i64) -> Result<Vec<KeyRecord>, Fault> {
+    let query = format!(
+        "SELECT {COLUMNS} FROM api_keys WHERE created > $1 OR (created = $1 AND id > $2) ORDER BY created, id LIMIT $3"
+    );
+    sqlx::query(sqlx::AssertSqlSafe(query))
+        .bind(after.0)
+        .bind(after.1)
+        .bind(most)
+        .fetch_all(database.pool())
+        .await
+        .map_err(failed)?
+        .iter()
+        .map(record)
+        .collect()
+}
+
+/// Adds to what a caller used on a day.
+pub(crate) async fn add_usage(
+    transaction: &mut Transaction<'_, Any>,
+    principal: &str,
+    day: Day,
+    spent: Spent,
+    last_used: i64,
+) -> Result<(), Fault> {
+    let query = "INSERT INTO access_usage (principal, day, requests, tokens, cost, last_used) VALUES ($1, $2, $3, $4, $5, $6) ON \
+                 CONFLICT (principal, day) DO UPDATE SET requests = access_usage.requests + excluded.requests, tokens = \
+                 access_usage.tokens + excluded.tokens, cost = access_usage.cost + excluded.cost, last_used = CASE WHEN \
+                 excluded.last_used > access_usage.last_used THEN excluded.last_used ELSE access_usage.last_used END";
+    sqlx::query(query)
+        .bind(principal)
+        .bind(day)
+        .bind(count(spent.requests))
+        .bind(count(spent.tokens))
+        .bind(count(spent.cost))
+        .bind(last_used)
+        .execute(&mut **transaction)
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+const SUMS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT), CAST(COALESCE(SUM(tokens), 0) AS BIGINT), \
+                    CAST(COALESCE(SUM(cost), 0) AS BIGINT), CAST(COALESCE(MAX(last_used), 0) AS BIGINT) FROM access_usage WHERE \
+                    principal = $1 AND day >= $2";
+
+/// What a caller used until now, as the database knows it, and when last.
+pub(crate) async fn sums(database: &Database, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
+    let mut periods = [Spent::default(); 3];
+    let mut last_used = 0;
+    for (spent, begin) in periods.iter_mut().zip([today, month_begin(today), Day::MIN]) {
+        let row = sqlx::query(SUMS)
+            .bind(principal)
+            .bind(begin)
+            .fetch_one(database.pool())
+            .await
+            .map_err(failed)?;
+        let number = |column: usize| row.try_get::<i64, _>(column).map_err(failed);
+        *spent = Spent {
+            requests: number(1)?.unsigned_abs(),
+            tokens: number(2)?.unsigned_abs(),
+            cost: number(3)?.unsigned_abs(),
+        };
+        last_used = number(4)?;
+    }
+    let [day, month, total] = periods;
+    let sums = Sums {
+        as_of: today,
+        day,
+        month,
+        total,
+    };
+    Ok((sums, last_used))
+}
+
+fn count(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn json(limits: &Limits) -> Result<String, Fault> {
+    serde_json::to_string(limits).map_err(|error| Fault::internal(format!("limits cannot be written: {error}")))
+}
+
+fn record(row: &AnyRow) -> Result<KeyRecord, Fault> {
+    let text = |name: &str| row.try_get::<String, _>(name).map_err(failed);
+    let number = |name: &str| row.try_get::<i64, _>(name).map_err(failed);
+    let moment = |name: &str| number(name).map(|at| Some(at).filter(|at| *at != 0));
+    let id = text("id")?;
+    let broken = |what: &str| {
+        Fault::new(
+            tonic::Code::DataLoss,
+            "BROKEN_RECORD",
+            format!("the record of key iso_{id} has unreadable {what}"),
+        )
+        .mend("the database was changed by hand, or by a newer version; revoke the key and make another")
+    };
+    let scopes = text("scopes")?;
+    Ok(KeyRecord {
+        digest: KeyDigest::from_hex(&text("digest")?).ok_or_else(|| broken("digest"))?,
+        name: text("name")?,
+        scopes: Scopes::parse(scopes.split(',').filter(|word| !word.is_empty())).map_err(|_| broken("scopes"))?,
+        limits: serde_json::from_str(&text("limits")?).map_err(|_| broken("limits"))?,
+        created: number("created")?,
+        created_by: text("created_by")?,
+        expires: moment("expires")?,
+        revoked: moment("revoked")?,
+        changed: number("changed")?,
+        id,
+    })
+}

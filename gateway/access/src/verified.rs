@@ -1,0 +1,49 @@
+//! Tokens that were verified a moment ago: a signature costs a tenth of a millisecond, and clients send the same token again
+//! and again.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use crate::{access::micros_now, jwt::Subject};
+
+/// So many tokens are remembered.
+const MOST: usize = 4096;
+
+/// Remembered by the SHA-256 of the token, and only as long as the keys are those it was verified with.
+#[derive(Debug, Default)]
+pub(crate) struct Verified(RwLock<Remembered>);
+
+#[derive(Debug, Default)]
+struct Remembered {
+    generation: u64,
+    subjects: HashMap<[u8; 32], Arc<Subject>>,
+}
+
+impl Verified {
+    pub(crate) fn get(&self, digest: &[u8; 32], generation: u64) -> Option<Arc<Subject>> {
+        let remembered = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        remembered
+            .subjects
+            .get(digest)
+            .filter(|_| remembered.generation == generation)
+            .cloned()
+    }
+
+    pub(crate) fn put(&self, digest: [u8; 32], generation: u64, subject: Arc<Subject>) {
+        let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if remembered.generation != generation {
+            remembered.subjects.clear();
+            remembered.generation = generation;
+        }
+        if remembered.subjects.len() >= MOST {
+            let now = micros_now();
+            remembered.subjects.retain(|_, subject| subject.expires > now);
+        }
+        if remembered.subjects.len() >= MOST {
+            remembered.subjects.clear();
+        }
+        remembered.subjects.insert(digest, subject);
+    }
+}

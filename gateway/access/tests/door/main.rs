@@ -1,0 +1,6 @@
+//! Who is let in, who is not, and what is said to them.
+
+mod budgets;
+mod keys;
+mod modes;
+mod support;

@@ -1,0 +1,61 @@
+//! Requests, and doors with keys.
+
+use http::request::Parts;
+use isomer_access::{Access, AccessConfig, Caller, Keys, Limits, Mode, NewKey, Scope, Scopes};
+use isomer_database::Database;
+use isomer_service_kit::Fault;
+
+pub(crate) const ENCODE: &str = "/isomer.encoder.v1.EncoderService/Encode";
+pub(crate) const KEYS: &str = "/isomer.gateway.v1.AccessService/CreateKey";
+
+/// A door that asks everyone.
+pub(crate) async fn door() -> Access {
+    door_with(AccessConfig {
+        mode: Mode::Required,
+        ..AccessConfig::default()
+    })
+    .await
+}
+
+pub(crate) async fn door_with(config: AccessConfig) -> Access {
+    let database = Database::open("sqlite::memory:").await.unwrap();
+    Access::open(config, database).await.unwrap()
+}
+
+pub(crate) fn request(path: &str, headers: &[(&str, &str)]) -> Parts {
+    let request = http::Request::builder().method("POST").uri(path);
+    let request = headers
+        .iter()
+        .fold(request, |request, (name, value)| request.header(*name, *value));
+    request.body(()).unwrap().into_parts().0
+}
+
+/// Who was admitted.
+pub(crate) async fn ask(access: &Access, path: &str, headers: &[(&str, &str)]) -> Result<Caller, Fault> {
+    let mut parts = request(path, headers);
+    access.admit(&mut parts).await?;
+    Ok(parts
+        .extensions
+        .get::<Caller>()
+        .expect("an admitted request has a caller")
+        .clone())
+}
+
+pub(crate) async fn ask_with(access: &Access, path: &str, key: &str) -> Result<Caller, Fault> {
+    ask(access, path, &[("authorization", &format!("Bearer {key}"))]).await
+}
+
+pub(crate) fn key(scopes: &[Scope], limits: Limits) -> NewKey {
+    NewKey {
+        name: "team".to_owned(),
+        scopes: Scopes::of(scopes),
+        limits,
+        expires: None,
+    }
+}
+
+/// A new key's id and text.
+pub(crate) async fn make(keys: &Keys, new: NewKey) -> (String, String) {
+    let (record, text) = keys.create("test", new).await.unwrap();
+    (record.id, text.expose().unwrap().to_owned())
+}
