@@ -11,6 +11,7 @@ const FILES: &[&str] = &[
     "isomer/eval/v1/task.proto",
     "isomer/eval/v1/statistics.proto",
     "isomer/eval/v1/run.proto",
+    "isomer/gateway/v1/access.proto",
     "isomer/gateway/v1/provider.proto",
 ];
 

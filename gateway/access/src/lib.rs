@@ -3,6 +3,7 @@
 //! * [`Access`] admits a request from the network or refuses it with a [`Fault`](isomer_service_kit::Fault), and puts a
 //!   [`Caller`] into its extensions, who is charged for answers.
 //! * [`Keys`] makes, changes and revokes API keys, with or without a running gateway.
+//! * [`AccessServer`]: the same over gRPC.
 //! * [`JwtConfig`]: tokens of an identity provider beside the keys.
 //! * [`AuditEvent`], [`Verifier`]: what administrators did, in a chain that shows tampering.
 //!
@@ -32,8 +33,10 @@ mod meter;
 mod metric_names;
 mod need;
 mod scope;
+mod service;
 mod store;
 mod verified;
+mod wire;
 
 pub use access::Access;
 pub use audit::{AuditEvent, AuditHead, Verifier};
@@ -44,4 +47,6 @@ pub use jwt::JwtConfig;
 pub use keys::{KeyChange, Keys, NewKey};
 pub use limits::{Budget, Limits};
 pub use scope::{Scope, Scopes};
+pub use service::AccessServer;
 pub use store::{KeyRecord, Usage, Used};
+pub use wire::{event as wire_event, key as wire_key};
