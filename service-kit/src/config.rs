@@ -19,6 +19,7 @@ use figment::{
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 
 pub use error::{ConfigError, Validate};
+pub use explain::suggest;
 pub use secret::Secret;
 
 /// Prefix of environment variables. A variable counts as configuration when a double underscore parts section and key:

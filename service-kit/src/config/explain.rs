@@ -79,8 +79,8 @@ fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     }
 }
 
-/// "did you mean" when a name is close, the list of names otherwise.
-fn suggest(found: &str, names: &[&str]) -> String {
+/// How to mend an unknown name: "did you mean" when one of `names` is close, the list of names otherwise.
+pub fn suggest(found: &str, names: &[&str]) -> String {
     match names.iter().map(|name| (distance(found, name), *name)).min() {
         Some((edits, name)) if edits <= name.chars().count().div_ceil(3) => format!("did you mean `{name}`?"),
         Some(_) => format!("it is one of {}", names.join(", ")),

@@ -1,0 +1,171 @@
+//! The gateway's file of providers: what it declares, and its changes.
+//!
+//! The file is looked at twice a second. New content is taken when two looks in a row see the same, so that a file which is
+//! being written is not taken half. Content that cannot be used changes nothing but [`crate::Registry::file_error`].
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use isomer_proto::gateway::v1::{Provider, ProviderSource, secret_ref::Source};
+use isomer_service_kit::Fault;
+use tokio::time::MissedTickBehavior;
+
+use crate::{
+    config::ProvidersConfig,
+    file, metric_names,
+    registry::Inner,
+    state::etag,
+    validate::{self, Author},
+};
+
+const LOOK: Duration = Duration::from_millis(500);
+/// Larger files are somebody's mistake.
+const LARGEST: u64 = 16 << 20;
+
+/// What was read, or why nothing could be.
+type Content = Result<String, String>;
+
+/// The file, and what was seen of it.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    path: PathBuf,
+    /// What was judged last.
+    judged: Content,
+    /// What the last look saw.
+    seen: Content,
+}
+
+impl Watched {
+    /// Reads the file for the first time.
+    pub(crate) async fn open(path: &Path, config: &ProvidersConfig) -> Result<(Self, Vec<Provider>), Fault> {
+        metrics::counter!(metric_names::FILE_ERRORS).increment(0);
+        metrics::gauge!(metric_names::FILE_BROKEN).set(0.0);
+        let content = content(path).await;
+        let declared = judge(path, &content, config)?;
+        tracing::info!(file = %path.display(), providers = declared.len(), "providers declared");
+        let watched = Self {
+            path: path.to_owned(),
+            judged: content.clone(),
+            seen: content,
+        };
+        Ok((watched, declared))
+    }
+
+    /// Takes changes until the registry is gone.
+    pub(crate) async fn follow(mut self, registry: Weak<Inner>) {
+        let mut looks = tokio::time::interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            let content = content(&self.path).await;
+            let settled = content == self.seen;
+            self.seen = content;
+            if !settled || self.seen == self.judged {
+                continue;
+            }
+            self.judged = self.seen.clone();
+            let Some(inner) = registry.upgrade() else { return };
+            self.take(&inner);
+        }
+    }
+
+    fn take(&self, inner: &Arc<Inner>) {
+        let declared = judge(&self.path, &self.judged, inner.config());
+        let file = self.path.display();
+        match &declared {
+            Ok(declared) => tracing::info!(%file, providers = declared.len(), "file of providers taken"),
+            Err(fault) => {
+                metrics::counter!(metric_names::FILE_ERRORS).increment(1);
+                tracing::error!(%file, %fault, "file of providers not taken: what it declared before stays");
+            }
+        }
+        metrics::gauge!(metric_names::FILE_BROKEN).set(if declared.is_ok() { 0.0 } else { 1.0 });
+        {
+            let mut state = inner.state();
+            match declared {
+                Ok(declared) => {
+                    for provider in declared
+                        .iter()
+                        .filter(|p| state.stored.iter().any(|r| r.settings.id == p.id))
+                    {
+                        tracing::warn!(provider = %provider.id, "a stored provider of this id is hidden by the file's");
+                    }
+                    state.declared = declared;
+                    state.file_error = None;
+                }
+                Err(fault) => state.file_error = Some(fault),
+            }
+        }
+        inner.publish();
+    }
+}
+
+async fn content(path: &Path) -> Content {
+    let read = async {
+        if tokio::fs::metadata(path).await?.len() > LARGEST {
+            return Ok(Err("is over 16 MiB".to_owned()));
+        }
+        Ok::<_, std::io::Error>(Ok(tokio::fs::read(path).await?))
+    };
+    let bytes = read
+        .await
+        .unwrap_or_else(|error| Err(format!("cannot be read: {error}")))?;
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+}
+
+/// The providers that a file declares, each found valid.
+fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec<Provider>, Fault> {
+    let named = |mut fault: Fault| {
+        fault.message = format!("{}: {}", path.display(), fault.message);
+        fault
+    };
+    let text = content.as_ref().map_err(|told| {
+        let mend = "give a readable TOML file, or leave providers.file out";
+        named(Fault::invalid("providers.file", told).mend(mend))
+    })?;
+    let mut written = file::read(text).map_err(named)?;
+    let folder = std::path::absolute(path).ok();
+    let folder = folder.as_deref().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let mut ids = HashSet::new();
+    for (index, written) in written.iter_mut().enumerate() {
+        let provider = &mut written.provider;
+        absolute(provider, folder);
+        let mut checked = validate::provider(provider, Author::Operator, config);
+        if checked.is_ok() && !ids.insert(provider.id.clone()) {
+            let told = format!("`{}` is declared twice", provider.id);
+            checked = Err(Fault::invalid("provider.id", told).mend("give each provider an id of its own"));
+        }
+        if let Err(mut fault) = checked {
+            let field = fault.field.unwrap_or_default();
+            fault.message = format!("line {}: {}", written.line(&field), fault.message);
+            fault.field = Some(field.replacen("provider", &format!("provider[{index}]"), 1));
+            return Err(named(fault));
+        }
+        let provider = &mut written.provider;
+        provider.etag = etag(provider);
+        provider.set_source(ProviderSource::Declared);
+    }
+    Ok(written.into_iter().map(|written| written.provider).collect())
+}
+
+/// Paths are as seen from the file's folder.
+fn absolute(provider: &mut Provider, folder: &Path) {
+    let mut paths = Vec::new();
+    if let Some(Source::File(path)) = provider.secret.as_mut().and_then(|secret| secret.source.as_mut()) {
+        paths.push(path);
+    }
+    if let Some(tls) = &mut provider.tls {
+        paths.extend([&mut tls.ca_file, &mut tls.certificate_file, &mut tls.key_file]);
+    }
+    for path in paths.into_iter().filter(|path| !path.is_empty()) {
+        *path = folder.join(&*path).display().to_string();
+    }
+}
+
+#[cfg(test)]
+#[path = "declared/tests.rs"]
+mod tests;

@@ -1,0 +1,64 @@
+//! What the registry measures.
+
+use isomer_service_kit::{
+    metric_name,
+    metric_names::{Kind, Metric},
+};
+use metrics::Unit;
+
+/// Live providers, by `source` (`stored`, `declared`, `leased`).
+pub const PROVIDERS: &str = metric_name!("gateway", "providers", "count");
+/// Contents of the file of providers that could not be taken.
+pub const FILE_ERRORS: &str = metric_name!("gateway", "providers_file_errors", "total");
+/// 1 while the newest content of the file of providers is not in force, else 0.
+pub const FILE_BROKEN: &str = metric_name!("gateway", "providers_file_broken", "flag");
+/// Leases that ran out.
+pub const LEASES_EXPIRED: &str = metric_name!("gateway", "leases_expired", "total");
+/// Looks into the database that failed.
+pub const DATABASE_ERRORS: &str = metric_name!("gateway", "providers_database_errors", "total");
+
+/// Every metric of this crate.
+pub const ALL: &[Metric] = &[
+    Metric {
+        name: PROVIDERS,
+        kind: Kind::Gauge,
+        unit: Unit::Count,
+        help: "Live providers.",
+    },
+    Metric {
+        name: FILE_ERRORS,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Contents of the file of providers that could not be taken.",
+    },
+    Metric {
+        name: FILE_BROKEN,
+        kind: Kind::Gauge,
+        unit: Unit::Count,
+        help: "1 while the newest content of the file of providers is not in force.",
+    },
+    Metric {
+        name: LEASES_EXPIRED,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Leases of providers that ran out.",
+    },
+    Metric {
+        name: DATABASE_ERRORS,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Looks into the database of providers that failed.",
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use isomer_service_kit::metric_names::is_well_named;
+
+    #[test]
+    fn every_name_follows_the_template() {
+        for metric in super::ALL {
+            assert!(is_well_named(metric.name), "{}", metric.name);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The registry: one view over what is stored, leased and declared, and the only way to change it.
+
+mod changes;
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
+};
+
+use isomer_database::Database;
+use isomer_proto::gateway::v1::{
+    CheckProviderResponse, Provider, ProviderSource, provider_service_server::ProviderServiceServer,
+};
+use isomer_service_kit::{Fault, config::Validate, metric_names::describe};
+use tokio::{
+    sync::{Notify, watch},
+    task::AbortHandle,
+};
+
+use crate::{
+    config::ProvidersConfig,
+    declared, keeper, metric_names,
+    screening::Screening,
+    service::Face,
+    state::{State, same, settings},
+    store::Store,
+    time::{Micros, now, until},
+    validate::{self, Author},
+};
+
+/// Longest that leases of a gateway without a database are left alone, should the clock be set meanwhile.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// The providers of a gateway. Cheap to clone; its tasks end with the last clone.
+#[derive(Clone, Debug)]
+pub struct Registry {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    config: ProvidersConfig,
+    store: Store,
+    /// Whether what is stored outlives the process.
+    durable: bool,
+    screening: OnceLock<Arc<dyn Screening>>,
+    state: Mutex<State>,
+    live: watch::Sender<Arc<[Provider]>>,
+    /// Held while a provider is judged and stored, so that two that contradict each other meet.
+    changing: tokio::sync::Mutex<()>,
+    /// Held while rows are read, so that an older reading never replaces a newer one.
+    reading: tokio::sync::Mutex<()>,
+    /// Told when a lease may end sooner than the keeper expects.
+    pub(crate) leases: Arc<Notify>,
+    tasks: Mutex<Vec<AbortHandle>>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        tasks.drain(..).for_each(|task| task.abort());
+    }
+}
+
+impl Registry {
+    /// Reads what the database holds and what the file declares, and keeps an eye on both. Without a database only providers with a
+    /// lease can be registered, and they are forgotten when the process ends. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the configuration, the database or the file cannot be used; the field is `providers.…`.
+    pub async fn open(config: ProvidersConfig, database: Option<Database>) -> Result<Self, Fault> {
+        config.validate().map_err(|error| error.within("providers"))?;
+        describe(metric_names::ALL);
+        let durable = database.is_some();
+        let database = match database {
+            Some(database) => database,
+            None => Database::open("sqlite::memory:").await?,
+        };
+        let store = Store::open(database).await?;
+        let mut state = State::default();
+        let mut watched = None;
+        if let Some(path) = &config.file {
+            let (file, declared) = declared::Watched::open(path, &config).await?;
+            state.declared = declared;
+            watched = Some(file);
+        }
+        let (live, _) = watch::channel(Arc::from([]));
+        let inner = Arc::new(Inner {
+            config,
+            store,
+            durable,
+            screening: OnceLock::new(),
+            state: Mutex::new(state),
+            live,
+            changing: tokio::sync::Mutex::default(),
+            reading: tokio::sync::Mutex::default(),
+            leases: Arc::default(),
+            tasks: Mutex::default(),
+        });
+        inner.store.sweep(now()).await?;
+        inner.reload().await?;
+        let mut tasks = vec![tokio::spawn(keeper::keep(Arc::downgrade(&inner))).abort_handle()];
+        if let Some(watched) = watched {
+            tasks.push(tokio::spawn(watched.follow(Arc::downgrade(&inner))).abort_handle());
+        }
+        *lock(&inner.tasks) = tasks;
+        Ok(Self { inner })
+    }
+
+    /// Sets who judges and probes providers. Until then changes are answered `UNAVAILABLE`. The first one stays. To let both go it must
+    /// not hold a `Registry` itself; a receiver of [`Registry::watch`] will do.
+    pub fn screen_with(&self, screening: Arc<dyn Screening>) {
+        if self.inner.screening.set(screening).is_err() {
+            tracing::warn!("the registry has a screening already");
+        }
+    }
+
+    /// Live providers in order of id, now and whenever they change. A renewed lease is no change: `expire_time` is that of the last one.
+    /// A provider's settings are the same as long as its id and etag are. States are not filled in.
+    pub fn watch(&self) -> watch::Receiver<Arc<[Provider]>> {
+        self.inner.live.subscribe()
+    }
+
+    /// The rpc face, for `Services::add`.
+    pub fn service(&self) -> ProviderServiceServer<Face> {
+        ProviderServiceServer::new(Face::new(self.clone()))
+    }
+
+    /// Why the newest content of the file of providers is not in force; none when it is, or there is no file.
+    pub fn file_error(&self) -> Option<Fault> {
+        self.inner.state().file_error.clone()
+    }
+
+    /// Live providers in order of id, with how they do, after a look whether another gateway changed something.
+    pub async fn list(&self) -> Result<Vec<Provider>, Fault> {
+        self.inner.refresh().await?;
+        let live = self.inner.state().live(now());
+        Ok(live.into_iter().map(|provider| self.with_status(provider)).collect())
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn get(&self, id: &str) -> Result<Provider, Fault> {
+        let found = self.list().await?.into_iter().find(|provider| provider.id == id);
+        found.ok_or_else(|| unknown(id))
+    }
+
+    /// Probes a provider that is registered, or one that is not yet.
+    pub(crate) async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
+        self.inner.screening()?.check(candidate).await
+    }
+
+    /// A candidate for a check: its id may be left out.
+    pub(crate) fn candidate(&self, candidate: &Provider) -> Result<Provider, Fault> {
+        let mut candidate = settings(candidate);
+        if candidate.id.is_empty() {
+            "candidate".clone_into(&mut candidate.id);
+        }
+        validate::provider(&candidate, Author::Caller, &self.inner.config).map_err(|mut fault| {
+            fault.field = fault.field.map(|field| field.replacen("provider", "candidate", 1));
+            fault
+        })?;
+        Ok(candidate)
+    }
+
+    fn with_status(&self, mut provider: Provider) -> Provider {
+        if let Some(screening) = self.inner.screening.get() {
+            let status = screening.status(&provider.id);
+            provider.set_state(status.state);
+            provider.state_detail = status.detail;
+        }
+        provider
+    }
+}
+
+impl Inner {
+    pub(crate) fn config(&self) -> &ProvidersConfig {
+        &self.config
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Tells the watchers what is alive now.
+    pub(crate) fn publish(&self) {
+        let state = self.state();
+        let live: Arc<[Provider]> = state.live(now()).into();
+        for source in [ProviderSource::Stored, ProviderSource::Declared, ProviderSource::Leased] {
+            let number = live.iter().filter(|provider| provider.source() == source).count();
+            let label = match source {
+                ProviderSource::Declared => "declared",
+                ProviderSource::Leased => "leased",
+                _ => "stored",
+            };
+            metrics::gauge!(metric_names::PROVIDERS, "source" => label).set(number as f64);
+        }
+        // Still holding the state: an older list must not come after a newer one.
+        self.live.send_if_modified(|told| {
+            let news = !same(told, &live);
+            *told = live;
+            news
+        });
+    }
+
+    /// Reads all rows.
+    pub(crate) async fn reload(&self) -> Result<(), Fault> {
+        let _one = self.reading.lock().await;
+        // The counter first: what changes in between is read again, never missed.
+        let changes = self.store.changes().await?;
+        let stored = self.store.all().await?;
+        {
+            let mut state = self.state();
+            state.changes = changes;
+            state.stored = stored;
+        }
+        self.publish();
+        Ok(())
+    }
+
+    /// Reads all rows if any process changed one.
+    pub(crate) async fn refresh(&self) -> Result<(), Fault> {
+        let changes = self.store.changes().await?;
+        let known = self.state().changes;
+        if changes == known {
+            return Ok(());
+        }
+        self.reload().await
+    }
+
+    /// Takes away what ran out, and looks for changes of other processes.
+    pub(crate) async fn look(&self) -> Result<(), Fault> {
+        if self.state().is_due(now()) {
+            // Looks at the rows as they are: another process may have renewed the lease.
+            let swept = self.store.sweep(now()).await?;
+            metrics::counter!(metric_names::LEASES_EXPIRED).increment(swept);
+            if swept > 0 {
+                tracing::info!(providers = swept, "leases ran out");
+            }
+            return self.reload().await;
+        }
+        self.refresh().await
+    }
+
+    /// How long nothing is expected to happen.
+    pub(crate) fn quiet(&self) -> Duration {
+        let longest = match self.durable {
+            true => Duration::from_secs(self.config.poll_seconds),
+            false => LONGEST_SLEEP,
+        };
+        let now = now();
+        let expiry = self.state().next_expiry(now);
+        expiry.map_or(longest, |expires| until(expires, now).min(longest))
+    }
+
+    fn renewed(&self, id: &str, expires: Micros) {
+        let mut state = self.state();
+        if let Some(record) = state.stored.iter_mut().find(|record| record.settings.id == id) {
+            record.expires = record.expires.max(expires);
+        }
+        drop(state);
+        self.publish();
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole between statements, whoever panicked.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn unknown(id: &str) -> Fault {
+    Fault::not_found("UNKNOWN_PROVIDER", format!("there is no provider `{id}`")).with("provider", id)
+}

@@ -1,0 +1,40 @@
+//! Times as the records have them: microseconds since 1970; 0 is no time.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prost_types::Timestamp;
+
+/// Microseconds since 1970.
+pub(crate) type Micros = i64;
+
+/// Now.
+pub(crate) fn now() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    micros(since)
+}
+
+/// A length of time.
+pub(crate) fn micros(duration: Duration) -> Micros {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// A time as protos have it; none for 0.
+pub(crate) fn timestamp(at: Micros) -> Option<Timestamp> {
+    (at != 0).then(|| Timestamp {
+        seconds: at.div_euclid(1_000_000),
+        nanos: i32::try_from(at.rem_euclid(1_000_000) * 1000).unwrap_or_default(),
+    })
+}
+
+/// What is left until `at`.
+pub(crate) fn until(at: Micros, now: Micros) -> Duration {
+    Duration::from_micros(u64::try_from(at.saturating_sub(now)).unwrap_or_default())
+}
+
+/// A length of time as protos have it; none where it is negative or not in the proto's form (nanoseconds under a second).
+pub(crate) fn length(duration: &prost_types::Duration) -> Option<Duration> {
+    let nanos = u32::try_from(duration.nanos)
+        .ok()
+        .filter(|nanos| *nanos < 1_000_000_000)?;
+    Some(Duration::new(u64::try_from(duration.seconds).ok()?, nanos))
+}

@@ -1,0 +1,224 @@
+//! What a provider may say. The first thing wrong is told with its field (`provider.limits.timeout`) and how to mend it.
+
+mod address;
+mod headers;
+mod places;
+
+use std::{collections::HashMap, time::Duration};
+
+use isomer_proto::gateway::v1::{Provider, ProviderKind, ProviderLimits};
+use isomer_service_kit::Fault;
+
+use crate::{config::ProvidersConfig, kind, time::length};
+
+/// Most entries of `encoders` and `input_types`.
+const MOST_ENTRIES: usize = 1000;
+/// Longest name of an encoder or a model, in bytes.
+const LONGEST_NAME: usize = 256;
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// Who wrote a provider down: an operator may name any file of his machine, a caller may not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Author {
+    /// A caller of the rpc.
+    Caller,
+    /// The file of providers.
+    Operator,
+}
+
+/// Checks a provider's fields, as far as they can be without calling it.
+pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersConfig) -> Result<(), Fault> {
+    id(&provider.id)?;
+    let kind = kind_of(provider)?;
+    let encrypted = address::address(&provider.address, kind)?;
+    encoders(&provider.encoders, kind)?;
+    if let Some(limits) = &provider.limits {
+        self::limits(limits)?;
+    }
+    let places = places::Places { author, config };
+    if let Some(secret) = &provider.secret {
+        places.secret(secret)?;
+    }
+    if let Some(tls) = &provider.tls {
+        if !encrypted {
+            let told = format!("`{}` is a plain-text address", provider.address);
+            return Err(Fault::invalid("provider.tls", told)
+                .mend("begin the address with grpcs:// or https://, or leave tls out"));
+        }
+        places.tls(tls)?;
+    }
+    headers::headers(&provider.headers)?;
+    within(
+        "provider.price_per_million_tokens",
+        provider.price_per_million_tokens,
+        1e6,
+        "US dollars",
+    )?;
+    input_types(&provider.input_types, kind)?;
+    if let Some(lease) = &provider.lease {
+        if author == Author::Operator {
+            return Err(
+                Fault::invalid("provider.lease", "what a file declares stays as long as it is there")
+                    .mend("leave lease out"),
+            );
+        }
+        self::lease(lease, config)?;
+    }
+    Ok(())
+}
+
+/// Checks an id.
+pub(crate) fn id(id: &str) -> Result<(), Fault> {
+    let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let legal = (1..=63).contains(&id.len()) && id.bytes().all(inner) && !id.starts_with('-') && !id.ends_with('-');
+    if legal {
+        return Ok(());
+    }
+    let told = if id.is_empty() {
+        "is missing".to_owned()
+    } else {
+        format!("`{}` is not an id", shown(id))
+    };
+    Err(Fault::invalid("provider.id", told)
+        .mend("give 1 to 63 of a-z, 0-9 and -, with a letter or a digit at both ends, e.g. tei-berlin-1"))
+}
+
+fn kind_of(provider: &Provider) -> Result<ProviderKind, Fault> {
+    let refuse =
+        |told: String| Fault::invalid("provider.kind", told).mend(format!("give one of {}", kind::names().join(", ")));
+    match ProviderKind::try_from(provider.kind) {
+        Ok(ProviderKind::Unspecified) => Err(refuse("is missing".to_owned())),
+        Ok(kind) => Ok(kind),
+        Err(_) => Err(refuse(format!("{} is no kind that this gateway knows", provider.kind))),
+    }
+}
+
+fn encoders(encoders: &HashMap<String, String>, kind: ProviderKind) -> Result<(), Fault> {
+    if encoders.is_empty() && !kind::lists_encoders(kind) {
+        let told = format!(
+            "is empty, and a provider of kind {} cannot say what it offers",
+            kind::name(kind)
+        );
+        return Err(
+            Fault::invalid("provider.encoders", told).mend("name encoder ids and the provider's names for the models")
+        );
+    }
+    entries("provider.encoders", ["an encoder id", "a model name"], 1, encoders)
+}
+
+fn input_types(types: &HashMap<String, String>, kind: ProviderKind) -> Result<(), Fault> {
+    if !types.is_empty() && !kind::has_input_types(kind) {
+        let able: Vec<_> = kind::ALL
+            .into_iter()
+            .filter(|k| kind::has_input_types(*k))
+            .map(kind::name)
+            .collect();
+        let told = format!("a provider of kind {} has no input types", kind::name(kind));
+        return Err(Fault::invalid("provider.input_types", told)
+            .mend(format!("leave input_types out; {} have them", able.join(", "))));
+    }
+    if types.is_empty() && kind::needs_input_types(kind) {
+        let told = format!(
+            "is empty, and a provider of kind {} takes no text without one",
+            kind::name(kind)
+        );
+        return Err(Fault::invalid("provider.input_types", told)
+            .mend("give an input type for each prompt name, and for \"\" where requests name none"));
+    }
+    // The empty name stands for requests that name no prompt.
+    entries("provider.input_types", ["a prompt name", "an input type"], 0, types)
+}
+
+/// Names to names: not endless, without control characters or blanks around them. `shortest`: bytes of a key at least.
+fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<String, String>) -> Result<(), Fault> {
+    if entries.len() > MOST_ENTRIES {
+        let told = format!("has {} entries", entries.len());
+        return Err(Fault::invalid(field, told).mend(format!("give at most {MOST_ENTRIES}")));
+    }
+    let legal = |name: &str, shortest: usize| {
+        let fits = (shortest..=LONGEST_NAME).contains(&name.len());
+        fits && name.trim() == name && !name.chars().any(char::is_control)
+    };
+    let [key, value] = what;
+    let mut sorted: Vec<_> = entries.iter().collect();
+    sorted.sort();
+    for (name, model) in sorted {
+        let place = format!("{field}[\"{}\"]", shown(name));
+        let mend = format!("give 1 to {LONGEST_NAME} bytes without control characters and blanks at the ends");
+        if !legal(name, shortest) {
+            return Err(Fault::invalid(place, format!("is not {key}")).mend(mend));
+        }
+        if !legal(model, 1) {
+            return Err(Fault::invalid(place, format!("`{}` is not {value}", shown(model))).mend(mend));
+        }
+    }
+    Ok(())
+}
+
+fn limits(limits: &ProviderLimits) -> Result<(), Fault> {
+    within(
+        "provider.limits.requests_per_second",
+        limits.requests_per_second,
+        1e6,
+        "requests a second",
+    )?;
+    within(
+        "provider.limits.tokens_per_second",
+        limits.tokens_per_second,
+        1e12,
+        "tokens a second",
+    )?;
+    if let Some(timeout) = &limits.timeout {
+        let told = |told: &str| {
+            Fault::invalid("provider.limits.timeout", told)
+                .mend("give more than 0 and at most 3600 seconds, or leave it out")
+        };
+        let timeout = length(timeout).ok_or_else(|| told("is not a length of time"))?;
+        if timeout.is_zero() {
+            return Err(told("is 0: every request would fail"));
+        }
+        if timeout > LONGEST_TIMEOUT {
+            return Err(told("is over an hour"));
+        }
+    }
+    Ok(())
+}
+
+/// The lease asked for, if it is within bounds.
+pub(crate) fn lease(lease: &prost_types::Duration, config: &ProvidersConfig) -> Result<Duration, Fault> {
+    let most = config.max_lease_seconds;
+    let told = |told: &str| {
+        Fault::invalid("provider.lease", told).mend(format!(
+            "give 1 to {most} seconds, or leave it out for a provider that stays"
+        ))
+    };
+    let lease = length(lease).ok_or_else(|| told("is not a length of time"))?;
+    if lease < Duration::from_secs(1) {
+        return Err(told("is under a second"));
+    }
+    if lease > Duration::from_secs(most) {
+        return Err(told("is longer than this gateway grants"));
+    }
+    Ok(lease)
+}
+
+fn within(field: &str, value: f64, most: f64, unit: &str) -> Result<(), Fault> {
+    // Not a number is in no range.
+    if (0.0..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(Fault::invalid(field, format!("{value} is out of range")).mend(format!("give 0 (none known) to {most} {unit}")))
+}
+
+/// A value in an error: not endless.
+fn shown(value: &str) -> String {
+    const SHOWN: usize = 80;
+    match value.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[path = "validate/tests.rs"]
+mod tests;

@@ -1,0 +1,146 @@
+//! What outlives a process, and what several of them share.
+
+use std::{path::Path, time::Duration};
+
+use isomer_database::Database;
+use isomer_proto::gateway::v1::{DeleteProviderRequest, Provider, RenewLeaseRequest, SecretRef, secret_ref::Source};
+use isomer_registry::{ProvidersConfig, Registry};
+use tonic::Code;
+
+use crate::support::{Gateway, leased, provider, until};
+
+#[tokio::test]
+async fn records_survive_a_restart_and_ended_leases_do_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.sqlite");
+    let stored = {
+        let gateway = Gateway::on(&path).await;
+        gateway.create(leased("short", 1000)).await.unwrap();
+        gateway.create(leased("long", 60_000)).await.unwrap();
+        let secret = Provider {
+            secret: Some(SecretRef {
+                source: Some(Source::Environment("PROVIDER_API_KEY".to_owned())),
+            }),
+            ..provider("stays")
+        };
+        gateway.create(secret).await.unwrap()
+    };
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let gateway = Gateway::on(&path).await;
+    assert_eq!(gateway.watched(), ["long", "stays"]);
+    assert_eq!(gateway.registry.get("stays").await.unwrap(), stored);
+}
+
+#[tokio::test]
+async fn two_gateways_on_one_file_see_each_others_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    two_gateways(&folder.path().join("records.sqlite")).await;
+}
+
+/// `ISOMER_TEST_POSTGRES` names a database that may be filled, e.g. `postgres://isomer@127.0.0.1/test`.
+#[tokio::test]
+async fn two_gateways_on_one_postgresql_see_each_others_changes() {
+    let Ok(url) = std::env::var("ISOMER_TEST_POSTGRES") else {
+        println!("skipped: no PostgreSQL");
+        return;
+    };
+    let database = Database::open(&url).await.unwrap();
+    database.migrate("providers", &[]).await.unwrap();
+    let forget = "DROP TABLE IF EXISTS providers; DROP TABLE IF EXISTS provider_changes; \
+                  DELETE FROM migrations WHERE area = 'providers'";
+    sqlx::raw_sql(forget).execute(database.pool()).await.unwrap();
+    two_gateways(Path::new(&url)).await;
+}
+
+async fn two_gateways(place: &Path) {
+    let (one, other) = (Gateway::on(place).await, Gateway::on(place).await);
+    // Who reads sees it at once, who watches within the time between two looks.
+    let created = one.create(provider("a")).await.unwrap();
+    assert_eq!(other.registry.get("a").await.unwrap(), created);
+    let took = until(|| other.watched() == ["a"]).await;
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+    assert_eq!(other.create(provider("a")).await.unwrap_err().code, Code::AlreadyExists);
+
+    // A change through one makes the other's etag an old one.
+    let change = Provider {
+        price_per_million_tokens: 1.0,
+        etag: created.etag,
+        ..provider("a")
+    };
+    other
+        .update(change.clone(), &["price_per_million_tokens"])
+        .await
+        .unwrap();
+    let refused = one.update(change, &["price_per_million_tokens"]).await.unwrap_err();
+    assert_eq!(refused.code, Code::Aborted);
+
+    // A lease that one renews does not end at the other, which is told of nothing; not even for a moment.
+    one.create(leased("lease", 2000)).await.unwrap();
+    let mut watch = other.registry.watch();
+    until(|| other.watched() == ["a", "lease"]).await;
+    watch.mark_unchanged();
+    for _ in 0..4 {
+        let request = RenewLeaseRequest { id: "lease".to_owned() };
+        one.client.clone().renew_lease(request).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    assert!(!watch.has_changed().unwrap());
+    until(|| other.watched() == ["a"] && one.watched() == ["a"]).await;
+
+    let request = DeleteProviderRequest {
+        id: "a".to_owned(),
+        ..DeleteProviderRequest::default()
+    };
+    other.client.clone().delete_provider(request).await.unwrap();
+    until(|| one.watched().is_empty()).await;
+}
+
+#[tokio::test]
+async fn many_processes_may_register_at_once_and_each_id_has_one_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("records.sqlite");
+    let gateways = [
+        Gateway::on(&path).await,
+        Gateway::on(&path).await,
+        Gateway::on(&path).await,
+    ];
+    let attempts = gateways
+        .iter()
+        .flat_map(|gateway| (0..20).map(move |n| gateway.create(provider(&format!("p{n}")))));
+    let outcomes = futures::future::join_all(attempts).await;
+    assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 20);
+    for refused in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+        assert_eq!(refused.code, Code::AlreadyExists, "{refused}");
+    }
+    for gateway in &gateways {
+        assert_eq!(gateway.registry.list().await.unwrap().len(), 20);
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_named() {
+    let database = Database::open("sqlite::memory:").await.unwrap();
+    let gateway = Gateway::open(ProvidersConfig::default(), Some(database.clone())).await;
+    gateway.create(provider("a")).await.unwrap();
+    sqlx::query("UPDATE providers SET body = 'zz'")
+        .execute(database.pool())
+        .await
+        .unwrap();
+    let fault = Registry::open(ProvidersConfig::default(), Some(database))
+        .await
+        .unwrap_err();
+    assert!(
+        fault.message.contains("provider `a`") && fault.mend.is_some(),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
+async fn the_registrys_tasks_end_with_it() {
+    let gateway = Gateway::in_memory().await;
+    let Gateway { registry, client, .. } = gateway;
+    let watch = registry.watch();
+    drop((registry, client));
+    // The sender is gone only when nobody holds the registry any more.
+    until(|| watch.has_changed().is_err()).await;
+}

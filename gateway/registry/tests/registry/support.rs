@@ -1,0 +1,164 @@
+//! A registry, its service, and a gateway that judges providers by their address.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use isomer_database::Database;
+use isomer_proto::gateway::v1::{
+    CheckProviderResponse, CreateProviderRequest, Provider, ProviderKind, ProviderState, UpdateProviderRequest,
+    provider_service_client::ProviderServiceClient,
+};
+use isomer_registry::{ProviderStatus, ProvidersConfig, Registry, Screening};
+use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, memory};
+use prost_types::FieldMask;
+use tonic::Status;
+
+pub(crate) type Client = ProviderServiceClient<GrpcChannel>;
+
+/// Refuses addresses that say `impostor`, and counts how often it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Gatekeeper {
+    pub(crate) asked: AtomicUsize,
+}
+
+#[tonic::async_trait]
+impl Screening for Gatekeeper {
+    async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if candidate.address.contains("impostor") {
+            return Err(
+                Fault::precondition("OTHER_SPACE", "`minilm` has other weights here").field("provider.encoders")
+            );
+        }
+        Ok(())
+    }
+
+    async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
+        Ok(CheckProviderResponse {
+            usable: true,
+            verdict: format!("{} at {} is well", candidate.id, candidate.address),
+            ..CheckProviderResponse::default()
+        })
+    }
+
+    fn status(&self, id: &str) -> ProviderStatus {
+        ProviderStatus {
+            state: ProviderState::Serving,
+            detail: format!("{id} answers"),
+        }
+    }
+}
+
+/// A gateway's registry and a client of it.
+pub(crate) struct Gateway {
+    pub(crate) registry: Registry,
+    pub(crate) client: Client,
+    pub(crate) gatekeeper: Arc<Gatekeeper>,
+}
+
+impl Gateway {
+    pub(crate) async fn open(config: ProvidersConfig, database: Option<Database>) -> Self {
+        let registry = Registry::open(config, database).await.unwrap();
+        let gatekeeper = Arc::new(Gatekeeper::default());
+        registry.screen_with(gatekeeper.clone());
+        let services = Services::new().add(registry.service());
+        let channel = memory::channel(services, &LimitsConfig::default()).await.unwrap();
+        Self {
+            registry,
+            client: Client::new(channel),
+            gatekeeper,
+        }
+    }
+
+    /// With a database in memory, taken for one that lasts.
+    pub(crate) async fn in_memory() -> Self {
+        let database = Database::open("sqlite::memory:").await.unwrap();
+        Self::open(ProvidersConfig::default(), Some(database)).await
+    }
+
+    pub(crate) async fn on(database: &Path) -> Self {
+        let database = Database::open(database.to_str().unwrap()).await.unwrap();
+        let config = ProvidersConfig {
+            poll_seconds: 1,
+            ..ProvidersConfig::default()
+        };
+        Self::open(config, Some(database)).await
+    }
+
+    pub(crate) async fn create(&self, provider: Provider) -> Result<Provider, Fault> {
+        let request = CreateProviderRequest {
+            provider: Some(provider),
+        };
+        let answer = self.client.clone().create_provider(request).await;
+        answer
+            .map(|answer| answer.into_inner().provider.unwrap())
+            .map_err(fault)
+    }
+
+    pub(crate) async fn update(&self, provider: Provider, paths: &[&str]) -> Result<Provider, Fault> {
+        let update_mask = (!paths.is_empty()).then(|| FieldMask {
+            paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+        });
+        let request = UpdateProviderRequest {
+            provider: Some(provider),
+            update_mask,
+            allow_missing: false,
+        };
+        let answer = self.client.clone().update_provider(request).await;
+        answer
+            .map(|answer| answer.into_inner().provider.unwrap())
+            .map_err(fault)
+    }
+
+    /// Ids of the providers that the gateway's other parts are told of.
+    pub(crate) fn watched(&self) -> Vec<String> {
+        self.registry
+            .watch()
+            .borrow()
+            .iter()
+            .map(|provider| provider.id.clone())
+            .collect()
+    }
+}
+
+pub(crate) fn fault(status: Status) -> Fault {
+    Fault::from_status(&status)
+}
+
+pub(crate) fn provider(id: &str) -> Provider {
+    Provider {
+        id: id.to_owned(),
+        kind: ProviderKind::Openai.into(),
+        address: "http://10.0.0.1:8000/v1".to_owned(),
+        encoders: HashMap::from([("minilm".to_owned(), "all-MiniLM-L6-v2".to_owned())]),
+        ..Provider::default()
+    }
+}
+
+/// One that stays for so many milliseconds unless it renews.
+pub(crate) fn leased(id: &str, milliseconds: i64) -> Provider {
+    Provider {
+        lease: Some(prost_types::Duration {
+            seconds: milliseconds / 1000,
+            nanos: i32::try_from(milliseconds % 1000 * 1_000_000).unwrap(),
+        }),
+        ..provider(id)
+    }
+}
+
+/// Waits until something is so, for ten seconds at most; how long it took.
+pub(crate) async fn until(mut is_so: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it never came");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    begun.elapsed()
+}
