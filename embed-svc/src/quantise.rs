@@ -1,5 +1,7 @@
 //! From floats to bytes and bits, as sentence-transformers' `quantize_embeddings` does it (version 6.2).
 
+pub use isomer_service_kit::vectors::bits;
+
 /// How the values of each column are scaled to 256 steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranges {
@@ -52,17 +54,6 @@ impl Ranges {
     }
 }
 
-/// Appends a row as bits, set where the value is above 0; the first column is the most significant bit (`numpy.packbits`).
-pub fn bits(row: &[f32], out: &mut Vec<u8>) {
-    for eight in row.chunks(8) {
-        let byte = eight
-            .iter()
-            .zip((0..8).rev())
-            .fold(0, |byte, (value, place)| byte | u8::from(*value > 0.0) << place);
-        out.push(byte);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,12 +68,5 @@ mod tests {
         let bytes: Vec<i8> = out.iter().map(|byte| i8::from_le_bytes([*byte])).collect();
         assert_eq!(bytes, [-128, -128, -128, 127, 127, -128]);
         assert_eq!(Ranges::of_vectors(&[], 2), None);
-    }
-
-    #[test]
-    fn bits_fill_bytes_from_the_top_and_the_last_byte_with_zeros() {
-        let mut out = Vec::new();
-        bits(&[1.0, -1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 2.0, 3.0], &mut out);
-        assert_eq!(out, [0b1001_0001, 0b1000_0000]);
     }
 }

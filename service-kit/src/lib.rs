@@ -5,6 +5,7 @@
 //! * [`services`]: the gRPC services and HTTP routes of a process, with health and reflection.
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.
+//! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
 pub mod client;
@@ -21,6 +22,7 @@ pub mod shutdown;
 pub mod telemetry;
 pub mod tls;
 mod trace_context;
+pub mod vectors;
 mod wire;
 
 pub use client::GrpcChannel;

@@ -1,7 +1,7 @@
 //! From the model's vectors to the bytes of an answer.
 
-use half::f16;
 use isomer_proto::common::v1::{Dtype, Matrix};
+use isomer_service_kit::vectors;
 
 use crate::{
     error::EmbedError,
@@ -108,23 +108,20 @@ pub(super) fn matrix(
 }
 
 fn halves(row: &[f32], input: usize, data: &mut Vec<u8>) -> Result<(), EmbedError> {
-    for value in row {
-        let half = f16::from_f32(*value);
-        if half.is_infinite() {
-            return Err(EmbedError::invalid(
-                "output_dtype",
-                format!("inputs[{input}] has the value {value}, beyond what F16 can hold"),
-                "ask for DTYPE_F32, or for unit length",
-            ));
-        }
-        data.extend_from_slice(&half.to_le_bytes());
-    }
-    Ok(())
+    vectors::halves(row, data).map_err(|value| {
+        EmbedError::invalid(
+            "output_dtype",
+            format!("inputs[{input}] has the value {value}, beyond what F16 can hold"),
+            "ask for DTYPE_F32, or for unit length",
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+    use half::f16;
 
     use super::*;
 

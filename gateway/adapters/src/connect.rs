@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isomer_proto::gateway::v1::{Provider, ProviderKind};
 use isomer_service_kit::Fault;
 
-use crate::{AddressGuard, EncoderBackend, IsomerBackend};
+use crate::{AddressGuard, EncoderBackend, IsomerBackend, foreign::Foreign, kinds};
 
 /// What all providers of a gateway share.
 #[derive(Debug, Clone)]
@@ -26,13 +26,12 @@ pub struct Surroundings {
 /// (`ADDRESS_REFUSED`) or is none, TLS files that cannot be read, headers that look like secrets, rates that are none, input types
 /// where the protocol has none.
 pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<dyn EncoderBackend>, Fault> {
-    match provider.kind() {
-        ProviderKind::Isomer => Ok(Arc::new(IsomerBackend::new(provider, surroundings)?)),
-        ProviderKind::Unspecified => Err(Fault::invalid("provider.kind", "is not set, or of a later version")
-            .mend("say what protocol the provider speaks")),
-        other => Err(
-            Fault::unimplemented(format!("providers of kind {} are not served", other.as_str_name()))
-                .field("provider.kind"),
-        ),
+    if provider.kind() == ProviderKind::Isomer {
+        return Ok(Arc::new(IsomerBackend::new(provider, surroundings)?));
     }
+    let Some((protocol, timeout)) = kinds::protocol(provider, surroundings)? else {
+        return Err(Fault::invalid("provider.kind", "is not set, or of a later version")
+            .mend("say what protocol the provider speaks"));
+    };
+    Ok(Arc::new(Foreign::new(provider, protocol, timeout)?))
 }

@@ -1,8 +1,10 @@
 //! Calls over gRPC: the channel behind the guard, what goes with each call, what becomes of its failures.
 
+use http::uri::PathAndQuery;
 use isomer_service_kit::{Fault, GrpcChannel, client, config::Secret};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status, metadata::MetadataMap};
+use tonic_prost::ProstCodec;
 
 use crate::{
     guard::{Connector, Refused},
@@ -59,6 +61,23 @@ impl Grpc {
             Ok(answer.into_inner())
         };
         within(&target.id, target.timeout, deadline, answer).await
+    }
+
+    /// A call of a method by its path, for protocols whose messages are described where they are used.
+    pub(crate) async fn unary<M, A>(&self, path: &'static str, message: M, deadline: Deadline) -> Result<A, Fault>
+    where
+        M: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let mut client = tonic::client::Grpc::new(self.channel.clone())
+            .max_decoding_message_size(self.target.max_message_bytes)
+            .max_encoding_message_size(self.target.max_message_bytes);
+        let path = PathAndQuery::from_static(path);
+        let call = async |request| {
+            client.ready().await.map_err(|error| Status::from_error(error.into()))?;
+            client.unary(request, path, ProstCodec::default()).await
+        };
+        self.call(message, deadline, call).await
     }
 }
 

@@ -25,7 +25,7 @@ use isomer_service_kit::{
 use serde::{Deserialize, Serialize};
 use tonic::Code;
 
-pub(crate) use connect::Connector;
+pub(crate) use connect::{Connector, Resolver};
 
 use allow::Allow;
 

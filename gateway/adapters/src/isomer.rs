@@ -19,7 +19,9 @@ use tonic::{Code, Request, Response, Status};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 use crate::{
-    EncoderBackend, Surroundings, estimate,
+    EncoderBackend, Surroundings,
+    ask::AT_ONCE,
+    estimate,
     grpc::Grpc,
     limits::{Batches, Deadline, Pace, late},
     names::Names,
@@ -73,7 +75,7 @@ impl IsomerBackend {
         let grpc = Grpc::new(Target::new(provider, surroundings, true)?)?;
         let far = Far {
             pace: Pace::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
-            batches: Batches::new(provider.limits.as_ref()),
+            batches: Batches::new(provider.limits.as_ref(), AT_ONCE),
             grpc,
         };
         Ok(Self {

@@ -3,15 +3,19 @@
 //! A provider is a server of somebody else's that turns text into vectors. [`connect`] makes an [`EncoderBackend`] of it, whatever it
 //! speaks; what its protocol cannot say is refused, never guessed.
 
+mod ask;
 mod backend;
 mod connect;
 mod estimate;
+mod foreign;
 mod grpc;
 mod guard;
 mod headers;
 mod isomer;
+mod kinds;
 mod limits;
 mod names;
+mod rest;
 mod secret;
 mod target;
 

@@ -6,9 +6,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::gateway::v1::ProviderLimits;
 use isomer_service_kit::Fault;
 
-/// Pieces of one request under way at once where the provider's limits do not say.
-const PIECES: usize = 8;
-
 /// Most of something in a request; 0 in a message means that no limit is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Most(usize);
@@ -47,14 +44,15 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    pub(crate) fn new(limits: Option<&ProviderLimits>) -> Self {
+    /// `at_once` is used where the limits do not say.
+    pub(crate) fn new(limits: Option<&ProviderLimits>, at_once: usize) -> Self {
         let limits = limits.cloned().unwrap_or_default();
         Self {
             items: Most::of(limits.max_batch_items),
             tokens: Most::of(limits.max_batch_tokens),
             at_once: match limits.max_concurrency {
-                0 => PIECES,
-                most => usize::try_from(most).unwrap_or(PIECES),
+                0 => at_once,
+                most => usize::try_from(most).unwrap_or(at_once),
             },
         }
     }
@@ -101,11 +99,14 @@ mod tests {
     use super::*;
 
     fn batches(items: u32, tokens: u32) -> Batches {
-        Batches::new(Some(&ProviderLimits {
-            max_batch_items: items,
-            max_batch_tokens: tokens,
-            ..ProviderLimits::default()
-        }))
+        Batches::new(
+            Some(&ProviderLimits {
+                max_batch_items: items,
+                max_batch_tokens: tokens,
+                ..ProviderLimits::default()
+            }),
+            2,
+        )
     }
 
     #[test]

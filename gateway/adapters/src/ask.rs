@@ -1,0 +1,334 @@
+//! A request as other protocols can say it.
+
+use std::collections::HashMap;
+
+use isomer_proto::{
+    common::v1::Dtype,
+    encoder::v1::{EncodeRequest, Input, Output, Truncation, count_tokens_request, encode_request, input},
+};
+use isomer_service_kit::Fault;
+use tonic::Code;
+
+use crate::{estimate, limits::Most};
+
+/// Pieces of one request under way at once, where neither the provider's limits nor its protocol say otherwise.
+pub(crate) const AT_ONCE: usize = 8;
+
+/// What a protocol can say of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Abilities {
+    /// The protocol's name in vector spaces and errors, e.g. `cohere`.
+    pub(crate) kind: &'static str,
+    pub(crate) input_types: InputTypes,
+    /// What can be asked of texts that are too long.
+    pub(crate) cuts: &'static [Cut],
+    /// Whether fewer columns can be asked for.
+    pub(crate) dimensions: bool,
+    /// Whether token ids can be sent for texts.
+    pub(crate) token_ids: bool,
+    /// Most texts in one request, by the protocol.
+    pub(crate) most_items: Most,
+    /// Most documents to rank in one request, by the protocol.
+    pub(crate) most_documents: Most,
+    /// Pieces of one request under way at once, where the provider's limits do not say.
+    pub(crate) at_once: usize,
+}
+
+/// Whether a protocol knows kinds of input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum InputTypes {
+    /// Texts are texts.
+    None,
+    /// One may be given.
+    Optional,
+    /// One must be given.
+    Required,
+}
+
+/// What becomes of a text that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// What the server does by itself, where the protocol cannot ask for anything and the caller did not.
+    AsItIs,
+    /// The request is refused.
+    Refuse,
+    /// The beginning goes.
+    Head,
+    /// The end goes.
+    Tail,
+}
+
+/// A request, read.
+#[derive(Debug, Clone)]
+pub(crate) struct Ask {
+    /// The model's name at the provider.
+    pub(crate) model: String,
+    /// The provider's word for the kind of input.
+    pub(crate) input_type: Option<String>,
+    /// What is put in front of each text, by us.
+    pub(crate) literal: String,
+    pub(crate) cut: Cut,
+    pub(crate) dimensions: Option<u32>,
+    pub(crate) normalise: Option<bool>,
+    pub(crate) dtype: Dtype,
+}
+
+/// What to encode.
+#[derive(Debug)]
+pub(crate) enum Items {
+    /// Texts with the literal prompt in front.
+    Texts(Vec<String>),
+    Tokens(Vec<Vec<u32>>),
+}
+
+/// Part of [`Items`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Piece<'a> {
+    Texts(&'a [String]),
+    Tokens(&'a [Vec<u32>]),
+}
+
+/// A prompt as a request names it.
+pub(crate) enum Prompt<'a> {
+    Default,
+    Named(&'a str),
+    Literal(&'a str),
+}
+
+impl<'a> From<Option<&'a encode_request::Prompt>> for Prompt<'a> {
+    fn from(prompt: Option<&'a encode_request::Prompt>) -> Self {
+        match prompt {
+            None => Self::Default,
+            Some(encode_request::Prompt::PromptName(name)) if name.is_empty() => Self::Default,
+            Some(encode_request::Prompt::PromptName(name)) => Self::Named(name),
+            Some(encode_request::Prompt::LiteralPrompt(text)) => Self::Literal(text),
+        }
+    }
+}
+
+impl<'a> From<Option<&'a count_tokens_request::Prompt>> for Prompt<'a> {
+    fn from(prompt: Option<&'a count_tokens_request::Prompt>) -> Self {
+        match prompt {
+            None => Self::Default,
+            Some(count_tokens_request::Prompt::PromptName(name)) if name.is_empty() => Self::Default,
+            Some(count_tokens_request::Prompt::PromptName(name)) => Self::Named(name),
+            Some(count_tokens_request::Prompt::LiteralPrompt(text)) => Self::Literal(text),
+        }
+    }
+}
+
+impl Abilities {
+    fn unserved(&self, field: &str, message: String, mend: &str) -> Fault {
+        Fault::new(Code::Unimplemented, "NOT_IN_PROTOCOL", message)
+            .field(field)
+            .mend(mend)
+            .with("kind", self.kind)
+    }
+
+    /// Everything of a request but what is to be encoded.
+    pub(crate) fn read(
+        &self,
+        model: String,
+        request: &EncodeRequest,
+        input_types: &HashMap<String, String>,
+    ) -> Result<Ask, Fault> {
+        match Output::try_from(request.output) {
+            Ok(Output::Unspecified | Output::TextVector) => {}
+            Ok(Output::TokenVectors) => {
+                let message = format!("{} gives one vector a text", self.kind);
+                return Err(self.unserved("output", message, "ask for OUTPUT_TEXT_VECTOR"));
+            }
+            Err(_) => return Err(unknown("output", request.output)),
+        }
+        if request.dimensions == Some(0) {
+            return Err(Fault::invalid("dimensions", "0 is not permitted").mend("give at least 1, or leave it out"));
+        }
+        if request.dimensions.is_some() && !self.dimensions {
+            let message = format!("{} cannot be asked for fewer columns", self.kind);
+            return Err(self.unserved("dimensions", message, "leave it out"));
+        }
+        let (input_type, literal) = self.prompt(request.prompt.as_ref().into(), input_types)?;
+        Ok(Ask {
+            model,
+            input_type,
+            literal,
+            cut: self.cut(request.truncation)?,
+            dimensions: request.dimensions,
+            normalise: request.normalise,
+            dtype: self.dtype(request.output_dtype)?,
+        })
+    }
+
+    fn cut(&self, truncation: i32) -> Result<Cut, Fault> {
+        let (cut, said) = match Truncation::try_from(truncation) {
+            Ok(Truncation::Unspecified) if self.cuts.contains(&Cut::Tail) => return Ok(Cut::Tail),
+            Ok(Truncation::Unspecified) => return Ok(Cut::AsItIs),
+            Ok(Truncation::Error) => (Cut::Refuse, "TRUNCATION_ERROR"),
+            Ok(Truncation::Head) => (Cut::Head, "TRUNCATION_HEAD"),
+            Ok(Truncation::Tail) => (Cut::Tail, "TRUNCATION_TAIL"),
+            Err(_) => return Err(unknown("truncation", truncation)),
+        };
+        if self.cuts.contains(&cut) {
+            return Ok(cut);
+        }
+        let can: Vec<&str> = self.cuts.iter().map(|cut| cut.name()).collect();
+        let mend = match can.as_slice() {
+            [] => "leave it out: the server does what it does".to_owned(),
+            can => format!("leave it out, or ask for {}", can.join(" or ")),
+        };
+        Err(self.unserved("truncation", format!("{} cannot be asked for {said}", self.kind), &mend))
+    }
+
+    fn dtype(&self, dtype: i32) -> Result<Dtype, Fault> {
+        match Dtype::try_from(dtype) {
+            Ok(Dtype::Unspecified | Dtype::F32) => Ok(Dtype::F32),
+            Ok(dtype @ (Dtype::F16 | Dtype::Ubinary)) => Ok(dtype),
+            Ok(Dtype::Int8) => {
+                let message = format!("{} gives no calibrated 8-bit integers", self.kind);
+                Err(self.unserved("output_dtype", message, "ask for DTYPE_F32, DTYPE_F16 or DTYPE_UBINARY"))
+            }
+            Err(_) => Err(unknown("output_dtype", dtype)),
+        }
+    }
+
+    /// The provider's kind of input, and the literal prompt.
+    pub(crate) fn prompt(
+        &self,
+        prompt: Prompt<'_>,
+        input_types: &HashMap<String, String>,
+    ) -> Result<(Option<String>, String), Fault> {
+        let default = || input_types.get("").cloned();
+        let (input_type, literal) = match prompt {
+            Prompt::Default => (default(), String::new()),
+            Prompt::Named(name) => match input_types.get(name) {
+                Some(input_type) => (Some(input_type.clone()), String::new()),
+                None => return Err(unknown_prompt(name, input_types)),
+            },
+            // The caller's own prompt is in place of any other; where there must be a kind of input, it is the default one.
+            Prompt::Literal(text) if self.input_types == InputTypes::Required => (default(), text.to_owned()),
+            Prompt::Literal(text) => (None, text.to_owned()),
+        };
+        if input_type.is_none() && self.input_types == InputTypes::Required {
+            return Err(Fault::invalid(
+                "prompt_name",
+                format!(
+                    "{} needs a kind of input with every text, and the request names none",
+                    self.kind
+                ),
+            )
+            .mend("name a prompt of the provider's input_types, or have an entry for \"\" added to them"));
+        }
+        Ok((input_type, literal))
+    }
+
+    /// What to encode, with the literal prompt in front of texts.
+    pub(crate) fn items(&self, inputs: Vec<Input>, literal: &str) -> Result<Items, Fault> {
+        if inputs.is_empty() {
+            return Err(Fault::invalid("inputs", "is empty").mend("give at least one text"));
+        }
+        let count = inputs.len();
+        let (mut texts, mut tokens) = (Vec::new(), Vec::new());
+        for (index, input) in inputs.into_iter().enumerate() {
+            match input.input {
+                Some(input::Input::Text(text)) if literal.is_empty() => texts.push(text),
+                Some(input::Input::Text(text)) => texts.push(format!("{literal}{text}")),
+                Some(input::Input::TokenIds(ids)) if self.token_ids => tokens.push(ids.ids),
+                Some(input::Input::TokenIds(_)) => {
+                    let message = format!("{} takes texts, not token ids", self.kind);
+                    return Err(self.unserved(&format!("inputs[{index}].token_ids"), message, "send the text"));
+                }
+                None => {
+                    return Err(
+                        Fault::invalid(format!("inputs[{index}]"), "holds nothing").mend("set `text`; it may be empty")
+                    );
+                }
+            }
+        }
+        match (texts.len(), tokens.len()) {
+            (some, 0) if some == count => Ok(Items::Texts(texts)),
+            (0, some) if some == count => Ok(Items::Tokens(tokens)),
+            _ => {
+                let message = format!("{} takes texts or token ids, not both in one request", self.kind);
+                Err(self.unserved("inputs", message, "send two requests"))
+            }
+        }
+    }
+}
+
+impl Cut {
+    fn name(self) -> &'static str {
+        match self {
+            Self::AsItIs => "TRUNCATION_UNSPECIFIED",
+            Self::Refuse => "TRUNCATION_ERROR",
+            Self::Head => "TRUNCATION_HEAD",
+            Self::Tail => "TRUNCATION_TAIL",
+        }
+    }
+}
+
+impl Ask {
+    /// The prompt as a vector space names it: the literal text, or `input_type:NAME`; of both, the kind of input on a line of its own.
+    pub(crate) fn prompt(&self) -> String {
+        match (&self.input_type, self.literal.as_str()) {
+            (None, literal) => literal.to_owned(),
+            (Some(input_type), "") => format!("input_type:{input_type}"),
+            (Some(input_type), literal) => format!("input_type:{input_type}\n{literal}"),
+        }
+    }
+}
+
+impl Items {
+    /// Tokens of each: counted where they are tokens, else estimated.
+    pub(crate) fn sizes(&self) -> Vec<u64> {
+        match self {
+            Self::Texts(texts) => texts.iter().map(|text| estimate::tokens(text)).collect(),
+            Self::Tokens(all) => all.iter().map(|ids| ids.len() as u64).collect(),
+        }
+    }
+
+    pub(crate) fn piece(&self, range: std::ops::Range<usize>) -> Piece<'_> {
+        match self {
+            Self::Texts(texts) => Piece::Texts(&texts[range]),
+            Self::Tokens(all) => Piece::Tokens(&all[range]),
+        }
+    }
+}
+
+impl<'a> Piece<'a> {
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Self::Texts(texts) => texts.len(),
+            Self::Tokens(all) => all.len(),
+        }
+    }
+
+    /// The texts.
+    ///
+    /// # Errors
+    /// Where they are token ids: [`Abilities::items`] refuses those to protocols without them.
+    pub(crate) fn texts(self) -> Result<&'a [String], Fault> {
+        match self {
+            Self::Texts(texts) => Ok(texts),
+            Self::Tokens(_) => Err(Fault::internal("token ids for a protocol that has none")),
+        }
+    }
+}
+
+fn unknown(field: &str, value: i32) -> Fault {
+    Fault::invalid(field, format!("unknown value {value}")).mend("give one of the values of the enumeration")
+}
+
+fn unknown_prompt(name: &str, input_types: &HashMap<String, String>) -> Fault {
+    let mut known: Vec<&str> = input_types
+        .keys()
+        .map(String::as_str)
+        .filter(|name| !name.is_empty())
+        .collect();
+    known.sort_unstable();
+    let mend = if known.is_empty() {
+        "this provider has no input_types".to_owned()
+    } else {
+        format!("one of: {}", known.join(", "))
+    };
+    Fault::invalid("prompt_name", format!("unknown prompt `{name}`")).mend(format!("{mend}; or give literal_prompt"))
+}

@@ -1,0 +1,100 @@
+//! What can be told of a model that somebody else runs.
+
+use isomer_proto::{
+    common::v1::{Dtype, Similarity},
+    encoder::v1::{Capability, Encoder},
+};
+use isomer_service_kit::Fault;
+
+use super::{Facts, Foreign, Shape};
+use crate::ask::{Ask, Cut, Items, Prompt};
+
+/// What a model's dimensions are learnt from, where nothing but a vector tells them.
+const SAMPLE: &str = "isomer";
+
+impl Foreign {
+    /// Whether a model scores pairs. Where the server does not say, its name does: those that rerank have it in their names at all
+    /// providers that have both.
+    pub(super) fn reranks(model: &str, facts: &Facts) -> bool {
+        facts
+            .reranks
+            .unwrap_or_else(|| model.to_ascii_lowercase().contains("rerank"))
+    }
+
+    /// An ask for vectors as they come by default; `None` where the protocol needs a kind of input and there is no default one.
+    fn by_default(&self, model: &str) -> Option<Ask> {
+        let (input_type, literal) = self
+            .protocol
+            .abilities()
+            .prompt(Prompt::Default, &self.input_types)
+            .ok()?;
+        Some(Ask {
+            model: model.to_owned(),
+            input_type,
+            literal,
+            cut: Cut::AsItIs,
+            dimensions: None,
+            normalise: None,
+            dtype: Dtype::F32,
+        })
+    }
+
+    /// Learns what a model's vectors are like, by one short text, unless that is known.
+    pub(super) async fn measure(&self, model: &str, facts: &Facts) -> Result<(), Fault> {
+        if Self::reranks(model, facts) || self.shape(&self.identity(model, facts), None).is_some() {
+            return Ok(());
+        }
+        let mut first = self.input_types.iter().min();
+        let ask = match self.by_default(model) {
+            Some(ask) => ask,
+            None => Ask {
+                model: model.to_owned(),
+                input_type: first.take().map(|(_, input_type)| input_type.clone()),
+                literal: String::new(),
+                cut: Cut::AsItIs,
+                dimensions: None,
+                normalise: None,
+                dtype: Dtype::F32,
+            },
+        };
+        let items = Items::Texts(vec![SAMPLE.to_owned()]);
+        let (rows, _) = self.rows(&ask, &items, facts, None).await?;
+        let shape = self.learn(&ask, facts, &rows)?;
+        self.keep(&self.identity(model, facts), shape);
+        Ok(())
+    }
+
+    pub(super) fn describe(&self, id: &str, model: &str, facts: &Facts) -> Encoder {
+        let reranks = Self::reranks(model, facts);
+        let shape = self.shape(&self.identity(model, facts), None).filter(|_| !reranks);
+        let vector_space = match (shape, self.by_default(model)) {
+            (Some(shape), Some(ask)) => Some(self.space(&ask, facts, shape, false)),
+            _ => None,
+        };
+        Encoder {
+            id: id.to_owned(),
+            revision: facts.revision.clone(),
+            vector_space,
+            dimensions: match (reranks, shape) {
+                (true, _) => 0,
+                (false, Some(Shape { dimensions, .. })) => dimensions,
+                (false, None) => facts.dimensions,
+            },
+            max_tokens: facts.max_tokens,
+            similarity: if reranks {
+                Similarity::Unspecified
+            } else {
+                Similarity::Cosine
+            }
+            .into(),
+            normalises: shape.is_some_and(|shape| shape.unit),
+            dtypes: match reranks {
+                true => Vec::new(),
+                false => [Dtype::F32, Dtype::F16, Dtype::Ubinary].map(i32::from).to_vec(),
+            },
+            capabilities: vec![if reranks { Capability::Rerank } else { Capability::Dense }.into()],
+            architecture: facts.architecture.clone(),
+            ..Encoder::default()
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! From a provider's vectors to an answer.
+
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, Timing, Usage, VectorSpace},
+    encoder::v1::EncodeResponse,
+};
+use isomer_service_kit::{Fault, vectors};
+use std::sync::PoisonError;
+use tokio::time::Instant;
+use tonic::Code;
+
+use super::{Cost, Facts, Foreign, Shape, number};
+use crate::{
+    ask::{Ask, Cut},
+    rest::bad_answer,
+};
+
+/// How far from 1 the length of a vector may be that counts as of unit length: what vectors lose that were scaled, or travelled, in 16
+/// bits (bfloat16 keeps 8 bits of each value).
+const UNIT_TOLERANCE: f64 = 1e-2;
+
+/// Puts vectors into the order of their texts.
+///
+/// # Errors
+/// `DATA_LOSS`: another number of vectors than of texts, an index twice or of no text.
+pub(crate) fn in_order(
+    id: &str,
+    count: usize,
+    answered: impl IntoIterator<Item = (usize, Vec<f32>)>,
+) -> Result<Vec<Vec<f32>>, Fault> {
+    let mut places: Vec<Option<Vec<f32>>> = vec![None; count];
+    for (index, vector) in answered {
+        match places.get_mut(index) {
+            Some(place @ None) => *place = Some(vector),
+            Some(_) => return Err(bad_answer(id, format!("two vectors for text {index}"))),
+            None => return Err(bad_answer(id, format!("a vector for text {index} of {count}"))),
+        }
+    }
+    let missing = |index| bad_answer(id, format!("no vector for text {index} of {count}"));
+    let places = places.into_iter().enumerate();
+    places
+        .map(|(index, place)| place.ok_or_else(|| missing(index)))
+        .collect()
+}
+
+/// Euclidean length.
+fn length(vector: &[f32]) -> f64 {
+    vector.iter().map(|value| f64::from(*value).powi(2)).sum::<f64>().sqrt()
+}
+
+/// `None` where no vector has a length.
+fn of_unit_length(vectors: &[Vec<f32>]) -> Option<bool> {
+    let mut lengths = vectors
+        .iter()
+        .map(|vector| length(vector))
+        .filter(|length| *length > 0.0)
+        .peekable();
+    lengths.peek()?;
+    Some(lengths.all(|length| (length - 1.0).abs() <= UNIT_TOLERANCE))
+}
+
+impl Foreign {
+    /// Refuses what is known not to be had, before it costs anything.
+    pub(super) fn check_normalise(&self, ask: &Ask, facts: &Facts) -> Result<(), Fault> {
+        let known = self.shape(&self.identity(&ask.model, facts), ask.dimensions);
+        match known.filter(|_| !facts.normalises_as_asked) {
+            Some(shape) => self.check_raw(ask, shape),
+            None => Ok(()),
+        }
+    }
+
+    fn check_raw(&self, ask: &Ask, shape: Shape) -> Result<(), Fault> {
+        if ask.normalise == Some(false) && shape.unit {
+            let kind = self.protocol.abilities().kind;
+            return Err(Fault::new(
+                Code::Unimplemented,
+                "NOT_IN_PROTOCOL",
+                format!(
+                    "`{}` gives vectors of unit length; what they were before, {kind} does not say",
+                    ask.model
+                ),
+            )
+            .field("normalise")
+            .mend("leave it out"));
+        }
+        Ok(())
+    }
+
+    /// What the model is called in vector spaces: the protocol, the model, and the revision where the server names one.
+    pub(super) fn identity(&self, model: &str, facts: &Facts) -> String {
+        let kind = self.protocol.abilities().kind;
+        match facts.revision.as_str() {
+            "" => format!("{kind}/{model}"),
+            revision => format!("{kind}/{model}@{revision}"),
+        }
+    }
+
+    /// Looks at vectors, and remembers what they are like; what was remembered must still be so.
+    pub(super) fn learn(&self, ask: &Ask, facts: &Facts, rows: &[Vec<f32>]) -> Result<Shape, Fault> {
+        let bad = |what: String| Err(bad_answer(&self.id, what));
+        let cols = rows.first().map_or(0, Vec::len);
+        if cols == 0 {
+            return bad("vectors without dimensions".into());
+        }
+        if let Some(index) = rows.iter().position(|row| row.len() != cols) {
+            return bad(format!("vectors of {cols} and of {} dimensions", rows[index].len()));
+        }
+        if let Some(index) = rows.iter().position(|row| row.iter().any(|value| !value.is_finite())) {
+            return bad(format!("the vector of text {index} is not finite"));
+        }
+        let dimensions = number(cols as u64);
+        if let Some(asked) = ask.dimensions.filter(|asked| *asked != dimensions) {
+            return Err(Fault::new(
+                Code::Unimplemented,
+                "PROVIDER_REFUSED",
+                format!(
+                    "provider `{}` was asked for {asked} dimensions of `{}` and gave {dimensions}",
+                    self.id, ask.model
+                ),
+            )
+            .field("dimensions")
+            .mend("leave it out: this model has no fewer"));
+        }
+        let measured = of_unit_length(rows);
+        let declared = facts.normalises_as_asked.then(|| ask.normalise.unwrap_or(true));
+        if declared == Some(true) && measured == Some(false) {
+            return bad("vectors that should be of unit length are not".into());
+        }
+        if let Some(unit) = declared {
+            return Ok(Shape { dimensions, unit });
+        }
+        let key = (self.identity(&ask.model, facts), ask.dimensions);
+        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(known) = shapes.get(&key).copied() else {
+            let shape = Shape {
+                dimensions,
+                unit: measured.unwrap_or(false),
+            };
+            // Vectors without length say nothing about others.
+            if measured.is_some() {
+                shapes.insert(key, shape);
+            }
+            return Ok(shape);
+        };
+        if known.dimensions != dimensions || (known.unit && measured == Some(false)) {
+            return Err(Fault::new(
+                Code::DataLoss,
+                "PROVIDER_CHANGED",
+                format!(
+                    "provider `{}` gave vectors of `{}` with {} dimensions{} before, and gives others now",
+                    self.id,
+                    ask.model,
+                    known.dimensions,
+                    if known.unit { " and unit length" } else { "" }
+                ),
+            )
+            .mend("if the model was changed on purpose, register the provider again under another encoder id")
+            .with("provider", &self.id));
+        }
+        Ok(known)
+    }
+
+    pub(super) fn finish(
+        &self,
+        ask: &Ask,
+        facts: &Facts,
+        mut rows: Vec<Vec<f32>>,
+        cost: Cost,
+        arrived: Instant,
+    ) -> Result<EncodeResponse, Fault> {
+        let shape = self.learn(ask, facts, &rows)?;
+        if !facts.normalises_as_asked {
+            self.check_raw(ask, shape)?;
+        }
+        let scaled = ask.normalise == Some(true) && !shape.unit;
+        if scaled {
+            rows.iter_mut().for_each(|row| scale(row));
+        }
+        let count = rows.len();
+        let total = arrived.elapsed();
+        Ok(EncodeResponse {
+            embeddings: Some(self.packed(&rows, shape, ask.dtype)?),
+            token_counts: cost.each,
+            truncated: match ask.cut {
+                Cut::Refuse => vec![false; count],
+                // Other protocols do not say.
+                _ => Vec::new(),
+            },
+            vector_space: Some(self.space(ask, facts, shape, scaled)),
+            usage: Some(Usage {
+                texts: count as u64,
+                tokens: cost.tokens,
+                tokens_estimated: cost.estimated,
+                ..Usage::default()
+            }),
+            timing: Some(Timing {
+                total: prost_types::Duration::try_from(total).ok(),
+                ..Timing::default()
+            }),
+            ..EncodeResponse::default()
+        })
+    }
+
+    pub(super) fn space(&self, ask: &Ask, facts: &Facts, shape: Shape, scaled: bool) -> VectorSpace {
+        let mut pooling = "provider".to_owned();
+        if !facts.arithmetic.is_empty() {
+            pooling = format!("{}>{pooling}", facts.arithmetic);
+        }
+        if scaled {
+            pooling.push_str(">normalize");
+        }
+        vectors::sealed(VectorSpace {
+            model_id: self.identity(&ask.model, facts),
+            prompt: ask.prompt(),
+            pooling,
+            normalised: shape.unit || scaled,
+            dimensions: shape.dimensions,
+            dtype: ask.dtype.into(),
+            ..VectorSpace::default()
+        })
+    }
+
+    fn packed(&self, rows: &[Vec<f32>], shape: Shape, dtype: Dtype) -> Result<Matrix, Fault> {
+        let mut data = Vec::with_capacity(rows.len() * shape.dimensions as usize * 4);
+        for (index, row) in rows.iter().enumerate() {
+            match dtype {
+                Dtype::F16 => vectors::halves(row, &mut data).map_err(|value| {
+                    Fault::invalid(
+                        "output_dtype",
+                        format!("inputs[{index}] has the value {value}, beyond what F16 can hold"),
+                    )
+                    .mend("ask for DTYPE_F32, or for unit length")
+                })?,
+                Dtype::Ubinary => vectors::bits(row, &mut data),
+                _ => data.extend(row.iter().flat_map(|value| value.to_le_bytes())),
+            }
+        }
+        Ok(Matrix {
+            rows: number(rows.len() as u64),
+            cols: shape.dimensions,
+            dtype: dtype.into(),
+            data: data.into(),
+        })
+    }
+}
+
+/// To unit length; a vector without length stays as it is.
+fn scale(row: &mut [f32]) {
+    let length = length(row);
+    if length > 0.0 {
+        #[allow(clippy::cast_possible_truncation)]
+        row.iter_mut()
+            .for_each(|value| *value = (f64::from(*value) / length) as f32);
+    }
+}

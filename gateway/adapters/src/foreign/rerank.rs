@@ -1,0 +1,126 @@
+//! Documents by relevance.
+
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{RerankRequest, RerankResponse, rerank_response},
+};
+use isomer_service_kit::Fault;
+
+use super::{Facts, Foreign, RerankOrder, number};
+use crate::{estimate, limits::Deadline, rest::bad_answer};
+
+impl Foreign {
+    pub(super) async fn ranked(
+        &self,
+        model: &str,
+        facts: &Facts,
+        request: RerankRequest,
+        deadline: Deadline,
+    ) -> Result<RerankResponse, Fault> {
+        let RerankRequest {
+            query,
+            documents,
+            top_n,
+            label,
+            ..
+        } = request;
+        if documents.is_empty() {
+            return Err(Fault::invalid("documents", "is empty").mend("give at least one document"));
+        }
+        if !label.is_empty() {
+            return Err(
+                Fault::invalid("label", format!("`{model}` has one score, without a name")).mend("leave it out"),
+            );
+        }
+        let query_tokens = estimate::tokens(&query);
+        let sizes: Vec<u64> = documents
+            .iter()
+            .map(|text| query_tokens + estimate::tokens(text))
+            .collect();
+        let batches = self.batches(self.protocol.abilities().most_documents, facts);
+        let in_pieces = self.protocol.rerank_in_pieces();
+        if !in_pieces && !batches.items.allows(documents.len()) {
+            return Err(Fault::invalid(
+                "documents",
+                format!(
+                    "holds {}, the provider takes {} at once",
+                    documents.len(),
+                    batches.items.number()
+                ),
+            )
+            .mend("send fewer: scores of several requests cannot be compared"));
+        }
+        let pieces = if in_pieces {
+            batches.cut(&sizes)
+        } else {
+            vec![0..documents.len()]
+        };
+        let several = pieces.len() > 1;
+        let answers = batches.each(pieces, |range| {
+            let order = RerankOrder {
+                model,
+                query: &query,
+                documents: &documents[range.clone()],
+                // The best of a piece may be none of the whole.
+                top_n: top_n.filter(|_| !several),
+            };
+            let tokens: u64 = sizes[range.clone()].iter().sum();
+            async move {
+                let _place = self.pace.turn(tokens, deadline).await?;
+                let scores = self.protocol.rerank(order, deadline).await?;
+                self.check_scores(&order, &scores.scores)?;
+                Ok((range.start, scores, tokens))
+            }
+        });
+        let mut results = Vec::with_capacity(documents.len());
+        let mut usage = Usage {
+            texts: documents.len() as u64,
+            ..Usage::default()
+        };
+        for (start, scores, tokens) in answers.await? {
+            usage.tokens += scores.tokens.unwrap_or(tokens);
+            usage.tokens_estimated |= scores.tokens.is_none();
+            results.extend(scores.scores.into_iter().map(|(index, score)| rerank_response::Result {
+                index: number((start + index) as u64),
+                score,
+                token_count: number(sizes[start + index]),
+                ..rerank_response::Result::default()
+            }));
+        }
+        results.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.index.cmp(&b.index)));
+        if let Some(top) = top_n {
+            results.truncate(top as usize);
+        }
+        Ok(RerankResponse {
+            results,
+            usage: Some(usage),
+            labels: Vec::new(),
+        })
+    }
+
+    fn check_scores(&self, order: &RerankOrder<'_>, scores: &[(usize, f32)]) -> Result<(), Fault> {
+        let count = order.documents.len();
+        let expected = order.top_n.map_or(count, |top| count.min(top as usize));
+        if scores.len() < expected {
+            return Err(bad_answer(
+                &self.id,
+                format!("{} scores for {count} documents", scores.len()),
+            ));
+        }
+        let mut seen = vec![false; count];
+        for (index, score) in scores {
+            match seen.get_mut(*index) {
+                Some(seen @ false) if score.is_finite() => *seen = true,
+                Some(false) => {
+                    return Err(bad_answer(
+                        &self.id,
+                        format!("the score of document {index} is not finite"),
+                    ));
+                }
+                Some(true) => return Err(bad_answer(&self.id, format!("two scores for document {index}"))),
+                None => return Err(bad_answer(&self.id, format!("a score for document {index} of {count}"))),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,45 @@
+//! The protocols, one a file. Their shapes are those of the public documents that each file names; looked up in November 2026.
+
+mod cohere;
+mod hugging_face;
+mod jina;
+mod listed;
+mod ollama;
+mod open_inference;
+mod openai;
+mod tei;
+mod tei_grpc;
+mod tei_http;
+mod voyage;
+
+pub(crate) use open_inference::TensorNames;
+
+use std::time::Duration;
+
+use isomer_proto::gateway::v1::{Provider, ProviderKind};
+use isomer_service_kit::Fault;
+
+use crate::{Surroundings, foreign::Protocol, grpc::Grpc, rest::Rest, target::Target};
+
+/// The protocol of a kind, and the provider's time for a call. `None` for a kind that is none of these.
+pub(crate) fn protocol(
+    provider: &Provider,
+    surroundings: &Surroundings,
+) -> Result<Option<(Box<dyn Protocol>, Duration)>, Fault> {
+    let target = |grpc| Target::new(provider, surroundings, grpc);
+    let rest = || Rest::new(target(false)?);
+    let grpc = || Grpc::new(target(true)?);
+    let protocol: Box<dyn Protocol> = match provider.kind() {
+        ProviderKind::TeiGrpc => Box::new(tei_grpc::TeiGrpc::new(grpc()?)),
+        ProviderKind::TeiHttp => Box::new(tei_http::TeiHttp::new(rest()?)),
+        ProviderKind::Openai => Box::new(openai::OpenAi::new(rest()?)),
+        ProviderKind::CohereV2 => Box::new(cohere::Cohere::new(rest()?)),
+        ProviderKind::Voyage => Box::new(voyage::Voyage::new(rest()?)),
+        ProviderKind::Ollama => Box::new(ollama::Ollama::new(rest()?)),
+        ProviderKind::Jina => Box::new(jina::Jina::new(rest()?)),
+        ProviderKind::OipV2Grpc => Box::new(open_inference::OpenInference::new(grpc()?)),
+        ProviderKind::HuggingFace => Box::new(hugging_face::HuggingFace::new(rest()?, provider.encoders.len())?),
+        ProviderKind::Isomer | ProviderKind::Unspecified => return Ok(None),
+    };
+    Ok(Some((protocol, target(true).or_else(|_| target(false))?.timeout)))
+}

@@ -1,0 +1,132 @@
+//! Cohere's API, version 2.
+//!
+//! Source: <https://docs.cohere.com/reference/embed> and <https://docs.cohere.com/reference/rerank>. At most 96 texts; the kind of
+//! input (`search_document`, `search_query`, `classification`, `clustering`) must be given; too long a text is cut at its end or its
+//! start, or refused. Reranking is billed in searches and does not say its tokens.
+
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+
+use super::listed::Relevance;
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
+    foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
+    limits::{Deadline, Most},
+    rest::Rest,
+};
+
+#[derive(Debug)]
+pub(super) struct Cohere(Rest);
+
+#[derive(Serialize)]
+struct EmbedRequest<'a> {
+    model: &'a str,
+    texts: &'a [String],
+    input_type: &'a str,
+    embedding_types: [&'static str; 1],
+    truncate: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_dimension: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct EmbedAnswer {
+    embeddings: ByType,
+    meta: Option<Meta>,
+}
+
+#[derive(Deserialize)]
+struct ByType {
+    float: Vec<Vec<f32>>,
+}
+
+#[derive(Deserialize)]
+struct Meta {
+    billed_units: Option<BilledUnits>,
+}
+
+#[derive(Deserialize)]
+struct BilledUnits {
+    /// A number with a fraction in their schema.
+    input_tokens: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct RerankRequest<'a> {
+    model: &'a str,
+    query: &'a str,
+    documents: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_n: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct RerankAnswer {
+    results: Vec<Relevance>,
+}
+
+impl Cohere {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self(rest)
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for Cohere {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "cohere",
+            input_types: InputTypes::Required,
+            cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
+            dimensions: true,
+            token_ids: false,
+            most_items: Most::of(96),
+            most_documents: Most::of(1000),
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let rest = &self.0;
+        let request = EmbedRequest {
+            model: &ask.model,
+            texts: piece.texts()?,
+            input_type: ask.input_type.as_deref().unwrap_or_default(),
+            embedding_types: ["float"],
+            truncate: match ask.cut {
+                Cut::Refuse => "NONE",
+                Cut::Head => "START",
+                Cut::Tail | Cut::AsItIs => "END",
+            },
+            output_dimension: ask.dimensions,
+        };
+        let answer: EmbedAnswer = rest.post(rest.url("v2/embed"), &request, deadline).await?.body;
+        let billed = answer.meta.and_then(|meta| meta.billed_units?.input_tokens);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        Ok(Rows {
+            vectors: answer.embeddings.float,
+            tokens: billed.filter(|tokens| *tokens >= 1.0).map(|tokens| tokens as u64),
+            each: None,
+        })
+    }
+
+    async fn rerank(&self, order: RerankOrder<'_>, deadline: Deadline) -> Result<Scores, Fault> {
+        let rest = &self.0;
+        let request = RerankRequest {
+            model: order.model,
+            query: order.query,
+            documents: order.documents,
+            top_n: order.top_n,
+        };
+        let answer: RerankAnswer = rest.post(rest.url("v2/rerank"), &request, deadline).await?.body;
+        Ok(Scores {
+            scores: answer.results.into_iter().map(Relevance::pair).collect(),
+            tokens: None,
+        })
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        // The list of models is of the first version and costs nothing.
+        self.0.answers(self.0.url("v1/models")).await
+    }
+}

@@ -1,0 +1,118 @@
+//! Hugging Face Inference: feature extraction.
+//!
+//! Source: <https://huggingface.co/docs/inference-providers/tasks/feature-extraction>. An address without a path is the router's
+//! (`https://router.huggingface.co`), where each model has its own; an address with a path is an endpoint of one model (Inference
+//! Endpoints) and is posted to as it is. What is asked for are the fields of text-embeddings-inference, which runs behind it.
+
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::tei::side;
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
+    foreign::{Facts, Protocol, Rows},
+    limits::{Deadline, Most},
+    rest::Rest,
+};
+
+#[derive(Debug)]
+pub(super) struct HuggingFace {
+    rest: Rest,
+    /// Whether the address is one model's own.
+    endpoint: bool,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
+    inputs: &'a [String],
+    normalize: bool,
+    truncate: bool,
+    truncation_direction: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_name: Option<&'a str>,
+}
+
+/// One vector a text; a model without pooling gives one a token.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Answer {
+    Texts(Vec<Vec<f32>>),
+    #[expect(dead_code, reason = "read to be told apart, then refused")]
+    Tokens(Vec<Vec<Vec<f32>>>),
+}
+
+impl HuggingFace {
+    pub(super) fn new(rest: Rest, encoders: usize) -> Result<Self, Fault> {
+        let endpoint = rest.target.url.path() != "/";
+        if endpoint && encoders > 1 {
+            return Err(Fault::invalid(
+                "provider.encoders",
+                "names several models, and an address with a path is of one",
+            )
+            .mend("give the router's address without a path, or one provider for each endpoint"));
+        }
+        Ok(Self { rest, endpoint })
+    }
+
+    fn url(&self, model: &str) -> Url {
+        if self.endpoint {
+            return self.rest.url("");
+        }
+        self.rest
+            .url(&format!("hf-inference/models/{model}/pipeline/feature-extraction"))
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for HuggingFace {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "huggingface",
+            input_types: InputTypes::Optional,
+            cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
+            dimensions: false,
+            token_ids: false,
+            // text-embeddings-inference takes so many unless it is told otherwise.
+            most_items: Most::of(32),
+            most_documents: Most::UNKNOWN,
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn facts(&self, _model: &str) -> Result<Facts, Fault> {
+        Ok(Facts {
+            normalises_as_asked: true,
+            ..Facts::default()
+        })
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let request = Request {
+            inputs: piece.texts()?,
+            normalize: ask.normalise.unwrap_or(true),
+            truncate: ask.cut != Cut::Refuse,
+            truncation_direction: side(ask.cut),
+            prompt_name: ask.input_type.as_deref(),
+        };
+        match self.rest.post(self.url(&ask.model), &request, deadline).await?.body {
+            Answer::Texts(vectors) => Ok(Rows {
+                vectors,
+                tokens: None,
+                each: None,
+            }),
+            Answer::Tokens(_) => Err(Fault::precondition(
+                "NO_POOLING",
+                format!(
+                    "`{}` gives a vector for each token: the model has no pooling there",
+                    ask.model
+                ),
+            )
+            .mend("offer a sentence-transformers model")),
+        }
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        self.rest.answers(self.rest.url("")).await
+    }
+}

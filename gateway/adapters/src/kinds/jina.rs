@@ -1,0 +1,105 @@
+//! Jina AI.
+//!
+//! Source: <https://api.jina.ai/openapi.json>, <https://jina.ai/embeddings> and <https://jina.ai/reranker>. The kind of input is called
+//! `task` (`retrieval.query`, `retrieval.passage`, `text-matching`, `classification`, `separation`) and may be left out; too long a text
+//! is cut at its end or refused. `late_chunking` makes the vector of a text depend on the texts beside it and is never asked for.
+
+use isomer_service_kit::Fault;
+use serde::Serialize;
+
+use super::listed::{Listed, Ranked};
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
+    foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
+    limits::{Deadline, Most},
+    rest::Rest,
+};
+
+#[derive(Debug)]
+pub(super) struct Jina(Rest);
+
+#[derive(Serialize)]
+struct EmbedRequest<'a> {
+    model: &'a str,
+    input: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task: Option<&'a str>,
+    truncate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<u32>,
+    normalized: bool,
+    embedding_type: &'static str,
+}
+
+#[derive(Serialize)]
+struct RerankRequest<'a> {
+    model: &'a str,
+    query: &'a str,
+    documents: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_n: Option<u32>,
+    return_documents: bool,
+}
+
+impl Jina {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self(rest)
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for Jina {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "jina",
+            input_types: InputTypes::Optional,
+            cuts: &[Cut::Refuse, Cut::Tail],
+            dimensions: true,
+            token_ids: false,
+            most_items: Most::UNKNOWN,
+            most_documents: Most::UNKNOWN,
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn facts(&self, _model: &str) -> Result<Facts, Fault> {
+        Ok(Facts {
+            normalises_as_asked: true,
+            ..Facts::default()
+        })
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let rest = &self.0;
+        let request = EmbedRequest {
+            model: &ask.model,
+            input: piece.texts()?,
+            task: ask.input_type.as_deref(),
+            truncate: ask.cut != Cut::Refuse,
+            dimensions: ask.dimensions,
+            normalized: ask.normalise.unwrap_or(true),
+            embedding_type: "base64",
+        };
+        let answer = rest
+            .post::<Listed>(rest.url("v1/embeddings"), &request, deadline)
+            .await?;
+        answer.body.rows(&rest.target.id, piece.len())
+    }
+
+    async fn rerank(&self, order: RerankOrder<'_>, deadline: Deadline) -> Result<Scores, Fault> {
+        let rest = &self.0;
+        let request = RerankRequest {
+            model: order.model,
+            query: order.query,
+            documents: order.documents,
+            top_n: order.top_n,
+            return_documents: false,
+        };
+        let answer = rest.post::<Ranked>(rest.url("v1/rerank"), &request, deadline).await?;
+        Ok(answer.body.scores())
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        self.0.answers(self.0.url("v1/models")).await
+    }
+}

@@ -1,0 +1,107 @@
+//! Answers as OpenAI shapes them, which Voyage and Jina took over: a list of vectors with their indices.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use isomer_service_kit::Fault;
+use serde::Deserialize;
+
+use crate::{
+    foreign::{Rows, Scores, in_order},
+    rest::bad_answer,
+};
+
+/// `{"data": [{"index", "embedding"}], "usage": {"total_tokens"}}`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Listed {
+    data: Vec<Item>,
+    usage: Option<TokenUsage>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Item {
+    index: usize,
+    embedding: Vector,
+}
+
+/// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server that knows no base64 answers numbers though asked
+/// for it.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Vector {
+    Floats(Vec<f32>),
+    Base64(String),
+}
+
+#[derive(Debug, Deserialize)]
+struct TokenUsage {
+    total_tokens: Option<u64>,
+    prompt_tokens: Option<u64>,
+}
+
+impl TokenUsage {
+    /// OpenAI-compatible servers that do not count answer 0.
+    fn tokens(&self) -> Option<u64> {
+        self.prompt_tokens.or(self.total_tokens).filter(|tokens| *tokens > 0)
+    }
+}
+
+impl Listed {
+    /// The vectors of `count` texts, in their order.
+    pub(super) fn rows(self, id: &str, count: usize) -> Result<Rows, Fault> {
+        let tokens = self.usage.and_then(|usage| usage.tokens());
+        let read = |item: Item| {
+            let vector = match item.embedding {
+                Vector::Floats(values) => values,
+                Vector::Base64(text) => floats(&text).ok_or_else(|| {
+                    bad_answer(id, format!("the vector of text {} is no base64 of floats", item.index))
+                })?,
+            };
+            Ok((item.index, vector))
+        };
+        let items: Vec<(usize, Vec<f32>)> = self.data.into_iter().map(read).collect::<Result<_, Fault>>()?;
+        Ok(Rows {
+            vectors: in_order(id, count, items)?,
+            tokens,
+            each: None,
+        })
+    }
+}
+
+fn floats(text: &str) -> Option<Vec<f32>> {
+    let bytes = BASE64_STANDARD.decode(text).ok()?;
+    let (values, rest) = bytes.as_chunks::<4>();
+    rest.is_empty()
+        .then(|| values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+}
+
+/// `{"index", "relevance_score"}`, as Cohere shapes it and Voyage and Jina do too.
+#[derive(Debug, Deserialize)]
+pub(super) struct Relevance {
+    index: usize,
+    relevance_score: f32,
+}
+
+/// The scores of a rerank answer: Jina lists them as `results`, Voyage as `data`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Ranked {
+    #[serde(alias = "data")]
+    results: Vec<Relevance>,
+    usage: Option<TokenUsage>,
+}
+
+impl Ranked {
+    pub(super) fn scores(self) -> Scores {
+        Scores {
+            tokens: self
+                .usage
+                .and_then(|usage| usage.total_tokens)
+                .filter(|tokens| *tokens > 0),
+            scores: self.results.into_iter().map(Relevance::pair).collect(),
+        }
+    }
+}
+
+impl Relevance {
+    pub(super) fn pair(self) -> (usize, f32) {
+        (self.index, self.relevance_score)
+    }
+}

@@ -1,0 +1,157 @@
+//! Ollama.
+//!
+//! Source: <https://docs.ollama.com/api/embed>, <https://docs.ollama.com/api-reference/show-model-details> and
+//! <https://docs.ollama.com/api/tags>. Too long a text is cut at its end or refused. The digest of the model's manifest is taken for its
+//! revision: a tag such as `latest` can be another model tomorrow.
+
+use std::collections::HashMap;
+
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
+    foreign::{Facts, Protocol, Rows},
+    limits::{Deadline, Most},
+    rest::Rest,
+};
+
+#[derive(Debug)]
+pub(super) struct Ollama(Rest);
+
+#[derive(Serialize)]
+struct EmbedRequest<'a> {
+    model: &'a str,
+    input: &'a [String],
+    truncate: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct EmbedAnswer {
+    embeddings: Vec<Vec<f32>>,
+    prompt_eval_count: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct ShowRequest<'a> {
+    model: &'a str,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    #[serde(default)]
+    model_info: HashMap<String, Value>,
+    #[serde(default)]
+    details: Details,
+}
+
+#[derive(Deserialize, Default)]
+struct Details {
+    #[serde(default)]
+    quantization_level: String,
+}
+
+#[derive(Deserialize)]
+struct Tags {
+    models: Vec<Tag>,
+}
+
+#[derive(Deserialize)]
+struct Tag {
+    name: String,
+    #[serde(default)]
+    digest: String,
+}
+
+impl Ollama {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self(rest)
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for Ollama {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "ollama",
+            input_types: InputTypes::None,
+            cuts: &[Cut::Refuse, Cut::Tail],
+            dimensions: true,
+            token_ids: false,
+            most_items: Most::UNKNOWN,
+            most_documents: Most::UNKNOWN,
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn facts(&self, model: &str) -> Result<Facts, Fault> {
+        let rest = &self.0;
+        let shown: Shown = rest
+            .post(rest.url("api/show"), &ShowRequest { model }, None)
+            .await?
+            .body;
+        let tags: Tags = rest.get(rest.url("api/tags"), None).await?.body;
+        let full = if model.contains(':') {
+            model.to_owned()
+        } else {
+            format!("{model}:latest")
+        };
+        let digest = tags
+            .models
+            .into_iter()
+            .find(|tag| tag.name == full)
+            .map(|tag| tag.digest);
+        let text = |key: &str| {
+            shown
+                .model_info
+                .get(key)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned()
+        };
+        let architecture = text("general.architecture");
+        let number = |what: &str| {
+            let value = shown
+                .model_info
+                .get(&format!("{architecture}.{what}"))
+                .and_then(Value::as_u64);
+            value.and_then(|value| u32::try_from(value).ok()).unwrap_or_default()
+        };
+        let level = shown.details.quantization_level.to_ascii_lowercase();
+        Ok(Facts {
+            revision: digest.unwrap_or_default(),
+            arithmetic: if matches!(level.as_str(), "f32" | "unknown") {
+                String::new()
+            } else {
+                level
+            },
+            dimensions: number("embedding_length"),
+            max_tokens: number("context_length"),
+            architecture,
+            ..Facts::default()
+        })
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let rest = &self.0;
+        let request = EmbedRequest {
+            model: &ask.model,
+            input: piece.texts()?,
+            truncate: ask.cut != Cut::Refuse,
+            dimensions: ask.dimensions,
+        };
+        let answer: EmbedAnswer = rest.post(rest.url("api/embed"), &request, deadline).await?.body;
+        Ok(Rows {
+            vectors: answer.embeddings,
+            tokens: answer.prompt_eval_count.filter(|tokens| *tokens > 0),
+            each: None,
+        })
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        self.0.answers(self.0.url("api/version")).await
+    }
+}

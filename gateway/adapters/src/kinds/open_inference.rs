@@ -1,0 +1,116 @@
+//! Open Inference Protocol, version 2, over gRPC: KServe, NVIDIA Triton, MLServer, OpenVINO Model Server and others.
+//!
+//! Source: `open_inference_grpc.proto` of <https://github.com/kserve/open-inference-protocol>, package `inference`; the messages below
+//! describe the fields that are used, by its numbers. A model that can be offered takes strings (one `BYTES` tensor) and gives vectors
+//! (a tensor of rank 2 in `FP32`, `FP16` or `FP64`); what its tensors are called, the model's metadata tells. The protocol knows no
+//! truncation, no kinds of input and no fewer dimensions: those are in the model.
+
+mod messages;
+mod tensors;
+
+pub(crate) use tensors::Names as TensorNames;
+
+use isomer_service_kit::Fault;
+
+use self::messages::{
+    InferInput, InferOutput, InferRequest, InferResponse, LiveRequest, LiveResponse, MetadataRequest, ModelMetadata,
+};
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, InputTypes, Piece},
+    foreign::{Facts, Protocol, Rows},
+    grpc::Grpc,
+    limits::{Deadline, Most},
+    rest::bad_answer,
+};
+
+#[derive(Debug)]
+pub(super) struct OpenInference(Grpc);
+
+impl OpenInference {
+    pub(super) fn new(grpc: Grpc) -> Self {
+        Self(grpc)
+    }
+
+    async fn metadata(&self, model: &str) -> Result<ModelMetadata, Fault> {
+        let request = MetadataRequest {
+            name: model.to_owned(),
+            version: String::new(),
+        };
+        self.0
+            .unary("/inference.GRPCInferenceService/ModelMetadata", request, None)
+            .await
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for OpenInference {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "oip",
+            input_types: InputTypes::None,
+            cuts: &[],
+            dimensions: false,
+            token_ids: false,
+            most_items: Most::UNKNOWN,
+            most_documents: Most::UNKNOWN,
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn facts(&self, model: &str) -> Result<Facts, Fault> {
+        let metadata = self.metadata(model).await?;
+        let names = tensors::Names::of(&metadata, model)?;
+        Ok(Facts {
+            revision: match metadata.versions.as_slice() {
+                [one] => one.clone(),
+                // Which of several answers is the server's to choose.
+                _ => String::new(),
+            },
+            architecture: metadata.platform,
+            dimensions: names.dimensions,
+            max_items: names.most,
+            tensors: Some(names),
+            ..Facts::default()
+        })
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let id = &self.0.target.id;
+        let texts = piece.texts()?;
+        let names = facts
+            .tensors
+            .as_ref()
+            .ok_or_else(|| Fault::internal("no metadata of a model's tensors"))?;
+        let request = InferRequest {
+            model_name: ask.model.clone(),
+            inputs: vec![InferInput::of_texts(&names.input, names.input_rank, texts)],
+            outputs: vec![InferOutput {
+                name: names.output.clone(),
+            }],
+        };
+        let answer: InferResponse = self
+            .0
+            .unary("/inference.GRPCInferenceService/ModelInfer", request, deadline)
+            .await?;
+        let vectors = tensors::vectors(answer, &names.output, texts.len()).map_err(|what| bad_answer(id, what))?;
+        Ok(Rows {
+            vectors,
+            tokens: None,
+            each: None,
+        })
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        let answer: LiveResponse = self
+            .0
+            .unary("/inference.GRPCInferenceService/ServerLive", LiveRequest {}, None)
+            .await?;
+        if answer.live {
+            return Ok(());
+        }
+        Err(Fault::unavailable(
+            "PROVIDER_NOT_SERVING",
+            "the server says that it is not live",
+        ))
+    }
+}

@@ -1,0 +1,78 @@
+//! OpenAI's `POST /v1/embeddings`, and servers compatible with it (vLLM, llama.cpp, LM Studio and others).
+//!
+//! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most 2048; `dimensions` where the model
+//! has been trained for it; base64 of little-endian floats, which OpenAI's own clients ask for too. A text that is too long is an
+//! error there, so that can be asked for; cutting cannot.
+
+use isomer_service_kit::Fault;
+use serde::Serialize;
+
+use super::listed::Listed;
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
+    foreign::{Facts, Protocol, Rows},
+    limits::{Deadline, Most},
+    rest::Rest,
+};
+
+#[derive(Debug)]
+pub(super) struct OpenAi(Rest);
+
+#[derive(Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    input: Input<'a>,
+    encoding_format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<u32>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Input<'a> {
+    Texts(&'a [String]),
+    Tokens(&'a [Vec<u32>]),
+}
+
+impl OpenAi {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self(rest)
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for OpenAi {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "openai",
+            input_types: InputTypes::None,
+            cuts: &[Cut::Refuse],
+            dimensions: true,
+            token_ids: true,
+            most_items: Most::of(2048),
+            most_documents: Most::UNKNOWN,
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let rest = &self.0;
+        let request = Request {
+            model: &ask.model,
+            input: match piece {
+                Piece::Texts(texts) => Input::Texts(texts),
+                Piece::Tokens(all) => Input::Tokens(all),
+            },
+            encoding_format: "base64",
+            dimensions: ask.dimensions,
+        };
+        let answer = rest
+            .post::<Listed>(rest.url("v1/embeddings"), &request, deadline)
+            .await?;
+        answer.body.rows(&rest.target.id, piece.len())
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        self.0.answers(self.0.url("v1/models")).await
+    }
+}

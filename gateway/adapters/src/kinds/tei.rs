@@ -1,0 +1,73 @@
+//! What both interfaces of text-embeddings-inference have in common.
+
+use isomer_service_kit::Fault;
+
+use crate::{
+    ask::{AT_ONCE, Abilities, Cut, InputTypes},
+    foreign::Facts,
+    limits::Most,
+};
+
+/// Both say the same.
+pub(super) const ABILITIES: Abilities = Abilities {
+    kind: "tei",
+    input_types: InputTypes::Optional,
+    cuts: &[Cut::Refuse, Cut::Head, Cut::Tail],
+    dimensions: true,
+    // It takes ids, but turns them into text and that into tokens again.
+    token_ids: false,
+    most_items: Most::UNKNOWN,
+    most_documents: Most::UNKNOWN,
+    at_once: AT_ONCE,
+};
+
+/// The side that is cut.
+pub(super) fn side(cut: Cut) -> &'static str {
+    if cut == Cut::Head { "Left" } else { "Right" }
+}
+
+/// What a server says of its one model.
+pub(super) struct Info {
+    pub(super) model: String,
+    pub(super) served_as: String,
+    pub(super) revision: String,
+    pub(super) dtype: String,
+    pub(super) reranks: bool,
+    pub(super) classifies: bool,
+    pub(super) max_tokens: u32,
+    pub(super) max_items: u32,
+}
+
+impl Info {
+    /// # Errors
+    /// When the server runs another model than the provider's record says: its vectors would be taken for those of that one.
+    pub(super) fn facts(self, id: &str, model: &str) -> Result<Facts, Fault> {
+        if self.model != model && self.served_as != model {
+            return Err(Fault::precondition(
+                "PROVIDER_OTHER_MODEL",
+                format!("provider `{id}` runs `{}`, not `{model}`", self.model),
+            )
+            .field("provider.encoders")
+            .mend("write the model that the server runs, or correct the address")
+            .with("provider", id));
+        }
+        if self.classifies {
+            return Err(
+                Fault::precondition("PROVIDER_OTHER_MODEL", format!("provider `{id}` runs a classifier"))
+                    .mend("start the server with an embedding or reranking model"),
+            );
+        }
+        Ok(Facts {
+            revision: self.revision,
+            arithmetic: match self.dtype.to_ascii_lowercase().as_str() {
+                "float32" => String::new(),
+                other => other.to_owned(),
+            },
+            max_tokens: self.max_tokens,
+            max_items: self.max_items,
+            reranks: Some(self.reranks),
+            normalises_as_asked: true,
+            ..Facts::default()
+        })
+    }
+}

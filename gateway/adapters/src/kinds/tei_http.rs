@@ -1,0 +1,171 @@
+//! text-embeddings-inference over HTTP.
+//!
+//! Source: <https://huggingface.github.io/text-embeddings-inference/> (`/embed`, `/rerank`, `/tokenize`, `/info`). The tokens of a request
+//! come in the header `x-compute-tokens`; how many texts it takes at once is in `/info`.
+
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::tei::{ABILITIES, Info, side};
+use crate::{
+    ask::{Abilities, Ask, Cut, Piece},
+    foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
+    limits::Deadline,
+    rest::{Answer, Rest},
+};
+
+/// Tokens of a request.
+const TOKENS: &str = "x-compute-tokens";
+
+#[derive(Debug)]
+pub(super) struct TeiHttp(Rest);
+
+#[derive(Serialize)]
+struct EmbedRequest<'a> {
+    inputs: &'a [String],
+    normalize: bool,
+    truncate: bool,
+    truncation_direction: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dimensions: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct RerankRequest<'a> {
+    query: &'a str,
+    texts: &'a [String],
+    truncate: bool,
+    raw_scores: bool,
+    return_text: bool,
+}
+
+#[derive(Deserialize)]
+struct Rank {
+    index: usize,
+    score: f32,
+}
+
+#[derive(Serialize)]
+struct TokenizeRequest<'a> {
+    inputs: &'a [String],
+    add_special_tokens: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_name: Option<&'a str>,
+}
+
+#[derive(Deserialize)]
+struct InfoAnswer {
+    model_id: String,
+    #[serde(default)]
+    served_model_name: String,
+    model_sha: Option<String>,
+    #[serde(default)]
+    model_dtype: String,
+    /// `{"embedding": …}`, `{"reranker": …}` or `{"classifier": …}`.
+    #[serde(default)]
+    model_type: Value,
+    #[serde(default)]
+    max_input_length: u32,
+    #[serde(default)]
+    max_client_batch_size: u32,
+}
+
+impl TeiHttp {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self(rest)
+    }
+
+    async fn info(&self) -> Result<Info, Fault> {
+        let rest = &self.0;
+        let info: InfoAnswer = rest.get(rest.url("info"), None).await?.body;
+        Ok(Info {
+            model: info.model_id,
+            served_as: info.served_model_name,
+            revision: info.model_sha.unwrap_or_default(),
+            dtype: info.model_dtype,
+            reranks: info.model_type.get("reranker").is_some(),
+            classifies: info.model_type.get("classifier").is_some(),
+            max_tokens: info.max_input_length,
+            max_items: info.max_client_batch_size,
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for TeiHttp {
+    fn abilities(&self) -> Abilities {
+        ABILITIES
+    }
+
+    async fn facts(&self, model: &str) -> Result<Facts, Fault> {
+        self.info().await?.facts(&self.0.target.id, model)
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let rest = &self.0;
+        let request = EmbedRequest {
+            inputs: piece.texts()?,
+            normalize: ask.normalise.unwrap_or(true),
+            truncate: ask.cut != Cut::Refuse,
+            truncation_direction: side(ask.cut),
+            prompt_name: ask.input_type.as_deref(),
+            dimensions: ask.dimensions,
+        };
+        let answer: Answer<Vec<Vec<f32>>> = rest.post(rest.url("embed"), &request, deadline).await?;
+        Ok(Rows {
+            tokens: tokens(&answer),
+            vectors: answer.body,
+            each: None,
+        })
+    }
+
+    async fn count(
+        &self,
+        _model: &str,
+        input_type: Option<&str>,
+        texts: &[String],
+        deadline: Deadline,
+    ) -> Result<Vec<u32>, Fault> {
+        let rest = &self.0;
+        let request = TokenizeRequest {
+            inputs: texts,
+            add_special_tokens: true,
+            prompt_name: input_type,
+        };
+        let answer: Answer<Vec<Vec<serde::de::IgnoredAny>>> =
+            rest.post(rest.url("tokenize"), &request, deadline).await?;
+        let count = |tokens: &Vec<_>| u32::try_from(tokens.len()).unwrap_or(u32::MAX);
+        Ok(answer.body.iter().map(count).collect())
+    }
+
+    async fn rerank(&self, order: RerankOrder<'_>, deadline: Deadline) -> Result<Scores, Fault> {
+        let rest = &self.0;
+        let request = RerankRequest {
+            query: order.query,
+            texts: order.documents,
+            truncate: true,
+            raw_scores: false,
+            return_text: false,
+        };
+        let answer: Answer<Vec<Rank>> = rest.post(rest.url("rerank"), &request, deadline).await?;
+        Ok(Scores {
+            tokens: tokens(&answer),
+            scores: answer.body.into_iter().map(|rank| (rank.index, rank.score)).collect(),
+        })
+    }
+
+    fn rerank_in_pieces(&self) -> bool {
+        true
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        self.info().await.map(drop)
+    }
+}
+
+fn tokens<T>(answer: &Answer<T>) -> Option<u64> {
+    answer.headers.get(TOKENS)?.to_str().ok()?.parse().ok()
+}

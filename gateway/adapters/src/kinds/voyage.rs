@@ -1,0 +1,98 @@
+//! Voyage AI.
+//!
+//! Source: <https://docs.voyageai.com/reference/embeddings-api> and <https://docs.voyageai.com/reference/reranker-api>. At most 1000
+//! texts, none of them empty; the kind of input (`query`, `document`) may be left out; too long a text is cut at its end or refused.
+
+use isomer_service_kit::Fault;
+use serde::Serialize;
+
+use super::listed::{Listed, Ranked};
+use crate::{
+    ask::{AT_ONCE, Abilities, Ask, Cut, InputTypes, Piece},
+    foreign::{Facts, Protocol, RerankOrder, Rows, Scores},
+    limits::{Deadline, Most},
+    rest::Rest,
+};
+
+#[derive(Debug)]
+pub(super) struct Voyage(Rest);
+
+#[derive(Serialize)]
+struct EmbedRequest<'a> {
+    model: &'a str,
+    input: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_type: Option<&'a str>,
+    truncation: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_dimension: Option<u32>,
+    output_dtype: &'static str,
+    encoding_format: &'static str,
+}
+
+#[derive(Serialize)]
+struct RerankRequest<'a> {
+    model: &'a str,
+    query: &'a str,
+    documents: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_k: Option<u32>,
+    truncation: bool,
+}
+
+impl Voyage {
+    pub(super) fn new(rest: Rest) -> Self {
+        Self(rest)
+    }
+}
+
+#[tonic::async_trait]
+impl Protocol for Voyage {
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            kind: "voyage",
+            input_types: InputTypes::Optional,
+            cuts: &[Cut::Refuse, Cut::Tail],
+            dimensions: true,
+            token_ids: false,
+            most_items: Most::of(1000),
+            most_documents: Most::of(1000),
+            at_once: AT_ONCE,
+        }
+    }
+
+    async fn embed(&self, ask: &Ask, piece: Piece<'_>, _facts: &Facts, deadline: Deadline) -> Result<Rows, Fault> {
+        let rest = &self.0;
+        let request = EmbedRequest {
+            model: &ask.model,
+            input: piece.texts()?,
+            input_type: ask.input_type.as_deref(),
+            truncation: ask.cut != Cut::Refuse,
+            output_dimension: ask.dimensions,
+            output_dtype: "float",
+            encoding_format: "base64",
+        };
+        let answer = rest
+            .post::<Listed>(rest.url("v1/embeddings"), &request, deadline)
+            .await?;
+        answer.body.rows(&rest.target.id, piece.len())
+    }
+
+    async fn rerank(&self, order: RerankOrder<'_>, deadline: Deadline) -> Result<Scores, Fault> {
+        let rest = &self.0;
+        let request = RerankRequest {
+            model: order.model,
+            query: order.query,
+            documents: order.documents,
+            top_k: order.top_n,
+            truncation: true,
+        };
+        let answer = rest.post::<Ranked>(rest.url("v1/rerank"), &request, deadline).await?;
+        Ok(answer.body.scores())
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        // There is no path for it: that the server says so is an answer.
+        self.0.answers(self.0.url("v1/models")).await
+    }
+}

@@ -1,0 +1,194 @@
+//! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes of its failures.
+
+mod failure;
+
+use std::{fs, path::Path, time::Duration};
+
+use http::{HeaderMap, header};
+use isomer_service_kit::{Fault, client::ClientTls, config::Secret, tls};
+use reqwest::{Certificate, Client, Identity, RequestBuilder, redirect};
+use serde::{Serialize, de::DeserializeOwned};
+use tonic::Code;
+use url::Url;
+
+use crate::{
+    guard::Resolver,
+    limits::{Deadline, within},
+    secret::presentable,
+    target::{Target, authorization},
+};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Most of an error's body that is read.
+const ERROR_BYTES: usize = 64 << 10;
+
+/// A server that speaks HTTP and JSON.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    pub(crate) target: Target,
+    client: Client,
+    /// The address as it is written in requests; where TLS expects another name, with that one.
+    base: Url,
+}
+
+/// An answer with what its headers say.
+#[derive(Debug)]
+pub(crate) struct Answer<T> {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: T,
+}
+
+impl Rest {
+    /// Connects at the first call.
+    pub(crate) fn new(target: Target) -> Result<Self, Fault> {
+        tls::install_crypto();
+        let mut base = target.url.clone();
+        let mut host = None;
+        let mut builder = Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirect leads to where nobody has looked, with the secret in hand.
+            .redirect(redirect::Policy::none())
+            // A proxy would resolve names for us.
+            .no_proxy()
+            .user_agent(concat!("isomer/", env!("CARGO_PKG_VERSION")));
+        if let Some(tls) = &target.tls {
+            builder = with_tls(builder, tls)?;
+            if let Some(name) = &tls.server_name {
+                // The name in the certificate is asked for, the address is connected to.
+                host = target.url.host_str().map(ToOwned::to_owned);
+                base.set_host(Some(name)).map_err(|error| {
+                    Fault::invalid("provider.tls.server_name", format!("{name:?}: {error}")).mend("give a host's name")
+                })?;
+            }
+        }
+        let resolver = Resolver {
+            guard: target.guard.clone(),
+            host,
+        };
+        let client = builder
+            .dns_resolver(resolver)
+            .build()
+            .map_err(|error| Fault::invalid("provider.tls", failure::causes(&error)).mend("check the TLS files"))?;
+        Ok(Self { target, client, base })
+    }
+
+    /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not put there twice.
+    pub(crate) fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        let base = url.path().trim_end_matches('/').to_owned();
+        let path = match path.split_once('/') {
+            Some((first, rest)) if base.rsplit('/').next() == Some(first) => rest,
+            _ => path,
+        };
+        url.set_path(&format!("{base}/{path}"));
+        url
+    }
+
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        url: Url,
+        body: &impl Serialize,
+        deadline: Deadline,
+    ) -> Result<Answer<T>, Fault> {
+        self.json(self.client.post(url).json(body), deadline).await
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, url: Url, deadline: Deadline) -> Result<Answer<T>, Fault> {
+        self.json(self.client.get(url), deadline).await
+    }
+
+    /// Whether the server answers at all: with success, or that there is nothing at that path.
+    pub(crate) async fn answers(&self, url: Url) -> Result<(), Fault> {
+        match self.exchange(self.client.get(url), None).await {
+            Err(fault) if fault.reason == failure::NOTHING_THERE => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    async fn json<T: DeserializeOwned>(&self, request: RequestBuilder, deadline: Deadline) -> Result<Answer<T>, Fault> {
+        let Answer { headers, body } = self.exchange(request, deadline).await?;
+        let read = serde_json::from_slice(&body).map_err(|error| {
+            let secret = self.target.secret.read().unwrap_or_default();
+            let said = presentable(&error.to_string(), &secret);
+            self.bad_answer(format!("the answer cannot be read: {said}"))
+        });
+        Ok(Answer { headers, body: read? })
+    }
+
+    /// An answer that is none to what was asked.
+    pub(crate) fn bad_answer(&self, what: impl std::fmt::Display) -> Fault {
+        bad_answer(&self.target.id, what)
+    }
+
+    async fn exchange(&self, request: RequestBuilder, deadline: Deadline) -> Result<Answer<Vec<u8>>, Fault> {
+        let target = &self.target;
+        let secret = target.secret.read()?;
+        let mut headers = target.headers.clone();
+        if let Some(value) = authorization(&secret)? {
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
+        let call = self.send(request.headers(headers), &secret);
+        within(&target.id, target.timeout, deadline, call).await
+    }
+
+    async fn send(&self, request: RequestBuilder, secret: &Secret) -> Result<Answer<Vec<u8>>, Fault> {
+        let id = &self.target.id;
+        let broken = |error: reqwest::Error| failure::of_connection(id, &error, secret);
+        let mut response = request.send().await.map_err(broken)?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let most = if status.is_success() {
+            self.target.max_message_bytes
+        } else {
+            ERROR_BYTES
+        };
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if body.len() + chunk.len() > most {
+                if status.is_success() {
+                    let message = format!("the answer is longer than {most} bytes");
+                    return Err(self
+                        .bad_answer(message)
+                        .mend("send fewer texts at once, or set limits.max_batch_items"));
+                }
+                break;
+            }
+            body.extend_from_slice(&chunk);
+        }
+        if status.is_success() {
+            return Ok(Answer { headers, body });
+        }
+        Err(failure::of_status(id, status, &headers, &body, secret))
+    }
+}
+
+/// `DATA_LOSS`: an answer that is none to what was asked.
+pub(crate) fn bad_answer(id: &str, what: impl std::fmt::Display) -> Fault {
+    Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))
+        .mend("check the provider with CheckProvider")
+        .with("provider", id)
+}
+
+fn with_tls(mut builder: reqwest::ClientBuilder, tls: &ClientTls) -> Result<reqwest::ClientBuilder, Fault> {
+    let unusable = |field: &str, file: &Path, error: &dyn std::fmt::Display| {
+        Fault::invalid(format!("provider.tls.{field}"), format!("{}: {error}", file.display()))
+            .mend("give a readable PEM file of the right kind")
+    };
+    let read = |field: &str, file: &Path| fs::read(file).map_err(|error| unusable(field, file, &error));
+    if let Some(file) = &tls.ca_file {
+        let found = Certificate::from_pem_bundle(&read("ca_file", file)?);
+        let found = found.map_err(|error| unusable("ca_file", file, &error))?;
+        if found.is_empty() {
+            return Err(unusable("ca_file", file, &"holds no certificate"));
+        }
+        builder = builder.tls_certs_only(found);
+    }
+    if let (Some(certificate), Some(key)) = (&tls.certificate_file, &tls.key_file) {
+        let mut pem = read("certificate_file", certificate)?;
+        pem.push(b'\n');
+        pem.extend(read("key_file", key)?);
+        let identity = Identity::from_pem(&pem).map_err(|error| unusable("certificate_file", certificate, &error))?;
+        builder = builder.identity(identity);
+    }
+    Ok(builder)
+}

@@ -1,0 +1,169 @@
+//! What a failed HTTP call is to the caller.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode, header};
+use isomer_service_kit::{Fault, config::Secret};
+use serde_json::Value;
+use tonic::Code;
+
+use crate::{guard::Refused, secret::presentable};
+
+/// Reason of a 404 or 405: the server is there, the path is not.
+pub(super) const NOTHING_THERE: &str = "PROVIDER_NOT_FOUND";
+/// When to try again where a provider is busy and does not say.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// A connection that was not made, or broke.
+pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -> Fault {
+    if let Some(refused) = Refused::behind(error) {
+        return Fault::from(refused.clone()).with("provider", id);
+    }
+    let said = presentable(&causes(error), secret);
+    let message = if error.is_connect() {
+        format!("provider `{id}` cannot be reached: {said}")
+    } else {
+        format!("the connection to provider `{id}` broke: {said}")
+    };
+    Fault::unavailable("PROVIDER_UNAVAILABLE", message).with("provider", id)
+}
+
+/// The innermost cause: the outer ones repeat the URL.
+pub(super) fn causes(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+/// An answer that is no success.
+pub(super) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
+    let (said, code) = read(body, secret);
+    let mut message = format!("provider `{id}` answered {}", status.as_u16());
+    if !said.is_empty() {
+        message = format!("{message}: {said}");
+    }
+    let after = headers
+        .get(header::RETRY_AFTER)
+        .and_then(|value| retry_after(value.to_str().ok()?));
+    let no_quota = matches!(code.as_str(), "insufficient_quota" | "billing_hard_limit_reached");
+    match status.as_u16() {
+        402 => no_money(message),
+        429 if no_quota => no_money(message),
+        401 | 403 => Fault::precondition("PROVIDER_REFUSED_SECRET", message)
+            .field("provider.secret")
+            .mend("correct the secret that provider.secret names, or what it may be used for"),
+        404 | 405 => Fault::not_found(NOTHING_THERE, message)
+            .mend("check provider.address and the model's name in provider.encoders"),
+        429 => Fault::new(Code::ResourceExhausted, "PROVIDER_BUSY", message)
+            .retry_after(after.unwrap_or(PAUSE))
+            .mend("send less, or set provider.limits to what the provider allows"),
+        413 => Fault::new(Code::InvalidArgument, "PROVIDER_REFUSED", message)
+            .mend("set provider.limits.max_batch_items or max_batch_tokens to what the provider takes"),
+        400 | 409 | 415 | 422 => Fault::new(Code::InvalidArgument, "PROVIDER_REFUSED", message),
+        300..=399 => Fault::precondition("PROVIDER_REDIRECTS", message)
+            .field("provider.address")
+            .mend("redirects are not followed: give the address that it leads to"),
+        501 => Fault::new(Code::Unimplemented, "PROVIDER_REFUSED", message),
+        // 424 is how text-embeddings-inference says that its model failed.
+        408 | 424 | 425 | 500.. => {
+            let fault = Fault::unavailable("PROVIDER_UNAVAILABLE", message);
+            match after {
+                Some(after) => fault.retry_after(after),
+                None => fault,
+            }
+        }
+        _ => Fault::precondition("PROVIDER_REFUSED", message),
+    }
+    .with("provider", id)
+    .with("http_status", status.as_str())
+}
+
+fn no_money(message: String) -> Fault {
+    Fault::precondition("PROVIDER_QUOTA", message).mend("raise the quota or pay the provider's account")
+}
+
+/// The message and the code of an error's body, in the shapes that providers use: `{"error": {"message", "code"}}` (OpenAI, Jina),
+/// `{"error": "…"}` (text-embeddings-inference, Ollama, Hugging Face), `{"message": "…"}` (Cohere), `{"detail": "…"}` (Voyage) and
+/// `{"detail": [{"msg": "…"}]}` (FastAPI).
+fn read(body: &[u8], secret: &Secret) -> (String, String) {
+    let Ok(json) = serde_json::from_slice::<Value>(body) else {
+        return (presentable(&String::from_utf8_lossy(body), secret), String::new());
+    };
+    let inner = json.get("error").filter(|error| error.is_object()).unwrap_or(&json);
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+    let message = text(inner.get("message"))
+        .or_else(|| text(json.get("error")))
+        .or_else(|| text(inner.get("detail")))
+        .or_else(|| text(json.pointer("/detail/0/msg")))
+        .or_else(|| text(Some(&json)))
+        .unwrap_or_default();
+    let code = text(inner.get("code")).or_else(|| text(inner.get("type")));
+    (presentable(&message, secret), code.unwrap_or_default())
+}
+
+/// `Retry-After` in either form: seconds, or a date. A date gone by is no wait.
+fn retry_after(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    let wait = date.duration_since(jiff::Timestamp::now());
+    Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn fault(status: u16, body: &str) -> Fault {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RETRY_AFTER, "7".parse().unwrap());
+        let status = StatusCode::from_u16(status).unwrap();
+        of_status("p", status, &headers, body.as_bytes(), &Secret::new("sk-secret-1"))
+    }
+
+    #[test]
+    fn every_status_has_its_code() {
+        for (status, code) in [
+            (301, Code::FailedPrecondition),
+            (400, Code::InvalidArgument),
+            (401, Code::FailedPrecondition),
+            (402, Code::FailedPrecondition),
+            (403, Code::FailedPrecondition),
+            (404, Code::NotFound),
+            (413, Code::InvalidArgument),
+            (418, Code::FailedPrecondition),
+            (422, Code::InvalidArgument),
+            (424, Code::Unavailable),
+            (429, Code::ResourceExhausted),
+            (500, Code::Unavailable),
+            (503, Code::Unavailable),
+        ] {
+            assert_eq!(fault(status, "{}").code, code, "{status}");
+        }
+        assert_eq!(fault(429, "{}").retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(fault(503, "{}").retry_after, Some(Duration::from_secs(7)));
+        assert_eq!(fault(403, "{}").field.as_deref(), Some("provider.secret"));
+        let quota = r#"{"error": {"message": "no credit", "code": "insufficient_quota"}}"#;
+        assert_eq!(fault(429, quota).code, Code::FailedPrecondition);
+    }
+
+    #[test]
+    fn messages_are_read_in_every_shape_and_never_show_the_secret() {
+        for body in [
+            r#"{"error": {"message": "bad key sk-secret-1", "type": "x"}}"#,
+            r#"{"error": "bad key sk-secret-1"}"#,
+            r#"{"message": "bad key sk-secret-1"}"#,
+            r#"{"detail": "bad key sk-secret-1"}"#,
+            r#"{"detail": [{"msg": "bad key sk-secret-1"}]}"#,
+            "bad key\nsk-secret-1",
+        ] {
+            let message = fault(400, body).message;
+            assert_eq!(message, "provider `p` answered 400: bad key [secret]", "{body}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Vectors as they travel: the identity of their space, and the smaller element types. One place for whoever makes vectors, so that
+//! all make them alike.
+
+use half::f16;
+use isomer_proto::common::v1::VectorSpace;
+use prost::Message;
+use sha2::{Digest, Sha256};
+
+/// SHA-256 (hex) over every other field of the message: its Protocol Buffers encoding in field order with `digest` empty,
+/// which any language can repeat.
+pub fn digest(space: &VectorSpace) -> String {
+    let rest = VectorSpace {
+        digest: String::new(),
+        ..space.clone()
+    };
+    hex::encode(Sha256::digest(rest.encode_to_vec()))
+}
+
+/// The space with its digest filled in.
+#[must_use]
+pub fn sealed(mut space: VectorSpace) -> VectorSpace {
+    space.digest = digest(&space);
+    space
+}
+
+/// Appends a row as bits, set where the value is above 0; the first column is the most significant bit (`numpy.packbits`).
+pub fn bits(row: &[f32], out: &mut Vec<u8>) {
+    for eight in row.chunks(8) {
+        let byte = eight
+            .iter()
+            .zip((0..8).rev())
+            .fold(0, |byte, (value, place)| byte | u8::from(*value > 0.0) << place);
+        out.push(byte);
+    }
+}
+
+/// Appends a row as little-endian IEEE 754 binary16, rounded to the nearest (ties to even).
+///
+/// # Errors
+/// The first value that is beyond what binary16 can hold.
+pub fn halves(row: &[f32], out: &mut Vec<u8>) -> Result<(), f32> {
+    for value in row {
+        let half = f16::from_f32(*value);
+        if half.is_infinite() {
+            return Err(*value);
+        }
+        out.extend_from_slice(&half.to_le_bytes());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_but_the_digest_counts() {
+        let space = sealed(VectorSpace {
+            model_id: "a".into(),
+            dimensions: 3,
+            ..VectorSpace::default()
+        });
+        assert_eq!(space.digest.len(), 64);
+        assert_eq!(digest(&space), space.digest, "the digest does not count itself");
+        let others = [
+            VectorSpace {
+                model_id: "b".into(),
+                ..space.clone()
+            },
+            VectorSpace {
+                weights_digest: "x".into(),
+                ..space.clone()
+            },
+            VectorSpace {
+                prompt: "query: ".into(),
+                ..space.clone()
+            },
+            VectorSpace {
+                pooling: "cls".into(),
+                ..space.clone()
+            },
+            VectorSpace {
+                normalised: true,
+                ..space.clone()
+            },
+            VectorSpace {
+                dimensions: 2,
+                ..space.clone()
+            },
+            VectorSpace {
+                dtype: 1,
+                ..space.clone()
+            },
+            VectorSpace {
+                augmentation: "gase".into(),
+                ..space.clone()
+            },
+            VectorSpace {
+                quantisation: "y".into(),
+                ..space.clone()
+            },
+        ];
+        for other in others {
+            assert_ne!(digest(&other), space.digest, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn bits_fill_bytes_from_the_top_and_the_last_byte_with_zeros() {
+        let mut out = Vec::new();
+        bits(&[1.0, -1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 2.0, 3.0], &mut out);
+        assert_eq!(out, [0b1001_0001, 0b1000_0000]);
+    }
+}
