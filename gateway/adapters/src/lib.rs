@@ -5,6 +5,7 @@
 
 mod ask;
 mod backend;
+pub mod check;
 mod connect;
 mod estimate;
 mod foreign;

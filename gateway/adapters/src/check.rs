@@ -1,0 +1,227 @@
+//! A probe of a provider, for real: a dozen small calls, and what they show in words.
+//!
+//! The findings that a vector's meaning hangs on decide whether a provider is usable; the others say what to expect of it.
+
+mod findings;
+mod fingerprint;
+mod numbers;
+mod rerank;
+mod texts;
+
+use std::time::Duration;
+
+use isomer_proto::{
+    common::v1::VectorSpace,
+    encoder::v1::{Capability, EncodeRequest, EncodeResponse, Encoder, Input, encode_request::Prompt, input},
+    gateway::v1::{ProbeFinding, Provider},
+};
+use isomer_service_kit::{Fault, error::code_name};
+use tokio::time::Instant;
+
+use crate::{EncoderBackend, limits::Deadline};
+
+pub use fingerprint::Fingerprint;
+
+use numbers::Vectors;
+
+/// How to look.
+#[derive(Debug, Clone)]
+pub struct CheckOptions {
+    /// Prompt to encode with; `None`: the encoder's default.
+    pub prompt_name: Option<String>,
+    /// Longest that a call may take.
+    pub call_timeout: Duration,
+}
+
+impl Default for CheckOptions {
+    fn default() -> Self {
+        Self {
+            prompt_name: None,
+            call_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl CheckOptions {
+    /// For this provider: with the first of its prompts where none is the default and its protocol may need one.
+    pub fn of(provider: &Provider) -> Self {
+        let prompt_name = match provider.input_types.contains_key("") {
+            true => None,
+            false => provider.input_types.keys().min().cloned(),
+        };
+        Self {
+            prompt_name,
+            ..Self::default()
+        }
+    }
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, Default)]
+pub struct CheckReport {
+    /// One a question, in the order in which they were asked.
+    pub findings: Vec<ProbeFinding>,
+    /// Whether the provider may be routed to.
+    pub usable: bool,
+    /// The verdict in words.
+    pub verdict: String,
+    /// The space of its vectors.
+    pub vector_space: Option<VectorSpace>,
+    /// What to compare a later probe with; `None` for a cross-encoder, or where there were no vectors.
+    pub fingerprint: Option<Fingerprint>,
+}
+
+/// Probes an encoder of a provider. Never fails: what goes wrong is what it found.
+pub async fn check(backend: &dyn EncoderBackend, encoder_id: &str, options: &CheckOptions) -> CheckReport {
+    let mut probe = Probe {
+        backend,
+        encoder_id,
+        options,
+        findings: Vec::new(),
+        essential_failed: Vec::new(),
+    };
+    let encoder = probe.described().await;
+    let (mut vector_space, mut fingerprint) = (None, None);
+    if let Some(encoder) = encoder {
+        let reranks = encoder.capabilities.contains(&Capability::Rerank.into())
+            && !encoder.capabilities.contains(&Capability::Dense.into());
+        if reranks {
+            rerank::look(&mut probe).await;
+        } else if let Some(first) = findings::look(&mut probe, &encoder).await {
+            vector_space = first.vector_space;
+            fingerprint = Some(first.fingerprint);
+        }
+    }
+    let usable = probe.essential_failed.is_empty();
+    CheckReport {
+        verdict: probe.verdict(),
+        findings: probe.findings,
+        usable,
+        vector_space,
+        fingerprint,
+    }
+}
+
+/// The vectors of a few fixed texts, for comparing with those of another time. Costs one small call.
+///
+/// # Errors
+/// When the provider does not answer with vectors.
+pub async fn fingerprint(
+    backend: &dyn EncoderBackend,
+    encoder_id: &str,
+    options: &CheckOptions,
+) -> Result<Fingerprint, Fault> {
+    let probe = Probe {
+        backend,
+        encoder_id,
+        options,
+        findings: Vec::new(),
+        essential_failed: Vec::new(),
+    };
+    let (_, vectors) = probe.vectors(texts::SAMPLES).await?;
+    Ok(Fingerprint::of(&vectors))
+}
+
+/// A probe under way.
+struct Probe<'a> {
+    backend: &'a dyn EncoderBackend,
+    encoder_id: &'a str,
+    options: &'a CheckOptions,
+    findings: Vec<ProbeFinding>,
+    essential_failed: Vec<&'static str>,
+}
+
+impl Probe<'_> {
+    /// Notes something that decides.
+    fn essential(&mut self, name: &'static str, passed: bool, detail: impl Into<String>) -> bool {
+        if !passed {
+            self.essential_failed.push(name);
+        }
+        self.note(name, passed, detail);
+        passed
+    }
+
+    /// Notes something to know.
+    fn note(&mut self, name: &'static str, passed: bool, detail: impl Into<String>) {
+        self.findings.push(ProbeFinding {
+            name: name.to_owned(),
+            passed,
+            detail: detail.into(),
+        });
+    }
+
+    fn deadline(&self) -> Deadline {
+        Some(Instant::now() + self.options.call_timeout)
+    }
+
+    fn request<T: AsRef<str>>(&self, texts: &[T]) -> EncodeRequest {
+        let input = |text: &T| Input {
+            input: Some(input::Input::Text(text.as_ref().to_owned())),
+        };
+        EncodeRequest {
+            encoder_id: self.encoder_id.to_owned(),
+            inputs: texts.iter().map(input).collect(),
+            prompt: self.options.prompt_name.clone().map(Prompt::PromptName),
+            ..EncodeRequest::default()
+        }
+    }
+
+    /// Encodes texts as anyone would.
+    async fn vectors<T: AsRef<str>>(&self, texts: &[T]) -> Result<(EncodeResponse, Vectors), Fault> {
+        let answer = self.backend.encode(self.request(texts), self.deadline()).await?;
+        let vectors = Vectors::read(&answer, texts.len())?;
+        Ok((answer, vectors))
+    }
+
+    async fn described(&mut self) -> Option<Encoder> {
+        let called = tokio::time::timeout(self.options.call_timeout, self.backend.get(self.encoder_id)).await;
+        let detail = match called {
+            Ok(Ok(encoder)) => {
+                let detail = match encoder.dimensions {
+                    0 => "is described".to_owned(),
+                    dimensions => format!("is described: {dimensions} dimensions"),
+                };
+                self.essential("description", true, detail);
+                return Some(encoder);
+            }
+            Ok(Err(fault)) => told(&fault),
+            Err(_) => format!("no answer within {:?}", self.options.call_timeout),
+        };
+        self.essential("description", false, detail);
+        None
+    }
+
+    fn verdict(&self) -> String {
+        let failed: Vec<&str> = self
+            .findings
+            .iter()
+            .filter(|finding| !finding.passed)
+            .map(|finding| finding.name.as_str())
+            .collect();
+        match (self.essential_failed.as_slice(), failed.as_slice()) {
+            ([], []) => format!("usable: `{}` did all that was asked of it", self.encoder_id),
+            ([], minor) => format!("usable, with reservations: see {}", minor.join(", ")),
+            (essential, _) => format!("not usable: {} failed", essential.join(", ")),
+        }
+    }
+}
+
+/// A failure in a finding.
+fn told(fault: &Fault) -> String {
+    format!("{}: {fault}", code_name(fault.code))
+}
+
+/// The outcome of a probe as a message's fields.
+impl From<CheckReport> for isomer_proto::gateway::v1::CheckProviderResponse {
+    fn from(report: CheckReport) -> Self {
+        Self {
+            findings: report.findings,
+            usable: report.usable,
+            verdict: report.verdict,
+            vector_space: report.vector_space,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! Whether a provider's vectors are still what they were.
+
+use serde::{Deserialize, Serialize};
+
+use super::numbers::{Vectors, cosine};
+
+/// Least cosine of a text's vectors then and now. The same weights give more than 0.9999 whatever the hardware, in 16 bits too; weights
+/// trained a little further, or cut to 8 bits, give less than 0.999.
+const SAME: f64 = 0.9995;
+
+/// The vectors of a few fixed texts. May be kept: it reads and writes as JSON.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Fingerprint {
+    vectors: Vec<Vec<f32>>,
+}
+
+impl Fingerprint {
+    pub(super) fn of(vectors: &Vectors) -> Self {
+        Self {
+            vectors: vectors.0.clone(),
+        }
+    }
+
+    /// Whether both are of the same vector space: the weights, the prompt and the pipeline are the same.
+    ///
+    /// # Errors
+    /// In words, how they differ.
+    pub fn agrees(&self, other: &Self) -> Result<(), String> {
+        let columns = |fingerprint: &Self| fingerprint.vectors.first().map_or(0, Vec::len);
+        if self.vectors.len() != other.vectors.len() || columns(self) != columns(other) {
+            return Err(format!("{} dimensions, not {}", columns(other), columns(self)));
+        }
+        let pairs = self.vectors.iter().zip(&other.vectors);
+        let least = pairs.clone().map(|(a, b)| cosine(a, b)).fold(1.0, f64::min);
+        if least < SAME {
+            return Err(format!(
+                "the vectors of fixed texts have cosines down to {least:.5} with what they were"
+            ));
+        }
+        let ratio = pairs
+            .map(|(a, b)| super::numbers::length(b) / super::numbers::length(a))
+            .filter(|ratio| ratio.is_finite())
+            .fold((1.0_f64, 1.0_f64), |(least, most), ratio| {
+                (least.min(ratio), most.max(ratio))
+            });
+        // Unit length, or another scale, is another space even where the directions are the same.
+        if ratio.0 < 0.95 || ratio.1 > 1.05 {
+            return Err(format!(
+                "the vectors of fixed texts are {:.3} to {:.3} times as long as they were",
+                ratio.0, ratio.1
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,89 @@
+//! What is asked of a cross-encoder.
+
+use isomer_proto::encoder::v1::RerankRequest;
+use isomer_service_kit::Fault;
+
+use super::{Probe, told};
+
+const QUERY: &str = "At what temperature does water boil?";
+/// The second answers the query.
+const DOCUMENTS: [&str; 3] = [
+    "The harbour was quiet before sunrise.",
+    "Water boils at 100 degrees Celsius at sea level.",
+    "Interest rates were left unchanged by the central bank.",
+];
+/// Most that a score may differ between two calls: 16-bit arithmetic in batches of others.
+const SAME: f32 = 1e-2;
+
+pub(super) async fn look(probe: &mut Probe<'_>) {
+    match probe.backend.healthy().await {
+        Ok(()) => probe.note("health", true, "says that it is well"),
+        Err(fault) => probe.note("health", false, told(&fault)),
+    }
+    let first = match scores(probe, &DOCUMENTS).await {
+        Ok(scores) => scores,
+        Err(fault) => {
+            probe.essential("rerank_scores", false, told(&fault));
+            return;
+        }
+    };
+    probe.essential(
+        "rerank_scores",
+        true,
+        format!("a score for each of {} documents: {first:?}", first.len()),
+    );
+    let best = first[1] > first[0] && first[1] > first[2];
+    probe.essential(
+        "rerank_relevance",
+        best,
+        "the document that answers the query comes first",
+    );
+    match scores(probe, &DOCUMENTS).await {
+        Ok(again) => {
+            let apart = largest(&first, &again);
+            probe.essential(
+                "determinism",
+                apart <= SAME,
+                format!("the same call twice: scores {apart:.1e} apart"),
+            );
+        }
+        Err(fault) => {
+            probe.essential("determinism", false, told(&fault));
+        }
+    }
+    let backwards = [DOCUMENTS[2], DOCUMENTS[1], DOCUMENTS[0]];
+    match scores(probe, &backwards).await {
+        Ok(mut found) => {
+            found.reverse();
+            let apart = largest(&first, &found);
+            let detail = format!("the documents backwards: scores {apart:.1e} apart");
+            probe.essential("order_preserved", apart <= SAME, detail);
+        }
+        Err(fault) => {
+            probe.essential("order_preserved", false, told(&fault));
+        }
+    }
+}
+
+fn largest(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+/// Scores in the order of the documents.
+async fn scores(probe: &Probe<'_>, documents: &[&str]) -> Result<Vec<f32>, Fault> {
+    let request = RerankRequest {
+        encoder_id: probe.encoder_id.to_owned(),
+        query: QUERY.to_owned(),
+        documents: documents.iter().map(ToString::to_string).collect(),
+        ..RerankRequest::default()
+    };
+    let answer = probe.backend.rerank(request, probe.deadline()).await?;
+    let mut scores = vec![None; documents.len()];
+    for result in answer.results {
+        if let Some(place) = scores.get_mut(result.index as usize) {
+            *place = Some(result.score).filter(|score| score.is_finite());
+        }
+    }
+    let all: Option<Vec<f32>> = scores.into_iter().collect();
+    all.ok_or_else(|| Fault::new(tonic::Code::DataLoss, "PROVIDER_ANSWER", "a document without a score"))
+}
