@@ -1,0 +1,144 @@
+//! A small identity provider: keys of three kinds, a JWKS on a port, tokens of any form.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use isomer_access::{Access, AccessConfig, Caller, JwtConfig, Mode};
+use isomer_database::Database;
+use isomer_service_kit::Fault;
+use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
+use serde_json::{Value, json};
+
+pub(crate) const ISSUER: &str = "https://login.example.org/";
+pub(crate) const AUDIENCE: &str = "isomer";
+pub(crate) const ENCODE: &str = "/isomer.encoder.v1.EncoderService/Encode";
+
+/// Test keys made for this file with `openssl genpkey`; they protect nothing.
+pub(crate) const RSA: &str = include_str!("rsa.pem");
+pub(crate) const EC: &str = include_str!("ec.pem");
+pub(crate) const ED: &str = include_str!("ed.pem");
+
+pub(crate) fn signer(algorithm: Algorithm) -> EncodingKey {
+    match algorithm {
+        Algorithm::ES256 => EncodingKey::from_ec_pem(EC.as_bytes()).unwrap(),
+        Algorithm::EdDSA => EncodingKey::from_ed_pem(ED.as_bytes()).unwrap(),
+        _ => EncodingKey::from_rsa_pem(RSA.as_bytes()).unwrap(),
+    }
+}
+
+/// The public key as the provider publishes it.
+pub(crate) fn public(algorithm: Algorithm, id: &str) -> Value {
+    let mut jwk = serde_json::to_value(Jwk::from_encoding_key(&signer(algorithm), algorithm).unwrap()).unwrap();
+    jwk["kid"] = json!(id);
+    jwk["use"] = json!("sig");
+    jwk
+}
+
+pub(crate) fn now() -> i64 {
+    isomer_access::micros_now() / 1_000_000
+}
+
+/// The claims of a token that is accepted.
+pub(crate) fn claims() -> Value {
+    json!({ "iss": ISSUER, "aud": AUDIENCE, "sub": "alice", "exp": now() + 600, "scope": "openid encode evaluate" })
+}
+
+pub(crate) fn header(algorithm: Algorithm, id: &str) -> Header {
+    Header {
+        kid: Some(id.to_owned()),
+        ..Header::new(algorithm)
+    }
+}
+
+pub(crate) fn token(algorithm: Algorithm, id: &str, claims: &Value) -> String {
+    encode(&header(algorithm, id), claims, &signer(algorithm)).unwrap()
+}
+
+/// A token put together by hand, with any header and any signature.
+pub(crate) fn by_hand(header: &Value, claims: &Value, signature: &[u8]) -> String {
+    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    format!(
+        "{}.{}.{}",
+        part(header),
+        part(claims),
+        BASE64_URL_SAFE_NO_PAD.encode(signature)
+    )
+}
+
+/// A provider on a port of its own, which counts how often its keys are asked for.
+#[derive(Clone)]
+pub(crate) struct Provider {
+    pub(crate) address: SocketAddr,
+    pub(crate) document: Arc<Mutex<String>>,
+    pub(crate) asked: Arc<AtomicUsize>,
+}
+
+impl Provider {
+    pub(crate) async fn start(keys: &[Value]) -> Self {
+        let listener = tokio::net::TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0)))
+            .await
+            .unwrap();
+        let provider = Self {
+            address: listener.local_addr().unwrap(),
+            document: Arc::new(Mutex::new(json!({ "keys": keys }).to_string())),
+            asked: Arc::default(),
+        };
+        let state = provider.clone();
+        let answer = move || {
+            let state = state.clone();
+            async move {
+                state.asked.fetch_add(1, Ordering::SeqCst);
+                state.document.lock().unwrap().clone()
+            }
+        };
+        let away = axum::response::Redirect::temporary("/jwks.json");
+        let app = axum::Router::new()
+            .route("/jwks.json", axum::routing::get(answer))
+            .route("/redirects", axum::routing::get(async move || away));
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        provider
+    }
+
+    pub(crate) fn publish(&self, keys: &[Value]) {
+        *self.document.lock().unwrap() = json!({ "keys": keys }).to_string();
+    }
+
+    pub(crate) fn config(&self) -> JwtConfig {
+        JwtConfig {
+            issuer: ISSUER.to_owned(),
+            audiences: vec![AUDIENCE.to_owned()],
+            jwks_url: Some(format!("http://{}/jwks.json", self.address)),
+            allow_loopback: true,
+            leeway_seconds: 5,
+            refresh_seconds: 1,
+            ..JwtConfig::default()
+        }
+    }
+}
+
+pub(crate) async fn door(jwt: JwtConfig) -> Access {
+    let config = AccessConfig {
+        mode: Mode::Required,
+        jwt: Some(jwt),
+        ..AccessConfig::default()
+    };
+    Access::open(config, Database::open("sqlite::memory:").await.unwrap())
+        .await
+        .unwrap()
+}
+
+pub(crate) async fn ask(access: &Access, path: &str, token: &str) -> Result<Caller, Fault> {
+    let request = http::Request::builder()
+        .method("POST")
+        .uri(path)
+        .header("authorization", format!("Bearer {token}"));
+    let mut parts = request.body(()).unwrap().into_parts().0;
+    access.admit(&mut parts).await?;
+    Ok(parts.extensions.get::<Caller>().unwrap().clone())
+}
