@@ -9,6 +9,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use tonic::{
     body::Body,
@@ -19,7 +20,7 @@ use tower::Service;
 use tracing::Instrument;
 
 use crate::{
-    config::{ConfigError, Validate},
+    config::{ConfigError, Secret, Validate},
     error::Fault,
     trace_context, wire,
 };
@@ -34,6 +35,10 @@ pub struct ClientConfig {
     pub address: String,
     /// Client side of TLS; used with `https`.
     pub tls: Option<ClientTls>,
+    /// Sent with every call as `authorization: Bearer …`; absent: none.
+    pub api_key: Secret,
+    /// Whether the key may travel in plain text to another machine, where anyone on the way can read and use it.
+    pub api_key_over_plain_text: bool,
 }
 
 /// Client side of TLS.
@@ -55,8 +60,15 @@ impl ClientConfig {
     pub fn plain(address: impl Into<String>) -> Self {
         Self {
             address: address.into(),
-            tls: None,
+            ..Self::default()
         }
+    }
+
+    /// The same address with a key.
+    #[must_use]
+    pub fn with_api_key(mut self, key: Secret) -> Self {
+        self.api_key = key;
+        self
     }
 
     fn url(&self) -> String {
@@ -92,21 +104,65 @@ impl Validate for ClientConfig {
                 mend,
             ));
         }
-        Ok(())
+        if !self.api_key.is_empty()
+            && uri.scheme_str() == Some("http")
+            && !self.api_key_over_plain_text
+            && !is_loopback(&uri)
+        {
+            return Err(ConfigError::new(
+                "api_key",
+                format!("would travel to `{}` in plain text", self.address),
+                "write https:// in the address; or set api_key_over_plain_text = true where nobody else is on the way",
+            ));
+        }
+        bearer(&self.api_key).map(drop)
     }
 }
 
+fn is_loopback(uri: &http::Uri) -> bool {
+    let host = uri.host().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<std::net::IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// The header that carries a key, marked so that it is never printed.
+fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
+    let Some(key) = key.expose() else { return Ok(None) };
+    let mut value = HeaderValue::try_from(format!("Bearer {key}")).map_err(|_| {
+        // What cannot be sent is not repeated.
+        ConfigError::new(
+            "api_key",
+            "holds characters that no key has",
+            "copy the key alone, without line breaks",
+        )
+    })?;
+    value.set_sensitive(true);
+    Ok(Some(value))
+}
+
 /// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries the W3C trace context
-/// of the current span in each call, and a call ends on the server too when its answer is dropped. Use it with any generated client: `EncoderServiceClient::new(channel)`.
+/// of the current span in each call, the key of its configuration, and a call ends on the server too when its answer is dropped. Use it with any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     inner: Channel,
+    authorization: Option<HeaderValue>,
 }
 
 impl GrpcChannel {
     /// Wraps a tonic channel.
     pub fn new(inner: Channel) -> Self {
-        Self { inner }
+        Self {
+            inner,
+            authorization: None,
+        }
+    }
+
+    fn of(config: &ClientConfig, inner: Channel) -> Result<Self, Fault> {
+        Ok(Self {
+            inner,
+            authorization: bearer(&config.api_key)?,
+        })
     }
 }
 
@@ -123,7 +179,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
         .mend("start one with `isomer serve`, or correct the address")
         .with("address", &config.address)
     })?;
-    Ok(GrpcChannel::new(channel))
+    GrpcChannel::of(config, channel)
 }
 
 /// Connects at the first call, and again whenever the connection was lost.
@@ -131,7 +187,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
 /// # Errors
 /// When the address or the TLS files are unusable.
 pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
-    Ok(GrpcChannel::new(endpoint(config)?.connect_lazy()))
+    GrpcChannel::of(config, endpoint(config)?.connect_lazy())
 }
 
 /// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address before connecting to it. TLS is put on
@@ -213,6 +269,11 @@ impl Service<http::Request<Body>> for GrpcChannel {
         let path = request.uri().path().trim_start_matches('/');
         let span = tracing::info_span!("call", otel.kind = "client", otel.name = path, rpc.system = "grpc");
         trace_context::carry(&span, request.headers_mut());
+        if let Some(authorization) = &self.authorization {
+            request
+                .headers_mut()
+                .insert(header::AUTHORIZATION, authorization.clone());
+        }
         let (parts, body) = request.into_parts();
         let (body, tie) = cancel::tie(body);
         let answer = Service::call(&mut self.inner, http::Request::from_parts(parts, body));

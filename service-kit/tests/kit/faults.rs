@@ -134,6 +134,7 @@ fn addresses_and_limits_that_cannot_work_are_refused_before_anything_is_bound() 
     let downgrade = ClientConfig {
         address: "http://x:1".to_owned(),
         tls,
+        ..ClientConfig::default()
     };
     assert_eq!(downgrade.validate().unwrap_err().field(), "tls");
     let mut config = ServerConfig::default();

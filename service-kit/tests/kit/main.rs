@@ -7,6 +7,7 @@
     unreachable_pub
 )]
 
+mod client_key;
 mod faults;
 mod health;
 mod http_routes;

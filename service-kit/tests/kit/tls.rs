@@ -69,6 +69,7 @@ async fn connect(running: &Running, tls: ClientTls) -> Result<GrpcChannel, Fault
     client::connect(&ClientConfig {
         address,
         tls: Some(tls),
+        ..ClientConfig::default()
     })
     .await
 }
