@@ -22,7 +22,7 @@ use crate::{
     EncoderBackend, Surroundings,
     ask::AT_ONCE,
     estimate,
-    grpc::Grpc,
+    grpc::{Grpc, out_of_time},
     limits::{Batches, Deadline, Pace, late},
     names::Names,
     target::Target,
@@ -113,8 +113,17 @@ impl IsomerBackend {
             return Ok(call(client, request).await?.into_inner());
         };
         request.set_timeout(deadline.saturating_duration_since(tokio::time::Instant::now()));
-        match tokio::time::timeout_at(deadline, call(client, request)).await {
-            Ok(answer) => Ok(answer?.into_inner()),
+        let answer = async {
+            match call(client, request).await {
+                Ok(answer) => Ok(answer.into_inner()),
+                Err(status) => {
+                    out_of_time(&status, deadline).await;
+                    Err(Fault::from(status))
+                }
+            }
+        };
+        match tokio::time::timeout_at(deadline, answer).await {
+            Ok(answer) => answer,
             Err(_) => Err(late("this process")),
         }
     }

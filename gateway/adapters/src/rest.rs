@@ -75,6 +75,9 @@ impl Rest {
     /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not put there twice.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
+        if path.is_empty() {
+            return url;
+        }
         let base = url.path().trim_end_matches('/').to_owned();
         let path = match path.split_once('/') {
             Some((first, rest)) if base.rsplit('/').next() == Some(first) => rest,

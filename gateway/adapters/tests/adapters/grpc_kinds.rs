@@ -1,0 +1,530 @@
+//! The kinds that speak a gRPC of their own.
+
+use isomer_proto::{
+    encoder::v1::{CountTokensRequest, EncodeRequest, RerankRequest, Truncation},
+    gateway::v1::{ProviderKind, ProviderLimits},
+};
+use prost::Message;
+use tonic::{Code, Status};
+
+use crate::{
+    grpc_stub::{GrpcStub, Method, method},
+    support::{SECRET, connect, named, of, provider, rows, vector, vectors, with_secret},
+};
+
+/// `tei.v1`, as published.
+mod tei {
+    use super::Message;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Empty {}
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Info {
+        #[prost(string, tag = "1")]
+        pub(super) version: String,
+        #[prost(string, optional, tag = "2")]
+        pub(super) sha: Option<String>,
+        #[prost(string, optional, tag = "3")]
+        pub(super) docker_label: Option<String>,
+        #[prost(string, tag = "4")]
+        pub(super) model_id: String,
+        #[prost(string, optional, tag = "5")]
+        pub(super) model_sha: Option<String>,
+        #[prost(string, tag = "6")]
+        pub(super) model_dtype: String,
+        #[prost(int32, tag = "7")]
+        pub(super) model_type: i32,
+        #[prost(uint32, tag = "8")]
+        pub(super) max_concurrent_requests: u32,
+        #[prost(uint32, tag = "9")]
+        pub(super) max_input_length: u32,
+        #[prost(uint32, tag = "10")]
+        pub(super) max_batch_tokens: u32,
+        #[prost(uint32, tag = "12")]
+        pub(super) max_client_batch_size: u32,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Metadata {
+        #[prost(uint32, tag = "1")]
+        pub(super) compute_chars: u32,
+        #[prost(uint32, tag = "2")]
+        pub(super) compute_tokens: u32,
+        #[prost(uint64, tag = "3")]
+        pub(super) total_time_ns: u64,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct EmbedRequest {
+        #[prost(string, tag = "1")]
+        pub(super) inputs: String,
+        #[prost(bool, tag = "2")]
+        pub(super) truncate: bool,
+        #[prost(bool, optional, tag = "3")]
+        pub(super) normalize: Option<bool>,
+        #[prost(int32, tag = "4")]
+        pub(super) truncation_direction: i32,
+        #[prost(string, optional, tag = "5")]
+        pub(super) prompt_name: Option<String>,
+        #[prost(uint32, optional, tag = "6")]
+        pub(super) dimensions: Option<u32>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct EmbedResponse {
+        #[prost(float, repeated, tag = "1")]
+        pub(super) embeddings: Vec<f32>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) metadata: Option<Metadata>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct RerankRequest {
+        #[prost(string, tag = "1")]
+        pub(super) query: String,
+        #[prost(string, repeated, tag = "2")]
+        pub(super) texts: Vec<String>,
+        #[prost(bool, tag = "3")]
+        pub(super) truncate: bool,
+        #[prost(bool, tag = "4")]
+        pub(super) raw_scores: bool,
+        #[prost(bool, tag = "5")]
+        pub(super) return_text: bool,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Rank {
+        #[prost(uint32, tag = "1")]
+        pub(super) index: u32,
+        #[prost(string, optional, tag = "2")]
+        pub(super) text: Option<String>,
+        #[prost(float, tag = "3")]
+        pub(super) score: f32,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct RerankResponse {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) ranks: Vec<Rank>,
+        #[prost(message, optional, tag = "2")]
+        pub(super) metadata: Option<Metadata>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct TokenizeRequest {
+        #[prost(string, tag = "1")]
+        pub(super) inputs: String,
+        #[prost(bool, tag = "2")]
+        pub(super) add_special_tokens: bool,
+        #[prost(string, optional, tag = "3")]
+        pub(super) prompt_name: Option<String>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Token {
+        #[prost(uint32, tag = "1")]
+        pub(super) id: u32,
+        #[prost(string, tag = "2")]
+        pub(super) text: String,
+        #[prost(bool, tag = "3")]
+        pub(super) special: bool,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct TokenizeResponse {
+        #[prost(message, repeated, tag = "1")]
+        pub(super) tokens: Vec<Token>,
+    }
+}
+
+fn tei_methods(model_type: i32) -> Vec<(&'static str, Method)> {
+    vec![
+        (
+            "/tei.v1.Info/Info",
+            method(move |_: tei::Empty| {
+                Ok(tei::Info {
+                    model_id: "theirs".into(),
+                    model_sha: Some("abc".into()),
+                    model_dtype: "float32".into(),
+                    model_type,
+                    max_input_length: 128,
+                    max_client_batch_size: 32,
+                    ..tei::Info::default()
+                })
+            }),
+        ),
+        (
+            "/tei.v1.Embed/Embed",
+            method(|request: tei::EmbedRequest| match request.inputs.as_str() {
+                "busy" => Err(Status::resource_exhausted("Model is overloaded")),
+                "long" => Err(Status::invalid_argument("`inputs` must have less than 128 tokens")),
+                text => Ok(tei::EmbedResponse {
+                    embeddings: vector(text),
+                    metadata: Some(tei::Metadata {
+                        compute_tokens: 6,
+                        ..tei::Metadata::default()
+                    }),
+                }),
+            }),
+        ),
+        (
+            "/tei.v1.Rerank/Rerank",
+            method(|request: tei::RerankRequest| {
+                let rank = |(index, text): (usize, &String)| tei::Rank {
+                    index: index.try_into().unwrap(),
+                    score: text.len() as f32,
+                    ..tei::Rank::default()
+                };
+                Ok(tei::RerankResponse {
+                    ranks: request.texts.iter().enumerate().map(rank).collect(),
+                    metadata: Some(tei::Metadata {
+                        compute_tokens: 11,
+                        ..tei::Metadata::default()
+                    }),
+                })
+            }),
+        ),
+        (
+            "/tei.v1.Tokenize/Tokenize",
+            method(|request: tei::TokenizeRequest| {
+                Ok(tei::TokenizeResponse {
+                    tokens: vec![tei::Token::default(); request.inputs.len()],
+                })
+            }),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn tei_is_sent_a_text_a_call() {
+    let stub = GrpcStub::start(tei_methods(0)).await;
+    let (mut provider, _secret) = with_secret(provider(ProviderKind::TeiGrpc, &stub.address));
+    provider.input_types.insert("query".into(), "q".into());
+    provider.headers.insert("x-project".into(), "search".into());
+    let backend = connect(&provider);
+    let all: Vec<String> = (0..50).map(|number| format!("text {number}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let answer = backend.encode(of(&all), None).await.unwrap();
+    assert_eq!(rows(&answer), vectors(&all));
+    let usage = answer.usage.unwrap();
+    assert_eq!((usage.tokens, usage.tokens_estimated), (300, false));
+    assert_eq!(answer.token_counts, [6; 50]);
+    let space = answer.vector_space.unwrap();
+    assert_eq!(
+        (space.model_id.as_str(), space.pooling.as_str()),
+        ("tei/theirs@abc", "provider")
+    );
+    let asked = EncodeRequest {
+        truncation: Truncation::Head.into(),
+        normalise: Some(false),
+        dimensions: Some(4),
+        ..named("query", &["last"])
+    };
+    backend.encode(asked, None).await.unwrap();
+    let sent: Vec<tei::EmbedRequest> = stub.sent("/tei.v1.Embed/Embed");
+    assert!(sent.contains(&tei::EmbedRequest {
+        inputs: "text 7".into(),
+        truncate: true,
+        normalize: Some(true),
+        ..tei::EmbedRequest::default()
+    }));
+    let last = tei::EmbedRequest {
+        inputs: "last".into(),
+        truncate: true,
+        normalize: Some(false),
+        truncation_direction: 1,
+        prompt_name: Some("q".into()),
+        dimensions: Some(4),
+    };
+    assert_eq!(sent.last(), Some(&last));
+    let metadata = stub.metadata("/tei.v1.Embed/Embed");
+    assert_eq!(
+        metadata.get("authorization").unwrap(),
+        format!("Bearer {SECRET}").as_str()
+    );
+    assert_eq!(metadata.get("x-project").unwrap(), "search");
+    assert!(metadata.contains_key("grpc-timeout"));
+    let busy = backend.encode(of(&["busy"]), None).await.unwrap_err();
+    assert_eq!(busy.code, Code::ResourceExhausted);
+    let long = backend.encode(of(&["long"]), None).await.unwrap_err();
+    assert_eq!(long.code, Code::InvalidArgument);
+    backend.healthy().await.unwrap();
+}
+
+#[tokio::test]
+async fn tei_counts_and_ranks() {
+    let stub = GrpcStub::start(tei_methods(2)).await;
+    let backend = connect(&provider(ProviderKind::TeiGrpc, &stub.address));
+    let request = CountTokensRequest {
+        encoder_id: "ours".into(),
+        texts: vec!["ab".into(), "abc".into()],
+        ..CountTokensRequest::default()
+    };
+    assert_eq!(backend.count_tokens(request, None).await.unwrap().token_counts, [2, 3]);
+    let sent: Vec<tei::TokenizeRequest> = stub.sent("/tei.v1.Tokenize/Tokenize");
+    assert!(
+        sent.iter()
+            .all(|request| request.add_special_tokens && request.prompt_name.is_none())
+    );
+    let request = RerankRequest {
+        encoder_id: "ours".into(),
+        query: "which".into(),
+        documents: vec!["a".into(), "aaa".into(), "aa".into()],
+        top_n: Some(2),
+        ..RerankRequest::default()
+    };
+    let ranked = backend.rerank(request, None).await.unwrap();
+    let order: Vec<u32> = ranked.results.iter().map(|result| result.index).collect();
+    assert_eq!(
+        (order.as_slice(), ranked.usage.unwrap().tokens),
+        ([1, 2].as_slice(), 11)
+    );
+    let sent: Vec<tei::RerankRequest> = stub.sent("/tei.v1.Rerank/Rerank");
+    assert_eq!(
+        sent,
+        [tei::RerankRequest {
+            query: "which".into(),
+            texts: vec!["a".into(), "aaa".into(), "aa".into()],
+            truncate: true,
+            ..tei::RerankRequest::default()
+        }]
+    );
+}
+
+/// `inference`, as published, as far as a server needs it.
+mod oip {
+    use super::Message;
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Empty {}
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Live {
+        #[prost(bool, tag = "1")]
+        pub(super) live: bool,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct NameVersion {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) version: String,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct TensorMetadata {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) datatype: String,
+        #[prost(int64, repeated, tag = "3")]
+        pub(super) shape: Vec<i64>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct ModelMetadata {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, repeated, tag = "2")]
+        pub(super) versions: Vec<String>,
+        #[prost(string, tag = "3")]
+        pub(super) platform: String,
+        #[prost(message, repeated, tag = "4")]
+        pub(super) inputs: Vec<TensorMetadata>,
+        #[prost(message, repeated, tag = "5")]
+        pub(super) outputs: Vec<TensorMetadata>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Contents {
+        #[prost(bool, repeated, tag = "1")]
+        pub(super) bools: Vec<bool>,
+        #[prost(float, repeated, tag = "6")]
+        pub(super) fp32: Vec<f32>,
+        #[prost(double, repeated, tag = "7")]
+        pub(super) fp64: Vec<f64>,
+        #[prost(bytes = "vec", repeated, tag = "8")]
+        pub(super) bytes: Vec<Vec<u8>>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Tensor {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+        #[prost(string, tag = "2")]
+        pub(super) datatype: String,
+        #[prost(int64, repeated, tag = "3")]
+        pub(super) shape: Vec<i64>,
+        #[prost(message, optional, tag = "5")]
+        pub(super) contents: Option<Contents>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct Requested {
+        #[prost(string, tag = "1")]
+        pub(super) name: String,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct InferRequest {
+        #[prost(string, tag = "1")]
+        pub(super) model_name: String,
+        #[prost(string, tag = "2")]
+        pub(super) model_version: String,
+        #[prost(string, tag = "3")]
+        pub(super) id: String,
+        #[prost(message, repeated, tag = "5")]
+        pub(super) inputs: Vec<Tensor>,
+        #[prost(message, repeated, tag = "6")]
+        pub(super) outputs: Vec<Requested>,
+        #[prost(bytes = "vec", repeated, tag = "7")]
+        pub(super) raw_input_contents: Vec<Vec<u8>>,
+    }
+
+    #[derive(Clone, PartialEq, Message)]
+    pub(super) struct InferResponse {
+        #[prost(string, tag = "1")]
+        pub(super) model_name: String,
+        #[prost(string, tag = "2")]
+        pub(super) model_version: String,
+        #[prost(message, repeated, tag = "5")]
+        pub(super) outputs: Vec<Tensor>,
+        #[prost(bytes = "vec", repeated, tag = "6")]
+        pub(super) raw_output_contents: Vec<Vec<u8>>,
+    }
+}
+
+fn tensor(name: &str, datatype: &str, shape: &[i64]) -> oip::TensorMetadata {
+    oip::TensorMetadata {
+        name: name.into(),
+        datatype: datatype.into(),
+        shape: shape.to_vec(),
+    }
+}
+
+fn oip_methods(
+    inputs: Vec<oip::TensorMetadata>,
+    outputs: Vec<oip::TensorMetadata>,
+    raw: bool,
+) -> Vec<(&'static str, Method)> {
+    vec![
+        (
+            "/inference.GRPCInferenceService/ServerLive",
+            method(|_: oip::Empty| Ok(oip::Live { live: true })),
+        ),
+        (
+            "/inference.GRPCInferenceService/ModelMetadata",
+            method(move |request: oip::NameVersion| match request.name.as_str() {
+                "theirs" => Ok(oip::ModelMetadata {
+                    name: request.name,
+                    versions: vec!["3".into()],
+                    platform: "ensemble".into(),
+                    inputs: inputs.clone(),
+                    outputs: outputs.clone(),
+                }),
+                _ => Err(Status::not_found("Request for unknown model")),
+            }),
+        ),
+        (
+            "/inference.GRPCInferenceService/ModelInfer",
+            method(move |request: oip::InferRequest| {
+                let texts = request.inputs[0].contents.clone().unwrap().bytes;
+                let values: Vec<f32> = texts
+                    .iter()
+                    .flat_map(|text| vector(str::from_utf8(text).unwrap()))
+                    .collect();
+                let mut tensor = oip::Tensor {
+                    name: request.outputs[0].name.clone(),
+                    datatype: "FP32".into(),
+                    shape: vec![texts.len().try_into().unwrap(), 4],
+                    contents: None,
+                };
+                let mut response = oip::InferResponse::default();
+                if raw {
+                    response.raw_output_contents = vec![values.iter().flat_map(|value| value.to_le_bytes()).collect()];
+                } else {
+                    tensor.contents = Some(oip::Contents {
+                        fp32: values,
+                        ..oip::Contents::default()
+                    });
+                }
+                response.outputs = vec![tensor];
+                Ok(response)
+            }),
+        ),
+    ]
+}
+
+#[tokio::test]
+async fn open_inference_finds_the_tensors_and_reads_both_kinds_of_contents() {
+    for (raw, shape) in [(true, vec![-1]), (false, vec![-1, 1])] {
+        let outputs = vec![
+            tensor("last_hidden_state", "FP32", &[-1, -1, 4]),
+            tensor("norms", "FP32", &[-1, 1]),
+            tensor("sentence_embedding", "FP32", &[-1, 4]),
+        ];
+        let stub = GrpcStub::start(oip_methods(vec![tensor("TEXT", "BYTES", &shape)], outputs, raw)).await;
+        let mut limited = provider(ProviderKind::OipV2Grpc, &stub.address);
+        limited.limits = Some(ProviderLimits {
+            max_batch_items: 2,
+            ..ProviderLimits::default()
+        });
+        let backend = connect(&limited);
+        let answer = backend.encode(of(&["one", "two", "three"]), None).await.unwrap();
+        assert_eq!(rows(&answer), vectors(&["one", "two", "three"]));
+        assert_eq!(answer.vector_space.unwrap().model_id, "oip/theirs@3");
+        assert!(answer.usage.unwrap().tokens_estimated);
+        let sent: Vec<oip::InferRequest> = stub.sent("/inference.GRPCInferenceService/ModelInfer");
+        let first = sent.iter().find(|request| request.inputs[0].shape[0] == 2).unwrap();
+        let mut expected = shape.clone();
+        expected[0] = 2;
+        assert_eq!(first.model_name, "theirs");
+        assert_eq!(
+            first.inputs,
+            [oip::Tensor {
+                name: "TEXT".into(),
+                datatype: "BYTES".into(),
+                shape: expected,
+                contents: Some(oip::Contents {
+                    bytes: vec![b"one".to_vec(), b"two".to_vec()],
+                    ..oip::Contents::default()
+                }),
+            }]
+        );
+        assert_eq!(first.outputs[0].name, "sentence_embedding");
+        backend.healthy().await.unwrap();
+        assert_eq!(backend.get("ours").await.unwrap().dimensions, 4);
+    }
+}
+
+#[tokio::test]
+async fn open_inference_models_that_take_or_give_something_else_are_refused() {
+    let text = || vec![tensor("TEXT", "BYTES", &[-1])];
+    let vectors = || vec![tensor("V", "FP32", &[-1, 4])];
+    let ids = vec![
+        tensor("input_ids", "INT64", &[-1, -1]),
+        tensor("attention_mask", "INT64", &[-1, -1]),
+    ];
+    let tokens = vec![tensor("last_hidden_state", "FP32", &[-1, -1, 4])];
+    let two = vec![tensor("a", "FP32", &[-1, 4]), tensor("b", "FP32", &[-1, 4])];
+    for (inputs, outputs, says) in [
+        (ids, vectors(), "input_ids"),
+        (text(), tokens, "last_hidden_state"),
+        (text(), two, "b (FP32"),
+    ] {
+        let stub = GrpcStub::start(oip_methods(inputs, outputs, true)).await;
+        let fault = connect(&provider(ProviderKind::OipV2Grpc, &stub.address))
+            .encode(of(&["a"]), None)
+            .await
+            .unwrap_err();
+        assert_eq!(fault.reason, "PROVIDER_OTHER_MODEL");
+        assert!(fault.message.contains(says), "{fault}");
+    }
+    let stub = GrpcStub::start(oip_methods(text(), vectors(), true)).await;
+    let mut unknown = provider(ProviderKind::OipV2Grpc, &stub.address);
+    unknown.encoders.insert("ours".into(), "other".into());
+    let fault = connect(&unknown).encode(of(&["a"]), None).await.unwrap_err();
+    assert_eq!(fault.code, Code::NotFound);
+}

@@ -1,0 +1,137 @@
+//! A stub server over gRPC for protocols whose messages are described by hand: it deals in bytes, the tests in full descriptions of
+//! their own, by the field numbers of the published .proto files.
+
+use std::{
+    collections::HashMap,
+    future::{Ready, ready},
+    sync::{Arc, Mutex},
+};
+
+use axum::{Router, body::Body, extract::Request, response::Response};
+use prost::{
+    Message,
+    bytes::{Buf, BufMut},
+};
+use tonic::{
+    Status,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+    metadata::MetadataMap,
+    server::{Grpc, UnaryService},
+};
+
+/// Answers a message with a message, both as bytes.
+pub(crate) type Method = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Status> + Send + Sync>;
+
+/// What was called: path, metadata, message.
+type Calls = Arc<Mutex<Vec<(String, MetadataMap, Vec<u8>)>>>;
+
+pub(crate) struct GrpcStub {
+    pub(crate) address: String,
+    calls: Calls,
+}
+
+/// Decodes, answers, encodes.
+pub(crate) fn method<M: Message + Default, A: Message>(
+    answer: impl Fn(M) -> Result<A, Status> + Send + Sync + 'static,
+) -> Method {
+    Arc::new(move |bytes| Ok(answer(M::decode(bytes).unwrap())?.encode_to_vec()))
+}
+
+impl GrpcStub {
+    pub(crate) async fn start(methods: impl IntoIterator<Item = (&'static str, Method)>) -> Self {
+        let methods: Arc<HashMap<&str, Method>> = Arc::new(methods.into_iter().collect());
+        let calls = Calls::default();
+        let seen = Arc::clone(&calls);
+        let router = Router::new().fallback(move |request: Request| {
+            let path = request.uri().path().to_owned();
+            let service = Called {
+                method: methods.get(path.as_str()).cloned(),
+                path,
+                calls: Arc::clone(&seen),
+            };
+            async move {
+                let response: Response = Grpc::new(Bytes).unary(service, request).await.map(Body::new);
+                response
+            }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("grpc://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { address, calls }
+    }
+
+    /// The messages that a path was sent.
+    pub(crate) fn sent<M: Message + Default>(&self, path: &str) -> Vec<M> {
+        let calls = self.calls.lock().unwrap();
+        let sent = calls.iter().filter(|(called, ..)| called == path);
+        sent.map(|(_, _, bytes)| M::decode(bytes.as_slice()).unwrap()).collect()
+    }
+
+    /// The metadata of the first call of a path.
+    pub(crate) fn metadata(&self, path: &str) -> MetadataMap {
+        let calls = self.calls.lock().unwrap();
+        calls.iter().find(|(called, ..)| called == path).unwrap().1.clone()
+    }
+}
+
+/// One call.
+struct Called {
+    method: Option<Method>,
+    path: String,
+    calls: Calls,
+}
+
+impl UnaryService<Vec<u8>> for Called {
+    type Response = Vec<u8>;
+    type Future = Ready<Result<tonic::Response<Vec<u8>>, Status>>;
+
+    fn call(&mut self, request: tonic::Request<Vec<u8>>) -> Self::Future {
+        let (metadata, _, message) = request.into_parts();
+        let answer = match &self.method {
+            None => Err(Status::unimplemented("no such method")),
+            Some(method) => method(&message).map(tonic::Response::new),
+        };
+        self.calls.lock().unwrap().push((self.path.clone(), metadata, message));
+        ready(answer)
+    }
+}
+
+/// Messages as they are on the wire.
+#[derive(Clone, Copy)]
+struct Bytes;
+
+impl Codec for Bytes {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        buffer.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Bytes {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut message = vec![0; buffer.remaining()];
+        buffer.copy_to_slice(&mut message);
+        Ok(Some(message))
+    }
+}

@@ -1,0 +1,340 @@
+//! Providers that implement our own protocol.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use isomer_adapters::{EncoderBackend, IsomerBackend};
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, Usage, VectorSpace},
+    encoder::v1::{
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, Input, ListEncodersRequest,
+        ListEncodersResponse,
+        encoder_service_server::{EncoderService, EncoderServiceServer},
+        input,
+    },
+    gateway::v1::{Provider, ProviderKind, ProviderLimits},
+};
+use isomer_service_kit::{LimitsConfig, Services, memory, vectors::sealed};
+use tokio::time::Instant;
+use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+
+use crate::support::{SECRET, connect, of, provider, rows, vector, vectors, with_secret};
+
+type Change = Arc<dyn Fn(&mut EncodeResponse) + Send + Sync>;
+
+/// An encoder service with two encoders, listed on two pages.
+#[derive(Clone, Default)]
+struct Toy {
+    seen: Arc<Mutex<Vec<(MetadataMap, EncodeRequest)>>>,
+    change: Option<Change>,
+    slow: bool,
+}
+
+#[tonic::async_trait]
+impl EncoderService for Toy {
+    async fn list_encoders(
+        &self,
+        request: Request<ListEncodersRequest>,
+    ) -> Result<Response<ListEncodersResponse>, Status> {
+        let (id, next) = match request.get_ref().page_token.as_str() {
+            "" => ("theirs", "more"),
+            _ => ("another", ""),
+        };
+        Ok(Response::new(ListEncodersResponse {
+            encoders: vec![Encoder {
+                id: id.into(),
+                max_tokens: 99,
+                ..Encoder::default()
+            }],
+            next_page_token: next.into(),
+        }))
+    }
+
+    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
+        match request.get_ref().id.as_str() {
+            id @ ("theirs" | "another") => Ok(Response::new(GetEncoderResponse {
+                encoder: Some(Encoder {
+                    id: id.into(),
+                    dimensions: 4,
+                    ..Encoder::default()
+                }),
+            })),
+            _ => Err(Status::not_found("no such encoder")),
+        }
+    }
+
+    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        let (metadata, _, request) = request.into_parts();
+        self.seen.lock().unwrap().push((metadata, request.clone()));
+        if self.slow {
+            tokio::time::sleep(Duration::from_secs(30)).await;
+        }
+        if request.encoder_id != "theirs" {
+            return Err(Status::not_found("no such encoder"));
+        }
+        let rows: Vec<Vec<f32>> = request
+            .inputs
+            .iter()
+            .map(|input| match &input.input {
+                Some(input::Input::Text(text)) => vector(text),
+                _ => panic!("a text"),
+            })
+            .collect();
+        let count = rows.len();
+        let mut answer = EncodeResponse {
+            embeddings: Some(Matrix {
+                rows: count.try_into().unwrap(),
+                cols: 4,
+                dtype: Dtype::F32.into(),
+                data: rows
+                    .concat()
+                    .iter()
+                    .flat_map(|value| value.to_le_bytes())
+                    .collect::<Vec<_>>()
+                    .into(),
+            }),
+            token_counts: vec![3; count],
+            truncated: vec![false; count],
+            vector_space: Some(sealed(VectorSpace {
+                model_id: "their-model".into(),
+                dimensions: 4,
+                ..VectorSpace::default()
+            })),
+            usage: Some(Usage {
+                texts: count as u64,
+                tokens: 3 * count as u64,
+                ..Usage::default()
+            }),
+            ..EncodeResponse::default()
+        };
+        if let Some(change) = &self.change {
+            change(&mut answer);
+        }
+        Ok(Response::new(answer))
+    }
+}
+
+/// Without grpc.health, as a provider of somebody else's may be.
+async fn start(toy: Toy) -> String {
+    let router = tonic::service::Routes::new(EncoderServiceServer::new(toy)).into_axum_router();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("grpc://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
+}
+
+fn isomer(address: &str) -> Provider {
+    provider(ProviderKind::Isomer, address)
+}
+
+#[tokio::test]
+async fn ids_are_rewritten_both_ways_and_the_space_is_the_providers() {
+    let toy = Toy::default();
+    let seen = Arc::clone(&toy.seen);
+    let (mut provider, _secret) = with_secret(isomer(&start(toy).await));
+    provider.headers.insert("x-project".into(), "search".into());
+    let backend = connect(&provider);
+    let answer = backend.encode(of(&["one", "two"]), None).await.unwrap();
+    assert_eq!(rows(&answer), vectors(&["one", "two"]));
+    assert_eq!(answer.vector_space.unwrap().model_id, "their-model");
+    let (metadata, request) = seen.lock().unwrap()[0].clone();
+    assert_eq!(request.encoder_id, "theirs");
+    assert_eq!(
+        metadata.get("authorization").unwrap(),
+        format!("Bearer {SECRET}").as_str()
+    );
+    assert_eq!(metadata.get("x-project").unwrap(), "search");
+    let listed = backend.list().await.unwrap();
+    assert_eq!(listed.len(), 1);
+    assert_eq!((listed[0].id.as_str(), listed[0].max_tokens), ("ours", 99));
+    assert_eq!(backend.get("ours").await.unwrap().id, "ours");
+    assert_eq!(backend.get("theirs").await.unwrap_err().reason, "UNKNOWN_ENCODER");
+    assert!(!backend.is_open());
+    backend.healthy().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_map_everything_is_offered() {
+    let mut provider = isomer(&start(Toy::default()).await);
+    provider.encoders.clear();
+    let backend = connect(&provider);
+    assert!(backend.is_open());
+    let ids: Vec<String> = backend
+        .list()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|encoder| encoder.id)
+        .collect();
+    assert_eq!(ids, ["theirs", "another"]);
+    let request = EncodeRequest {
+        encoder_id: "theirs".into(),
+        ..of(&["one"])
+    };
+    backend.encode(request, None).await.unwrap();
+    let request = EncodeRequest {
+        encoder_id: "nobody".into(),
+        ..of(&["one"])
+    };
+    assert_eq!(backend.encode(request, None).await.unwrap_err().code, Code::NotFound);
+}
+
+#[tokio::test]
+async fn a_channel_in_this_process_is_a_backend_too() {
+    let toy = Toy::default();
+    let services = Services::new().add(EncoderServiceServer::new(toy));
+    let channel = memory::channel(services, &LimitsConfig::default()).await.unwrap();
+    let backend = IsomerBackend::over(channel, 1 << 20);
+    assert!(backend.is_open());
+    let request = EncodeRequest {
+        encoder_id: "theirs".into(),
+        ..of(&["one"])
+    };
+    let deadline = Some(Instant::now() + Duration::from_secs(5));
+    assert_eq!(
+        rows(&backend.encode(request, deadline).await.unwrap()),
+        vectors(&["one"])
+    );
+    backend.healthy().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_large_request_goes_in_pieces_and_is_put_together() {
+    let toy = Toy::default();
+    let seen = Arc::clone(&toy.seen);
+    let mut provider = isomer(&start(toy).await);
+    provider.limits = Some(ProviderLimits {
+        max_batch_items: 3,
+        ..ProviderLimits::default()
+    });
+    let backend = connect(&provider);
+    let all: Vec<String> = (0..11).map(|number| format!("text {number}")).collect();
+    let all: Vec<&str> = all.iter().map(String::as_str).collect();
+    let answer = backend.encode(of(&all), None).await.unwrap();
+    assert_eq!(rows(&answer), vectors(&all));
+    assert_eq!((answer.token_counts.len(), answer.truncated.len()), (11, 11));
+    let usage = answer.usage.unwrap();
+    assert_eq!((usage.texts, usage.tokens), (11, 33));
+    assert!(
+        seen.lock()
+            .unwrap()
+            .iter()
+            .all(|(_, request)| request.inputs.len() <= 3)
+    );
+}
+
+#[tokio::test]
+async fn pieces_of_different_spaces_are_not_put_together() {
+    let change: Change = Arc::new(|answer| {
+        let rows = answer.embeddings.as_ref().unwrap().rows;
+        answer.vector_space.as_mut().unwrap().digest = format!("{rows} rows");
+    });
+    let toy = Toy {
+        change: Some(change),
+        ..Toy::default()
+    };
+    let mut provider = isomer(&start(toy).await);
+    provider.limits = Some(ProviderLimits {
+        max_batch_items: 2,
+        ..ProviderLimits::default()
+    });
+    let fault = connect(&provider).encode(of(&["a", "b", "c"]), None).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::DataLoss, "PROVIDER_CHANGED")
+    );
+}
+
+#[tokio::test]
+async fn answers_that_do_not_fit_are_refused() {
+    let changes: Vec<(&str, fn(&mut EncodeResponse))> = vec![
+        ("no matrix", |answer| answer.embeddings = None),
+        ("rows", |answer| answer.embeddings.as_mut().unwrap().rows = 3),
+        ("bytes", |answer| {
+            answer.embeddings.as_mut().unwrap().data = vec![0; 5].into()
+        }),
+        ("dimensions", |answer| answer.embeddings.as_mut().unwrap().cols = 0),
+        ("type", |answer| {
+            answer.embeddings.as_mut().unwrap().dtype = Dtype::F16.into()
+        }),
+        ("not finite", |answer| {
+            answer.embeddings.as_mut().unwrap().data = f32::NAN.to_le_bytes().repeat(8).into();
+        }),
+        ("no vector space", |answer| answer.vector_space = None),
+        ("no digest", |answer| {
+            answer.vector_space.as_mut().unwrap().digest.clear()
+        }),
+    ];
+    for (says, change) in changes {
+        let toy = Toy {
+            change: Some(Arc::new(change)),
+            ..Toy::default()
+        };
+        let backend = connect(&isomer(&start(toy).await));
+        let fault = backend.encode(of(&["one", "two"]), None).await.unwrap_err();
+        assert_eq!(fault.code, Code::DataLoss, "{says}: {fault}");
+        assert!(fault.message.contains(says), "{says}: {fault}");
+    }
+}
+
+#[tokio::test]
+async fn the_time_left_goes_with_the_call_and_ends_it() {
+    let toy = Toy {
+        slow: true,
+        ..Toy::default()
+    };
+    let seen = Arc::clone(&toy.seen);
+    let backend = connect(&isomer(&start(toy).await));
+    let start = Instant::now();
+    let fault = backend
+        .encode(of(&["a"]), Some(start + Duration::from_millis(150)))
+        .await
+        .unwrap_err();
+    assert_eq!(fault.code, Code::DeadlineExceeded, "{fault}");
+    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(seen.lock().unwrap()[0].0.contains_key("grpc-timeout"));
+    let mut impatient = isomer(
+        &self::start(Toy {
+            slow: true,
+            ..Toy::default()
+        })
+        .await,
+    );
+    impatient.limits = Some(ProviderLimits {
+        timeout: Some(Duration::from_millis(150).try_into().unwrap()),
+        ..ProviderLimits::default()
+    });
+    let fault = connect(&impatient).encode(of(&["a"]), None).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::Unavailable, "PROVIDER_TIMEOUT"),
+        "{fault}"
+    );
+}
+
+#[tokio::test]
+async fn token_ids_and_texts_go_through_as_they_are() {
+    let change: Change = Arc::new(|_| ());
+    let toy = Toy {
+        change: Some(change),
+        ..Toy::default()
+    };
+    let seen = Arc::clone(&toy.seen);
+    let backend = connect(&isomer(&start(toy).await));
+    let request = EncodeRequest {
+        inputs: vec![Input {
+            input: Some(input::Input::Text("one".into())),
+        }],
+        dimensions: Some(4),
+        normalise: Some(false),
+        ..of(&[])
+    };
+    backend.encode(request.clone(), None).await.unwrap();
+    let sent = EncodeRequest {
+        encoder_id: "theirs".into(),
+        ..request
+    };
+    assert_eq!(seen.lock().unwrap()[0].1, sent);
+}

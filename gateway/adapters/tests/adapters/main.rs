@@ -1,0 +1,12 @@
+//! Providers of every kind, played by stub servers that assert what they were sent and answer in the shapes of the public documents.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod errors;
+mod grpc_kinds;
+mod grpc_stub;
+mod isomer;
+mod limits;
+mod requests;
+mod rest_kinds;
+mod support;
+mod tls;
