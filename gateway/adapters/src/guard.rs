@@ -52,6 +52,7 @@ type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> 
 pub struct AddressGuard {
     allow: Arc<Allow>,
     lookup: Lookup,
+    plain_secret: bool,
 }
 
 impl fmt::Debug for AddressGuard {
@@ -75,7 +76,15 @@ impl AddressGuard {
                 }
                 .boxed()
             }),
+            plain_secret: false,
         })
+    }
+
+    /// For a connection without TLS that carries a secret: to public addresses it is refused, where anyone on the way could read it. The
+    /// machines of one's own network are in the allow-list anyway.
+    pub(crate) fn with_secret_in_plain_text(mut self, is_so: bool) -> Self {
+        self.plain_secret = is_so;
+        self
     }
 
     #[cfg(test)]
@@ -123,14 +132,19 @@ impl AddressGuard {
     }
 
     fn check(&self, host: &str, address: IpAddr) -> Result<(), Refused> {
-        match ranges::not_public(address) {
-            Some(what) if !self.allow.covers(host, address) => Err(Refused {
-                host: host.to_owned(),
-                address,
-                what,
-            }),
-            _ => Ok(()),
+        if self.allow.covers(host, address) {
+            return Ok(());
         }
+        let why = match ranges::not_public(address) {
+            Some(what) => Why::NotPublic(what),
+            None if self.plain_secret => Why::SecretInPlainText,
+            None => return Ok(()),
+        };
+        Err(Refused {
+            host: host.to_owned(),
+            address,
+            why,
+        })
     }
 }
 
@@ -139,7 +153,13 @@ impl AddressGuard {
 pub(crate) struct Refused {
     host: String,
     address: IpAddr,
-    what: &'static str,
+    why: Why,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Why {
+    NotPublic(&'static str),
+    SecretInPlainText,
 }
 
 impl Refused {
@@ -151,10 +171,9 @@ impl Refused {
                 return Some(refused);
             }
             // An io::Error that wraps another names the other's cause as its own.
-            if let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
-                if let Some(refused) = Self::behind(inner) {
-                    return Some(refused);
-                }
+            let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+            if let Some(refused) = inner.and_then(|inner| Self::behind(inner)) {
+                return Some(refused);
             }
             cause = error.source();
         }
@@ -164,11 +183,15 @@ impl Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { host, address, what } = self;
+        let Self { host, address, why } = self;
         if *host == address.to_string() {
-            write!(f, "{address} is {what}, which providers may not be at")
+            write!(f, "{address}")?;
         } else {
-            write!(f, "{host} is {address}, {what}, which providers may not be at")
+            write!(f, "{host}, at {address},")?;
+        }
+        match why {
+            Why::NotPublic(what) => write!(f, " is {what}, which providers may not be at"),
+            Why::SecretInPlainText => f.write_str(" is public, and the secret would travel there in plain text"),
         }
     }
 }
@@ -177,11 +200,15 @@ impl std::error::Error for Refused {}
 
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Self {
+        let mend = match refused.why {
+            Why::NotPublic(_) => {
+                "let the gateway's configuration allow it: the host, the address or its network in the guard's `allow`"
+            }
+            Why::SecretInPlainText => "write https:// or grpcs:// in the address",
+        };
         Fault::new(Code::PermissionDenied, "ADDRESS_REFUSED", refused.to_string())
             .field("provider.address")
-            .mend(
-                "let the gateway's configuration allow it: the host, the address or its network in the guard's `allow`",
-            )
+            .mend(mend)
             .with("address", refused.address.to_string())
     }
 }

@@ -36,17 +36,20 @@ impl Target {
     /// `grpc` says whether the protocol is gRPC; then `grpc://` is a scheme too.
     pub(crate) fn new(provider: &Provider, surroundings: &Surroundings, grpc: bool) -> Result<Self, Fault> {
         let url = address(&provider.address, grpc)?;
+        let secret = SecretSource::new(provider.secret.as_ref())?;
+        let plain_secret = url.scheme() == "http" && !matches!(secret, SecretSource::None);
+        let guard = surroundings.guard.clone().with_secret_in_plain_text(plain_secret);
         if let Some(host) = url.host() {
-            surroundings.guard.check_literal(&host)?;
+            guard.check_literal(&host)?;
         }
         Ok(Self {
             id: provider.id.clone(),
             tls: tls(provider.tls.as_ref(), &url)?,
             url,
             headers: headers::read(&provider.headers)?,
-            secret: SecretSource::new(provider.secret.as_ref())?,
+            secret,
             timeout: timeout(provider)?,
-            guard: surroundings.guard.clone(),
+            guard,
             max_message_bytes: surroundings.max_message_bytes,
         })
     }
@@ -56,6 +59,8 @@ impl Target {
         ClientConfig {
             address: self.url.as_str().trim_end_matches('/').to_owned(),
             tls: self.tls.clone(),
+            // The secret is read anew for every call.
+            ..ClientConfig::default()
         }
     }
 }

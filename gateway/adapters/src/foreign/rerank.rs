@@ -50,10 +50,9 @@ impl Foreign {
             )
             .mend("send fewer: scores of several requests cannot be compared"));
         }
-        let pieces = if in_pieces {
-            batches.cut(&sizes)
-        } else {
-            vec![0..documents.len()]
+        let pieces = match in_pieces {
+            true => batches.cut(&sizes),
+            false => std::iter::once(0..documents.len()).collect(),
         };
         let several = pieces.len() > 1;
         let answers = batches.each(pieces, |range| {

@@ -140,3 +140,18 @@ fn an_entry_that_is_none_is_refused_with_its_place() {
         assert_eq!(error.field(), "allow[1]", "{entry}");
     }
 }
+
+#[tokio::test]
+async fn a_secret_travels_in_plain_text_only_where_the_configuration_allows() {
+    let plain = |guard: AddressGuard| answering(guard, "93.184.216.34").with_secret_in_plain_text(true);
+    assert!(refused(&plain(guard(&[])), "public.example").await);
+    assert!(!refused(&plain(guard(&["public.example"])), "public.example").await);
+    let url = Url::parse("http://1.1.1.1/").unwrap();
+    let fault = guard(&[])
+        .with_secret_in_plain_text(true)
+        .check_literal(&url.host().unwrap())
+        .unwrap_err();
+    assert!(fault.mend.unwrap().contains("https://"));
+    let own = answering(guard(&["10.0.0.0/8"]), "10.1.2.3").with_secret_in_plain_text(true);
+    assert!(!refused(&own, "embed.internal").await);
+}

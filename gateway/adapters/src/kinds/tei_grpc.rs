@@ -181,7 +181,7 @@ impl Protocol for TeiGrpc {
         texts: &[String],
         deadline: Deadline,
     ) -> Result<Vec<u32>, Fault> {
-        let calls = texts.to_vec().into_iter().map(|inputs| {
+        let calls = texts.iter().cloned().map(|inputs| {
             let request = TokenizeRequest {
                 inputs,
                 add_special_tokens: true,
