@@ -2,6 +2,7 @@
 //! net under panics, and a measurement. The same on a socket and in memory.
 
 mod answer;
+mod arriving;
 mod labels;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
@@ -25,6 +26,7 @@ use self::{
 };
 use crate::{error::Fault, limits::Gate, metric_names, trace_context};
 
+pub(crate) use arriving::{Bounds, arriving};
 pub(crate) use labels::Labels;
 
 /// How a request came.

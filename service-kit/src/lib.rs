@@ -10,7 +10,9 @@
 
 pub mod client;
 pub mod config;
+mod connections;
 pub mod error;
+mod files;
 mod health;
 mod layers;
 pub mod limits;

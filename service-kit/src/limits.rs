@@ -19,6 +19,14 @@ pub struct LimitsConfig {
     pub max_message_bytes: usize,
     /// Requests in flight, streams until they end included (health, reflection and metrics are not counted); more are answered `RESOURCE_EXHAUSTED` with a retry hint.
     pub max_concurrent_requests: usize,
+    /// Connections open at once; more are closed as soon as they are made. 0: as many as the limit on open files leaves room for,
+    /// at most 16384.
+    pub max_connections: usize,
+    /// How long a connection may take to send the head of its first request, handshakes included, in seconds.
+    pub first_request_seconds: u64,
+    /// How long a connection may be idle between requests, in seconds (over HTTP/1.1 never longer than 30); while three quarters of
+    /// `max_connections` are open, 10 at most.
+    pub idle_seconds: u64,
     /// Longest a unary call may take, or an HTTP request until its answer begins, in seconds; a stream obeys only its
     /// caller's deadline (`grpc-timeout`), and the shorter of both wins. 0: no limit of ours.
     pub request_timeout_seconds: u64,
@@ -29,6 +37,10 @@ impl Default for LimitsConfig {
         Self {
             max_message_bytes: 256 << 20,
             max_concurrent_requests: 1024,
+            max_connections: 0,
+            first_request_seconds: 15,
+            // Clients keep a connection for the next call; one that is closed under a call is an error for somebody.
+            idle_seconds: 900,
             request_timeout_seconds: 0,
         }
     }
@@ -57,6 +69,14 @@ impl Validate for LimitsConfig {
                 "is more than can be counted",
                 mend,
             ));
+        }
+        for (field, seconds) in [
+            ("first_request_seconds", self.first_request_seconds),
+            ("idle_seconds", self.idle_seconds),
+        ] {
+            if !(1..=86_400).contains(&seconds) {
+                return Err(ConfigError::new(field, format!("is {seconds}"), "give 1 to 86400"));
+            }
         }
         Ok(())
     }

@@ -21,6 +21,11 @@ pub const REFUSED: &str = metric_name!("server", "refused", "total");
 /// Handlers and answers that panicked, by `service`.
 pub const PANICS: &str = metric_name!("server", "panics", "total");
 
+/// Connections open on the network.
+pub const CONNECTIONS: &str = metric_name!("server", "open", "connections");
+/// Connections closed at once because as many as the limit allows were open.
+pub const REFUSED_CONNECTIONS: &str = metric_name!("server", "refused_connections", "total");
+
 /// What is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -76,6 +81,18 @@ pub const ALL: &[Metric] = &[
         kind: Kind::Counter,
         unit: Unit::Count,
         help: "Handlers and answers that panicked.",
+    },
+    Metric {
+        name: CONNECTIONS,
+        kind: Kind::Gauge,
+        unit: Unit::Count,
+        help: "Connections open on the network.",
+    },
+    Metric {
+        name: REFUSED_CONNECTIONS,
+        kind: Kind::Counter,
+        unit: Unit::Count,
+        help: "Connections closed for lack of a place.",
     },
 ];
 

@@ -4,7 +4,6 @@ use std::{future::Future, io, net::SocketAddr, time::Duration};
 
 use axum_server::{
     Handle,
-    accept::NoDelayAcceptor,
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
 use hyper_util::{
@@ -18,15 +17,20 @@ use tonic::Code;
 use crate::{
     Services,
     config::{ConfigError, Validate},
+    connections::Connections,
     error::Fault,
+    files,
     layers::Via,
     limits::LimitsConfig,
     tls::{self, TlsConfig},
     wire,
 };
 
-/// How long a client may take to send its request's headers over HTTP/1.1.
+/// How long a client may take to send its request's headers over HTTP/1.1, idle time before them included.
 const HEADERS: Duration = Duration::from_secs(30);
+/// Most bytes of headers over HTTP/1.1, and of a body that is read before it is asked for: thousands of connections may each hold so
+/// much. (Over HTTP/2 hyper allows 16 KiB of headers.)
+const HTTP_1_BUFFER: usize = 64 << 10;
 /// How often a silent HTTP/2 connection is asked whether it still lives, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -108,6 +112,7 @@ pub async fn serve(
 ) -> Result<(), Fault> {
     let tls = config.tls.as_ref().map(tls::server_config).transpose()?;
     let face = services.into_face(&config.limits, Via::Network)?;
+    let connections = Connections::new(&config.limits, files::raise_limit());
     let told = |error: io::Error| Fault::internal(format!("the server stopped: {error}"));
     let address = listener.local_addr().map_err(told)?;
     let listener = listener.into_std().map_err(told)?;
@@ -133,13 +138,13 @@ pub async fn serve(
         let server = axum_server::from_tcp(listener)?.handle(handle);
         match tls {
             Some(tls) => {
-                let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls)).acceptor(NoDelayAcceptor::new());
+                let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls)).acceptor(connections);
                 let mut server = server.acceptor(acceptor);
                 tune(server.http_builder());
                 server.serve(app).await
             }
             None => {
-                let mut server = server.acceptor(NoDelayAcceptor::new());
+                let mut server = server.acceptor(connections);
                 tune(server.http_builder());
                 server.serve(app).await
             }
@@ -155,7 +160,11 @@ pub async fn serve(
 }
 
 fn tune(builder: &mut Builder<TokioExecutor>) {
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEADERS);
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS)
+        .max_buf_size(HTTP_1_BUFFER);
     builder
         .http2()
         .timer(TokioTimer::new())

@@ -20,7 +20,7 @@ use tower::{Service, ServiceExt, service_fn};
 use crate::{
     error::Fault,
     health::HealthBoard,
-    layers::{self, Around, Labels, Via},
+    layers::{self, Around, Bounds, Labels, Via},
     limits::{Gate, LimitsConfig},
     telemetry,
 };
@@ -120,16 +120,25 @@ impl Services {
             via,
             closing: closing.clone(),
         };
+        // In one process everybody means well.
+        let bounds = (via == Via::Network).then(|| Bounds {
+            labels: around.labels.clone(),
+            most: limits.max_message_bytes,
+        });
+        let bounded = |router: Router| match &bounds {
+            Some(bounds) => router.layer(middleware::from_fn_with_state(bounds.clone(), layers::arriving)),
+            None => router,
+        };
         let around = middleware::from_fn_with_state(around, layers::around);
         let grpc = grpc
             .into_iter()
             .fold(Router::new(), |all, (_, routes)| all.merge(routes));
-        let grpc = grpc.fallback(unknown_method).layer(around.clone());
+        let grpc = bounded(grpc.fallback(unknown_method)).layer(around.clone());
         let http = http
             .merge(probes(&health))
             .layer(DefaultBodyLimit::max(limits.max_message_bytes))
-            .layer(middleware::from_fn(unknown_path))
-            .layer(around);
+            .layer(middleware::from_fn(unknown_path));
+        let http = bounded(http).layer(around);
         // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a page, a 404).
         let both = service_fn(move |request: Request| {
             let router = if layers::is_grpc(request.headers()) {

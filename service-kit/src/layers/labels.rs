@@ -8,7 +8,7 @@ use metrics::SharedString;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
-const OTHER: &str = "other";
+pub(super) const OTHER: &str = "other";
 const HTTP: &str = "http";
 /// Answered however busy the house is, and ended at once when it closes.
 const PROBE_SERVICES: &[&str] = &[

@@ -1,0 +1,252 @@
+//! Connections: how many, and how long one may be silent.
+//!
+//! Whoever opens connections and says nothing, or says it a byte at a time, costs a file and a little memory for each. So they
+//! are counted, with room left below the limit on open files; one that does not come to its first request in time, that is idle for
+//! long, or whose reader has stopped reading is closed; and beyond the bound a new one is closed at once.
+
+mod counted;
+mod watched;
+
+use std::{
+    future::{Ready, ready},
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use axum_server::accept::Accept;
+use tokio::{net::TcpStream, time::Instant};
+
+use self::{counted::Counted, watched::Watched};
+use crate::{limits::LimitsConfig, metric_names};
+
+/// Connections, unless the configuration or the limit on open files says fewer or more.
+const MOST: usize = 16_384;
+/// Files that are kept for everything but connections: databases, models, calls to others.
+const KEPT: std::ops::RangeInclusive<u64> = 64..=1024;
+/// Of refusals, one log line in so many seconds.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+/// How long a connection may keep its place without doing anything for it.
+#[derive(Debug, Clone, Copy)]
+struct Patience {
+    /// From its beginning to the head of its first request: handshake, preface, headers.
+    first_request: Duration,
+    /// Between requests.
+    idle: Duration,
+    /// Between requests while three quarters of all places are taken.
+    idle_when_crowded: Duration,
+    /// How long the other side may take nothing of what is being sent to it.
+    unread: Duration,
+}
+
+impl Patience {
+    fn new(limits: &LimitsConfig) -> Self {
+        let idle = Duration::from_secs(limits.idle_seconds);
+        Self {
+            first_request: Duration::from_secs(limits.first_request_seconds),
+            idle,
+            idle_when_crowded: idle.min(Duration::from_secs(10)),
+            unread: Duration::from_secs(60),
+        }
+    }
+}
+
+/// The places of a server, handed out one to a connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Connections {
+    house: Arc<House>,
+}
+
+#[derive(Debug)]
+struct House {
+    bound: usize,
+    open: AtomicUsize,
+    patience: Patience,
+    begun: Instant,
+    /// Refusals since the last line about them, and when that was, in milliseconds since `begun`.
+    refused: AtomicU64,
+    said: AtomicU64,
+}
+
+impl Connections {
+    pub(crate) fn new(limits: &LimitsConfig, files: u64) -> Self {
+        let room =
+            usize::try_from(files - (files / 4).clamp(*KEPT.start(), *KEPT.end()).min(files)).unwrap_or(usize::MAX);
+        let wanted = match limits.max_connections {
+            0 => MOST,
+            wanted => wanted,
+        };
+        if limits.max_connections > room {
+            tracing::warn!(
+                wanted,
+                room,
+                files,
+                "fewer connections than configured: the limit on open files is lower"
+            );
+        }
+        Self {
+            house: Arc::new(House {
+                bound: wanted.min(room).max(1),
+                open: AtomicUsize::new(0),
+                patience: Patience::new(limits),
+                begun: Instant::now(),
+                refused: AtomicU64::new(0),
+                said: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    fn enter(&self) -> Option<Place> {
+        let house = &self.house;
+        let taken = house.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| {
+            (open < house.bound).then_some(open + 1)
+        });
+        if taken.is_err() {
+            house.refuse();
+            return None;
+        }
+        metrics::gauge!(metric_names::CONNECTIONS).increment(1.0);
+        Some(Place(Arc::clone(house)))
+    }
+}
+
+impl House {
+    fn is_crowded(&self) -> bool {
+        self.open.load(Ordering::Acquire) > self.bound / 4 * 3
+    }
+
+    fn refuse(&self) {
+        metrics::counter!(metric_names::REFUSED_CONNECTIONS).increment(1);
+        let refused = self.refused.fetch_add(1, Ordering::AcqRel) + 1;
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let said = self.said.load(Ordering::Acquire);
+        let due = said == 0 || now.saturating_sub(said) >= SAY_EVERY.as_millis() as u64;
+        // One of those who find it due says it.
+        if due
+            && self
+                .said
+                .compare_exchange(said, now.max(1), Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+        {
+            self.refused.fetch_sub(refused, Ordering::AcqRel);
+            tracing::warn!(
+                bound = self.bound,
+                refused,
+                "connections closed at once: all places are taken"
+            );
+        }
+    }
+}
+
+/// A connection's place, given back when it is dropped.
+#[derive(Debug)]
+struct Place(Arc<House>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        metrics::gauge!(metric_names::CONNECTIONS).decrement(1.0);
+    }
+}
+
+/// What a connection's socket and its requests tell each other.
+#[derive(Debug)]
+struct Activity {
+    begun: Instant,
+    in_flight: AtomicUsize,
+    /// When the last request began or ended, in milliseconds since `begun`; 0 before the first.
+    last: AtomicU64,
+}
+
+impl Activity {
+    fn new() -> Self {
+        Self {
+            begun: Instant::now(),
+            in_flight: AtomicUsize::new(0),
+            last: AtomicU64::new(0),
+        }
+    }
+
+    fn touch(&self) {
+        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.last.store(now.max(1), Ordering::Release);
+    }
+
+    /// When the connection is to be closed if nothing happens; none while a request is in flight.
+    fn closing_time(&self, house: &House) -> Option<Instant> {
+        if self.in_flight.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let patience = &house.patience;
+        match self.last.load(Ordering::Acquire) {
+            0 => Some(self.begun + patience.first_request),
+            last => {
+                let idle = if house.is_crowded() {
+                    patience.idle_when_crowded
+                } else {
+                    patience.idle
+                };
+                Some(self.begun + Duration::from_millis(last) + idle)
+            }
+        }
+    }
+}
+
+impl<S> Accept<TcpStream, S> for Connections {
+    type Stream = Watched<TcpStream>;
+    type Service = Counted<S>;
+    type Future = Ready<io::Result<(Self::Stream, Self::Service)>>;
+
+    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+        let Some(place) = self.enter() else {
+            return ready(Err(io::Error::other("all places are taken")));
+        };
+        let activity = Arc::new(Activity::new());
+        let watched = stream
+            .set_nodelay(true)
+            .map(|()| Watched::new(stream, Arc::clone(&activity), place));
+        ready(watched.map(|stream| (stream, Counted::new(service, activity))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bound(max_connections: usize, files: u64) -> usize {
+        let limits = LimitsConfig {
+            max_connections,
+            ..LimitsConfig::default()
+        };
+        Connections::new(&limits, files).house.bound
+    }
+
+    #[test]
+    fn connections_leave_files_for_everything_else() {
+        assert_eq!(bound(0, 1024), 768);
+        assert_eq!(bound(0, 65_536), MOST);
+        assert_eq!(bound(0, 4096), 3072);
+        assert_eq!(bound(50_000, 65_536), 50_000);
+        assert_eq!(bound(50_000, 20_000), 18_976);
+        assert_eq!(bound(10, 1 << 20), 10);
+        assert_eq!(bound(0, 32), 1);
+    }
+
+    #[test]
+    fn places_come_back_and_a_crowd_is_noticed() {
+        let limits = LimitsConfig {
+            max_connections: 4,
+            ..LimitsConfig::default()
+        };
+        let connections = Connections::new(&limits, 1024);
+        let places: Vec<Place> = (0..4).filter_map(|_| connections.enter()).collect();
+        assert_eq!(places.len(), 4);
+        assert!(connections.enter().is_none() && connections.house.is_crowded());
+        drop(places);
+        assert!(connections.enter().is_some() && !connections.house.is_crowded());
+    }
+}

@@ -1,0 +1,97 @@
+//! A connection's service, with its requests counted from head to the end of their answers.
+
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    sync::{Arc, atomic::Ordering},
+    task::{Context, Poll},
+};
+
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::{Frame, SizeHint};
+use tower::Service;
+
+use super::Activity;
+
+/// Counts the requests of one connection.
+#[derive(Debug, Clone)]
+pub(crate) struct Counted<S> {
+    service: S,
+    activity: Arc<Activity>,
+}
+
+impl<S> Counted<S> {
+    pub(super) fn new(service: S, activity: Arc<Activity>) -> Self {
+        Self { service, activity }
+    }
+}
+
+impl<S, B, R> Service<Request<R>> for Counted<S>
+where
+    S: Service<Request<R>, Response = Response<B>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Answer<B>>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.service.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<R>) -> Self::Future {
+        let under_way = UnderWay::begin(Arc::clone(&self.activity));
+        let answer = self.service.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            Ok(answer.map(|body| Answer {
+                body,
+                _under_way: under_way,
+            }))
+        })
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+struct UnderWay(Arc<Activity>);
+
+impl UnderWay {
+    fn begin(activity: Arc<Activity>) -> Self {
+        activity.in_flight.fetch_add(1, Ordering::AcqRel);
+        activity.touch();
+        Self(activity)
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// An answer's body, whose request is under way until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Answer<B> {
+    body: B,
+    _under_way: UnderWay,
+}
+
+impl<B: http_body::Body + Unpin> http_body::Body for Answer<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

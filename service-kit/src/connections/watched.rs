@@ -1,0 +1,119 @@
+//! A connection's socket, which closes when its time is over.
+
+use std::{
+    future::Future,
+    io::{self, IoSlice},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::{Instant, Sleep},
+};
+
+use super::{Activity, Place};
+
+/// A connection looks at the clock so often while it waits: the house may have become crowded meanwhile.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+
+/// A socket with a clock and a place.
+#[derive(Debug)]
+pub(crate) struct Watched<I> {
+    io: I,
+    activity: Arc<Activity>,
+    place: Place,
+    look: Pin<Box<Sleep>>,
+    /// Since when nothing could be written, while something is to be.
+    stuck: Option<Instant>,
+}
+
+impl<I> Watched<I> {
+    pub(super) fn new(io: I, activity: Arc<Activity>, place: Place) -> Self {
+        let first = place.0.patience.first_request.min(LOOK_EVERY);
+        Self {
+            io,
+            activity,
+            place,
+            look: Box::pin(tokio::time::sleep(first)),
+            stuck: None,
+        }
+    }
+
+    /// Waits for the clock where the socket has nothing to say. An error: the time is over.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> Result<(), io::Error> {
+        while self.look.as_mut().poll(cx).is_ready() {
+            let now = Instant::now();
+            let house = &self.place.0;
+            let closing = self.activity.closing_time(house);
+            let unread = self.stuck.map(|since| since + house.patience.unread);
+            let next = match (closing, unread) {
+                (Some(a), Some(b)) => Some(a.min(b)),
+                (a, b) => a.or(b),
+            };
+            if next.is_some_and(|at| at <= now) {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "the other side was silent for too long",
+                ));
+            }
+            let look = now + LOOK_EVERY;
+            self.look.as_mut().reset(next.map_or(look, |at| at.min(look)));
+        }
+        Ok(())
+    }
+
+    /// What became of a write.
+    fn wrote<T>(&mut self, cx: &mut Context<'_>, outcome: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if outcome.is_ready() {
+            self.stuck = None;
+            return outcome;
+        }
+        self.stuck.get_or_insert_with(Instant::now);
+        match self.is_over(cx) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        // The clock is asked first too: a byte now and then must not keep a connection for ever.
+        if let Err(error) = this.is_over(cx) {
+            return Poll::Ready(Err(error));
+        }
+        Pin::new(&mut this.io).poll_read(cx, buf)
+    }
+}
+
+impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.io).poll_write(cx, buf);
+        self.wrote(cx, outcome)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let outcome = Pin::new(&mut self.io).poll_write_vectored(cx, bufs);
+        self.wrote(cx, outcome)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,37 @@
+//! How many files, connections among them, this process may have open.
+
+/// As many as are asked for, if the hard limit allows; nobody needs more.
+const WANTED: u64 = 1 << 16;
+/// Assumed where the system does not say.
+const UNKNOWN: u64 = 1024;
+
+/// Raises the soft limit on open files (often 1024, for the sake of `select`, which nothing here uses) towards the hard one, and
+/// says what it is then.
+#[cfg(unix)]
+pub(crate) fn raise_limit() -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    let now = limit.current.unwrap_or(UNKNOWN);
+    let wanted = WANTED.min(most);
+    if now >= wanted {
+        return now;
+    }
+    let raised = Rlimit {
+        current: Some(wanted),
+        maximum: limit.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => wanted,
+        Err(error) => {
+            tracing::warn!(%error, now, wanted, "the limit on open files stays");
+            now
+        }
+    }
+}
+
+/// Other systems have no such limit that would be reached first.
+#[cfg(not(unix))]
+pub(crate) fn raise_limit() -> u64 {
+    WANTED
+}

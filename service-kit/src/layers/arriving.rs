@@ -1,0 +1,256 @@
+//! The body of a request while it arrives: with a bound, and not a byte at a time for ever.
+//!
+//! A request takes one of the server's places as soon as its head is there. Whoever then dawdles over the body would hold
+//! it for nothing; so a body must keep up a small pace. Calls whose client sends a stream are left alone: they may rightly be
+//! silent for hours.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    middleware::Next,
+    response::Response,
+};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http_body::{Frame, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tonic::Status;
+
+use super::{Labels, is_grpc, labels::OTHER, refuse};
+use crate::error::Fault;
+
+/// How fast a body must come.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// It may take so long whatever its size,
+    grace: Duration,
+    /// and a second more for every so many bytes that have come: a slow line is not an attack.
+    bytes_per_second: f64,
+}
+
+const PACE: Pace = Pace {
+    grace: Duration::from_secs(20),
+    bytes_per_second: 4096.0,
+};
+
+/// What [`arriving`] goes by.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pub(crate) labels: Labels,
+    /// Largest body in bytes.
+    pub(crate) most: usize,
+}
+
+/// Refuses bodies that are too large by their own account or in a coding that nothing here undoes, and watches the others.
+pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
+    let is_grpc = is_grpc(request.headers());
+    let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
+    if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        // Undone, a kilobyte may be a gigabyte.
+        let fault = Fault::invalid("content-encoding", "compressed requests are not taken");
+        return with_status(
+            refuse(fault.mend("send the body as it is"), is_grpc),
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        );
+    }
+    if has_two_lengths(request.headers()) {
+        let fault = Fault::invalid("content-length", "the request says twice where it ends").mend("say it once");
+        let mut refusal = refuse(fault, is_grpc);
+        // What else is on the connection may be the rest of it.
+        refusal
+            .headers_mut()
+            .insert(header::CONNECTION, HeaderValue::from_static("close"));
+        return refusal;
+    }
+    if is_grpc {
+        let label = bounds.labels.grpc(request.uri().path());
+        // What is not known here may be a stream of its client's.
+        if label.streams || &*label.method == OTHER {
+            return next.run(request).await;
+        }
+    }
+    // A gRPC message comes with five bytes before it.
+    let most = bounds.most.saturating_add(if is_grpc { 5 } else { 0 }) as u64;
+    if http_body::Body::size_hint(request.body()).lower() > most {
+        return with_status(refuse(too_large(most), is_grpc), StatusCode::PAYLOAD_TOO_LARGE);
+    }
+    next.run(request.map(|body| Arriving::wrap(body, most, PACE))).await
+}
+
+/// Whether another reader of the same request could see its end elsewhere: the room for smuggling that hyper leaves.
+fn has_two_lengths(headers: &HeaderMap) -> bool {
+    let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let coding = codings.next();
+    let is_odd = |coding: &HeaderValue| !coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    lengths > 1 || codings.next().is_some() || coding.is_some_and(is_odd) || (lengths == 1 && coding.is_some())
+}
+
+/// A refusal over HTTP has the status that HTTP has for it; over gRPC it has none.
+fn with_status(mut response: Response, status: StatusCode) -> Response {
+    if response.status() != StatusCode::OK {
+        *response.status_mut() = status;
+    }
+    response
+}
+
+/// A body that must come in time.
+struct Arriving {
+    body: Body,
+    begun: Instant,
+    received: u64,
+    most: u64,
+    pace: Pace,
+    end: Pin<Box<Sleep>>,
+    over: bool,
+}
+
+impl Arriving {
+    fn wrap(body: Body, most: u64, pace: Pace) -> Body {
+        if http_body::Body::is_end_stream(&body) {
+            return body;
+        }
+        let begun = Instant::now();
+        Body::new(Self {
+            body,
+            begun,
+            received: 0,
+            most,
+            pace,
+            end: Box::pin(tokio::time::sleep_until(begun + pace.grace)),
+            over: false,
+        })
+    }
+
+    fn fail(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        self.over = true;
+        Poll::Ready(Some(Err(axum::Error::new(Status::from(fault)))))
+    }
+
+    fn deadline(&self) -> Instant {
+        self.begun + self.pace.grace + Duration::from_secs_f64(self.received as f64 / self.pace.bytes_per_second)
+    }
+}
+
+impl http_body::Body for Arriving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        match Pin::new(&mut self.body).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                self.received = self.received.saturating_add(bytes as u64);
+                if self.received > self.most {
+                    let fault = too_large(self.most);
+                    return self.fail(fault);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Pending => {
+                while self.end.as_mut().poll(cx).is_ready() {
+                    let deadline = self.deadline();
+                    if deadline <= Instant::now() {
+                        let message = format!(
+                            "{} bytes in {} s is too slow",
+                            self.received,
+                            self.begun.elapsed().as_secs()
+                        );
+                        let fault = Fault::new(tonic::Code::DeadlineExceeded, "SLOW_REQUEST", message);
+                        return self.fail(fault.mend("send the request's body at once"));
+                    }
+                    self.end.as_mut().reset(deadline);
+                }
+                Poll::Pending
+            }
+            done => done,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over || self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The refusal of a body that is larger than the server takes.
+fn too_large(most: u64) -> Fault {
+    Fault::new(
+        tonic::Code::ResourceExhausted,
+        "REQUEST_TOO_LARGE",
+        format!("the request is larger than {most} bytes"),
+    )
+    .mend("send fewer texts at once")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use futures::{StreamExt, stream};
+
+    use super::*;
+
+    fn dripping(bytes: usize, every: Duration) -> Body {
+        let drops = stream::unfold((), move |()| async move {
+            tokio::time::sleep(every).await;
+            Some((Ok::<_, std::io::Error>(Bytes::from(vec![b'x'; bytes])), ()))
+        });
+        Body::from_stream(drops)
+    }
+
+    /// What the body ends with, after so many bytes.
+    async fn end(body: Body) -> (usize, Option<String>) {
+        let mut frames = body.into_data_stream();
+        let mut bytes = 0;
+        while let Some(frame) = frames.next().await {
+            match frame {
+                Ok(frame) => bytes += frame.len(),
+                Err(error) => return (bytes, Some(error.to_string())),
+            }
+        }
+        (bytes, None)
+    }
+
+    const QUICK: Pace = Pace {
+        grace: Duration::from_millis(100),
+        bytes_per_second: 1000.0,
+    };
+
+    #[tokio::test]
+    async fn a_body_that_drips_ends_after_its_grace() {
+        let begun = Instant::now();
+        let (bytes, error) = end(Arriving::wrap(dripping(1, Duration::from_millis(15)), 1000, QUICK)).await;
+        assert!(error.unwrap().contains("too slow") && bytes < 20);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+    }
+
+    #[tokio::test]
+    async fn a_slow_line_may_take_its_time() {
+        let body = Arriving::wrap(dripping(100, Duration::from_millis(20)), 2000, QUICK);
+        let begun = Instant::now();
+        let (bytes, error) = end(body).await;
+        assert!(error.unwrap().contains("larger than 2000 bytes"));
+        assert!(bytes == 2000 && begun.elapsed() > QUICK.grace * 3);
+    }
+
+    #[tokio::test]
+    async fn a_body_is_cut_off_at_its_bound_and_not_before() {
+        let (bytes, error) = end(Arriving::wrap(dripping(10, Duration::from_millis(1)), 100, QUICK)).await;
+        assert!(bytes == 100 && error.unwrap().contains("larger than 100 bytes"));
+        let whole = Arriving::wrap(Body::from("x".repeat(100)), 100, QUICK);
+        assert_eq!(end(whole).await, (100, None));
+    }
+}

@@ -1,0 +1,23 @@
+//! What an attacker tries at the port itself: a server stays up, small, and open to honest clients.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    dead_code
+)]
+
+mod bodies;
+mod slow;
+mod smuggling;
+#[path = "../kit/support.rs"]
+mod support;
+
+/// Memory of this process, in bytes; 0 where the system does not tell.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
+}
