@@ -68,7 +68,10 @@ impl Database {
     /// When a step fails; the steps before it stay.
     pub async fn migrate(&self, area: &str, steps: &'static [&'static str]) -> Result<(), Fault> {
         let table = "CREATE TABLE IF NOT EXISTS migrations (area TEXT NOT NULL, step BIGINT NOT NULL, PRIMARY KEY (area, step))";
-        sqlx::raw_sql(table).execute(&self.pool).await.map_err(failed)?;
+        // PostgreSQL tells all but one of several processes that do this at the same moment of a conflict, once the table is there.
+        if sqlx::raw_sql(table).execute(&self.pool).await.is_err() {
+            sqlx::raw_sql(table).execute(&self.pool).await.map_err(failed)?;
+        }
         for (number, step) in (1_i64..).zip(steps) {
             let mut transaction = self.pool.begin().await.map_err(failed)?;
             let done = sqlx::query("INSERT INTO migrations (area, step) VALUES ($1, $2) ON CONFLICT DO NOTHING")
