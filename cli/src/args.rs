@@ -1,5 +1,6 @@
 //! The command line, as data.
 
+pub(crate) mod providers;
 pub(crate) mod stats;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -18,6 +19,7 @@ Examples:
   isomer datasets --family hteb-english               data sets that have a name
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer serve --listen 127.0.0.1:50051
+  isomer providers list --server 127.0.0.1:50051
 
 Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed.";
 
@@ -107,6 +109,9 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Run all services behind one port.
     Serve(ServeArgs),
+    /// The encoder providers of a running gateway (--server): list, register, change, probe.
+    #[command(subcommand)]
+    Providers(providers::ProvidersCommand),
     /// Print a shell completion script.
     Completions {
         /// Which shell.

@@ -11,6 +11,7 @@ mod eval_augmented;
 mod judge;
 mod judge_select;
 mod models;
+mod providers;
 mod report;
 mod rerank;
 mod serve;
@@ -53,6 +54,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(&global, args).await,
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args),
+        Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
