@@ -146,3 +146,19 @@ async fn the_registrys_tasks_end_with_it() {
     // The sender is gone only when nobody holds the registry any more.
     until(|| watch.has_changed().is_err()).await;
 }
+
+#[tokio::test]
+async fn while_the_database_is_away_those_known_stay_and_leases_end() {
+    let database = Database::open("sqlite::memory:").await.unwrap();
+    let config = ProvidersConfig {
+        poll_seconds: 1,
+        ..ProvidersConfig::default()
+    };
+    let gateway = Gateway::open(config, Some(database.clone())).await;
+    gateway.create(provider("stays")).await.unwrap();
+    gateway.create(leased("goes", 1000)).await.unwrap();
+    database.pool().close().await;
+    until(|| gateway.watched() == ["stays"]).await;
+    let refused = gateway.registry.list().await.unwrap_err();
+    assert_eq!((refused.code, refused.reason.as_str()), (Code::Unavailable, "DATABASE"));
+}
