@@ -17,7 +17,7 @@ pub struct ProvidersConfig {
     pub max_lease_seconds: u64,
     /// Most providers stored and leased.
     pub max_providers: usize,
-    /// Environment variables that a provider registered by rpc may name as its secret; `*` stands for any characters. The gateway
+    /// Environment variables that a provider registered by rpc may name as its secret (looked at when it is registered or changed); `*` stands for any characters. The gateway
     /// sends their values to addresses that callers name: keep its other secrets out.
     pub secret_environment: Vec<String>,
     /// Folders whose files a provider registered by rpc may name (secrets, TLS). Absolute; none: no files.

@@ -1,11 +1,27 @@
 //! Page tokens: where a page begins, and a checksum, so that one which was cut or made up is refused rather than misread.
 
 use isomer_service_kit::Fault;
+use prost::Message;
 use sha2::{Digest, Sha256};
 
 const PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
 const CHECK_BYTES: usize = 4;
+/// Most bytes of a page: gRPC clients take 4 MiB unless told otherwise. One provider has less than half of that.
+const PAGE_BYTES: usize = 3 << 20;
+
+/// Cuts a list after the first page; true when something was cut off.
+pub(crate) fn cut<M: Message>(list: &mut Vec<M>, size: usize) -> bool {
+    let mut bytes = 0_usize;
+    let fits = |message: &M| {
+        bytes += message.encoded_len();
+        bytes <= PAGE_BYTES
+    };
+    let fitting = list.iter().map(fits).take_while(|fits| *fits).count().max(1);
+    let whole = list.len();
+    list.truncate(size.min(fitting));
+    list.len() < whole
+}
 
 /// The page size asked for.
 pub(crate) fn size(asked: u32) -> usize {
@@ -69,5 +85,17 @@ mod tests {
     #[test]
     fn a_page_has_a_hundred_entries_unless_asked_and_a_thousand_at_most() {
         assert_eq!([size(0), size(7), size(u32::MAX)], [100, 7, 1000]);
+    }
+
+    #[test]
+    fn a_page_ends_before_it_grows_too_large_and_always_goes_on() {
+        let mut texts: Vec<String> = (0..5).map(|_| "x".repeat(1 << 20)).collect();
+        assert!(cut(&mut texts, 100));
+        assert_eq!(texts.len(), 2);
+        assert!(!cut(&mut texts, 2));
+        let mut huge = vec!["x".repeat(5 << 20), String::new()];
+        assert!(cut(&mut huge, 100));
+        assert_eq!(huge.len(), 1);
+        assert!(!cut(&mut Vec::<String>::new(), 1));
     }
 }

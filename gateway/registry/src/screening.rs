@@ -6,6 +6,9 @@ use isomer_proto::gateway::v1::{CheckProviderResponse, Provider, ProviderState};
 use isomer_service_kit::Fault;
 
 /// Looks at providers: the part of the gateway that can call them.
+///
+/// It is asked about what comes in by rpc. What a file declares, what another gateway on the same database took in and what was
+/// stored before a restart comes through [`crate::Registry::watch`] unasked, and has to be judged there.
 #[tonic::async_trait]
 pub trait Screening: Debug + Send + Sync + 'static {
     /// Whether a provider may be stored, or changed into this. The candidate is valid; one of the same id may be registered

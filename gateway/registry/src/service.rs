@@ -51,8 +51,7 @@ impl ProviderService for Face {
         let (size, after) = (page::size(request.page_size), page::after(&request.page_token)?);
         let mut providers = self.registry.list().await?;
         providers.retain(|provider| provider.id > after);
-        let more = providers.len() > size;
-        providers.truncate(size);
+        let more = page::cut(&mut providers, size);
         let last = providers.last().filter(|_| more);
         let next_page_token = last.map(|last| page::token(&last.id)).unwrap_or_default();
         let file_error = self.registry.file_error().map(|fault| fault.to_string());
