@@ -2,6 +2,9 @@
 
 mod cancel;
 
+/// For calls that are made without a [`GrpcChannel`].
+pub use crate::trace_context::carry as carry_trace;
+
 use std::{
     path::PathBuf,
     task::{Context, Poll},

@@ -34,7 +34,7 @@ pub(crate) fn join(span: &Span, headers: &HeaderMap) {
 
 /// Writes the span's place in its trace into the headers. Headers that are there already stay where no trace is kept, so
 /// a proxy hands them on.
-pub(crate) fn carry(span: &Span, headers: &mut HeaderMap) {
+pub fn carry(span: &Span, headers: &mut HeaderMap) {
     let context = span.context();
     if context.span().span_context().is_valid() {
         PROPAGATOR.inject_context(&context, &mut Write(headers));

@@ -28,6 +28,8 @@ pub(crate) struct Abilities {
     pub(crate) token_ids: bool,
     /// Most texts in one request, by the protocol.
     pub(crate) most_items: Most,
+    /// Most tokens in one request, by the protocol.
+    pub(crate) most_tokens: Most,
     /// Most documents to rank in one request, by the protocol.
     pub(crate) most_documents: Most,
     /// Pieces of one request under way at once, where the provider's limits do not say.

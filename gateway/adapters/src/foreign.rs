@@ -1,6 +1,7 @@
 //! Providers that speak another protocol: what all of them have in common.
 
 mod describe;
+mod facts;
 mod finish;
 mod rerank;
 
@@ -28,10 +29,13 @@ use crate::{
     names::Names,
 };
 
+pub(crate) use facts::Facts;
 pub(crate) use finish::in_order;
 
-/// How long what a server says of its model is taken to hold: it may be started again with another.
-const FRESH: Duration = Duration::from_secs(60);
+use facts::KnownFacts;
+
+/// How long a list waits for what a server says of its models.
+const LISTED: Duration = Duration::from_secs(2);
 
 /// What one protocol does its own way.
 #[tonic::async_trait]
@@ -78,25 +82,6 @@ fn unserved(kind: &str, what: &str) -> Fault {
         .mend("ask another encoder")
 }
 
-/// What a server tells of a model. Empty, 0 and `None`: it does not say.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Facts {
-    /// Which weights, as the server names them.
-    pub(crate) revision: String,
-    /// Arithmetic other than 32-bit floats.
-    pub(crate) arithmetic: String,
-    pub(crate) architecture: String,
-    pub(crate) dimensions: u32,
-    pub(crate) max_tokens: u32,
-    pub(crate) max_items: u32,
-    /// Whether it scores pairs instead of giving vectors.
-    pub(crate) reranks: Option<bool>,
-    /// Whether the server scales to unit length or not as it is asked, with unit length by default.
-    pub(crate) normalises_as_asked: bool,
-    /// Open Inference Protocol: the model's tensors.
-    pub(crate) tensors: Option<crate::kinds::TensorNames>,
-}
-
 /// Vectors of a piece, in its order.
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -132,7 +117,9 @@ pub(crate) struct Foreign {
     input_types: HashMap<String, String>,
     batches: Batches,
     pace: Pace,
-    facts: Mutex<HashMap<String, (Instant, Facts)>>,
+    /// Longest that a call may take.
+    timeout: Duration,
+    facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
 }
 
@@ -182,24 +169,11 @@ impl Foreign {
             input_types: provider.input_types.clone(),
             batches: Batches::new(provider.limits.as_ref(), abilities.at_once),
             pace: Pace::new(&provider.id, provider.limits.as_ref(), timeout)?,
-            facts: Mutex::default(),
+            timeout,
+            facts: KnownFacts::default(),
             shapes: Mutex::default(),
             protocol,
         })
-    }
-
-    async fn facts(&self, model: &str) -> Result<Facts, Fault> {
-        let now = Instant::now();
-        {
-            let kept = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((_, facts)) = kept.get(model).filter(|(at, _)| now - *at < FRESH) {
-                return Ok(facts.clone());
-            }
-        }
-        let facts = self.protocol.facts(model).await?;
-        let mut kept = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.insert(model.to_owned(), (now, facts.clone()));
-        Ok(facts)
     }
 
     fn shape(&self, identity: &str, dimensions: Option<u32>) -> Option<Shape> {
@@ -215,8 +189,11 @@ impl Foreign {
 
     /// The provider's limits and those of the protocol, which for texts to encode and for documents to rank may differ.
     fn batches(&self, most: Most, facts: &Facts) -> Batches {
-        let items = self.batches.items.and(most).and(Most::of(facts.max_items));
-        Batches { items, ..self.batches }
+        Batches {
+            items: self.batches.items.and(most).and(Most::of(facts.max_items)),
+            tokens: self.batches.tokens.and(self.protocol.abilities().most_tokens),
+            ..self.batches
+        }
     }
 
     /// Vectors of all items, in their order, with what they cost.
@@ -284,18 +261,18 @@ fn number(value: u64) -> u32 {
 #[tonic::async_trait]
 impl EncoderBackend for Foreign {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
-        let mut encoders = Vec::new();
-        for (id, model) in self.names.each() {
+        let described = self.names.each().map(|(id, model)| async move {
             // What cannot be told now is left out; a server that is down still offers what it offers.
-            let facts = self.facts(model).await.unwrap_or_default();
-            encoders.push(self.describe(id, model, &facts));
-        }
-        Ok(encoders)
+            let deadline = Some(Instant::now() + LISTED);
+            let facts = self.facts(model, deadline).await.unwrap_or_default();
+            self.describe(id, model, &facts)
+        });
+        Ok(futures::future::join_all(described).await)
     }
 
     async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault> {
         let model = self.names.theirs(encoder_id)?;
-        let facts = self.facts(&model).await?;
+        let facts = self.facts(&model, None).await?;
         self.measure(&model, &facts).await?;
         Ok(self.describe(encoder_id, &model, &facts))
     }
@@ -306,7 +283,7 @@ impl EncoderBackend for Foreign {
         let model = self.names.theirs(&request.encoder_id)?;
         let ask = abilities.read(model, &request, &self.input_types)?;
         let items = abilities.items(request.inputs, &ask.literal)?;
-        let facts = self.facts(&ask.model).await?;
+        let facts = self.facts(&ask.model, deadline).await?;
         self.check_normalise(&ask, &facts)?;
         let (vectors, cost) = self.rows(&ask, &items, &facts, deadline).await?;
         self.finish(&ask, &facts, vectors, cost, arrived)
@@ -320,16 +297,26 @@ impl EncoderBackend for Foreign {
         let model = self.names.theirs(&request.encoder_id)?;
         let abilities = self.protocol.abilities();
         let (input_type, literal) = abilities.prompt(request.prompt.as_ref().into(), &self.input_types)?;
-        let facts = self.facts(&model).await?;
+        let facts = self.facts(&model, deadline).await?;
         let texts: Vec<String> = request.texts.iter().map(|text| format!("{literal}{text}")).collect();
-        let counts = self
-            .protocol
-            .count(&model, input_type.as_deref(), &texts, deadline)
-            .await?;
-        if counts.len() != texts.len() {
-            let what = format!("{} counts for {} texts", counts.len(), texts.len());
-            return Err(crate::rest::bad_answer(&self.id, what));
-        }
+        let (batches, model, input_type, texts) = (
+            self.batches(abilities.most_items, &facts),
+            &model,
+            input_type.as_deref(),
+            &texts,
+        );
+        let pieces = batches.cut(&vec![0; texts.len()]);
+        let counts = batches.each(pieces, |range| async move {
+            let _place = self.pace.turn(0, deadline).await?;
+            let piece = &texts[range];
+            let counts = self.protocol.count(model, input_type, piece, deadline).await?;
+            if counts.len() != piece.len() {
+                let what = format!("{} counts for {} texts", counts.len(), piece.len());
+                return Err(crate::rest::bad_answer(&self.id, what));
+            }
+            Ok(counts)
+        });
+        let counts = counts.await?.concat();
         Ok(CountTokensResponse {
             token_counts: counts,
             max_tokens: facts.max_tokens,
@@ -338,7 +325,7 @@ impl EncoderBackend for Foreign {
 
     async fn rerank(&self, request: RerankRequest, deadline: Deadline) -> Result<RerankResponse, Fault> {
         let model = self.names.theirs(&request.encoder_id)?;
-        let facts = self.facts(&model).await?;
+        let facts = self.facts(&model, deadline).await?;
         self.ranked(&model, &facts, request, deadline).await
     }
 

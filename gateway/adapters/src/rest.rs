@@ -5,10 +5,16 @@ mod failure;
 use std::{fs, path::Path, time::Duration};
 
 use http::{HeaderMap, header};
-use isomer_service_kit::{Fault, client::ClientTls, config::Secret, tls};
+use isomer_service_kit::{
+    Fault,
+    client::{ClientTls, carry_trace},
+    config::Secret,
+    tls,
+};
 use reqwest::{Certificate, Client, Identity, RequestBuilder, redirect};
 use serde::{Serialize, de::DeserializeOwned};
 use tonic::Code;
+use tracing::Instrument;
 use url::Url;
 
 use crate::{
@@ -131,7 +137,9 @@ impl Rest {
             headers.insert(header::AUTHORIZATION, value);
         }
         headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
-        let call = self.send(request.headers(headers), &secret);
+        let span = tracing::info_span!("call", otel.kind = "client", otel.name = "provider", provider = %target.id);
+        carry_trace(&span, &mut headers);
+        let call = self.send(request.headers(headers), &secret).instrument(span);
         within(&target.id, target.timeout, deadline, call).await
     }
 

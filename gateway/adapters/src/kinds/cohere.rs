@@ -81,6 +81,7 @@ impl Protocol for Cohere {
             dimensions: true,
             token_ids: false,
             most_items: Most::of(96),
+            most_tokens: Most::UNKNOWN,
             most_documents: Most::of(1000),
             at_once: AT_ONCE,
         }

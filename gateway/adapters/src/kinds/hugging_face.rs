@@ -75,6 +75,7 @@ impl Protocol for HuggingFace {
             token_ids: false,
             // text-embeddings-inference takes so many unless it is told otherwise.
             most_items: Most::of(32),
+            most_tokens: Most::UNKNOWN,
             most_documents: Most::UNKNOWN,
             at_once: AT_ONCE,
         }

@@ -57,6 +57,7 @@ impl Protocol for Jina {
             dimensions: true,
             token_ids: false,
             most_items: Most::UNKNOWN,
+            most_tokens: Most::UNKNOWN,
             most_documents: Most::UNKNOWN,
             at_once: AT_ONCE,
         }

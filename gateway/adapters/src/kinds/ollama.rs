@@ -82,6 +82,7 @@ impl Protocol for Ollama {
             dimensions: true,
             token_ids: false,
             most_items: Most::UNKNOWN,
+            most_tokens: Most::UNKNOWN,
             most_documents: Most::UNKNOWN,
             at_once: AT_ONCE,
         }

@@ -52,6 +52,7 @@ impl Protocol for OpenInference {
             dimensions: false,
             token_ids: false,
             most_items: Most::UNKNOWN,
+            most_tokens: Most::UNKNOWN,
             most_documents: Most::UNKNOWN,
             at_once: AT_ONCE,
         }

@@ -1,6 +1,7 @@
 //! OpenAI's `POST /v1/embeddings`, and servers compatible with it (vLLM, llama.cpp, LM Studio and others).
 //!
-//! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most 2048; `dimensions` where the model
+//! Source: <https://platform.openai.com/docs/api-reference/embeddings>. Texts or token ids, at most 2048
+//! and 300,000 tokens; `dimensions` where the model
 //! has been trained for it; base64 of little-endian floats, which OpenAI's own clients ask for too. A text that is too long is an
 //! error there, so that can be asked for; cutting cannot.
 
@@ -50,6 +51,7 @@ impl Protocol for OpenAi {
             dimensions: true,
             token_ids: true,
             most_items: Most::of(2048),
+            most_tokens: Most::of(300_000),
             most_documents: Most::UNKNOWN,
             at_once: AT_ONCE,
         }

@@ -17,6 +17,7 @@ pub(super) const ABILITIES: Abilities = Abilities {
     // It takes ids, but turns them into text and that into tokens again.
     token_ids: false,
     most_items: Most::UNKNOWN,
+    most_tokens: Most::UNKNOWN,
     most_documents: Most::UNKNOWN,
     at_once: AT_ONCE,
 };

@@ -3,7 +3,6 @@
 //! Source: `proto/tei.proto` of <https://github.com/huggingface/text-embeddings-inference>, package `tei.v1`; the messages below describe
 //! the fields that are used, by its numbers. A call carries one text; the server batches the calls that it has at once.
 
-use futures::{StreamExt, TryStreamExt, stream};
 use isomer_service_kit::Fault;
 use prost::Message;
 
@@ -181,18 +180,16 @@ impl Protocol for TeiGrpc {
         texts: &[String],
         deadline: Deadline,
     ) -> Result<Vec<u32>, Fault> {
-        let calls = texts.iter().cloned().map(|inputs| {
-            let request = TokenizeRequest {
-                inputs,
-                add_special_tokens: true,
-                prompt_name: input_type.map(ToOwned::to_owned),
-            };
-            self.0
-                .unary::<_, TokenizeResponse>("/tei.v1.Tokenize/Tokenize", request, deadline)
-        });
-        let answers: Vec<TokenizeResponse> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
-        let count = |answer: &TokenizeResponse| u32::try_from(answer.tokens.len()).unwrap_or(u32::MAX);
-        Ok(answers.iter().map(count).collect())
+        let [text] = texts else {
+            return Err(Fault::internal("several texts for a call that carries one"));
+        };
+        let request = TokenizeRequest {
+            inputs: text.clone(),
+            add_special_tokens: true,
+            prompt_name: input_type.map(ToOwned::to_owned),
+        };
+        let answer: TokenizeResponse = self.0.unary("/tei.v1.Tokenize/Tokenize", request, deadline).await?;
+        Ok(vec![u32::try_from(answer.tokens.len()).unwrap_or(u32::MAX)])
     }
 
     async fn rerank(&self, order: RerankOrder<'_>, deadline: Deadline) -> Result<Scores, Fault> {

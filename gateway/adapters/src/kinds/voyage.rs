@@ -1,7 +1,7 @@
 //! Voyage AI.
 //!
 //! Source: <https://docs.voyageai.com/reference/embeddings-api> and <https://docs.voyageai.com/reference/reranker-api>. At most 1000
-//! texts, none of them empty; the kind of input (`query`, `document`) may be left out; too long a text is cut at its end or refused.
+//! texts and, for the models that take least, 120,000 tokens; no text is empty; the kind of input (`query`, `document`) may be left out; too long a text is cut at its end or refused.
 
 use isomer_service_kit::Fault;
 use serde::Serialize;
@@ -56,6 +56,7 @@ impl Protocol for Voyage {
             dimensions: true,
             token_ids: false,
             most_items: Most::of(1000),
+            most_tokens: Most::of(120_000),
             most_documents: Most::of(1000),
             at_once: AT_ONCE,
         }

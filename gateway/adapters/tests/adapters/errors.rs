@@ -263,3 +263,16 @@ async fn a_secret_that_is_missing_is_told_before_anything_is_sent() {
     );
     assert!(stub.calls().is_empty());
 }
+
+#[tokio::test]
+async fn what_is_asked_before_a_call_counts_against_the_deadline_and_holds_up_no_list() {
+    let stub = Stub::start(|_| Reply::ok(json!({"model_id": "theirs"})).after(Duration::from_secs(30))).await;
+    let backend = connect(&provider(ProviderKind::TeiHttp, &stub.address));
+    let start = Instant::now();
+    let deadline = Some(start + Duration::from_millis(100));
+    let fault = backend.encode(of(&["a"]), deadline).await.unwrap_err();
+    assert_eq!(fault.code, Code::DeadlineExceeded);
+    let listed = backend.list().await.unwrap();
+    assert_eq!(listed[0].id, "ours");
+    assert!(start.elapsed() < Duration::from_secs(5));
+}

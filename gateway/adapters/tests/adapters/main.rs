@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod errors;
-mod grpc_kinds;
 mod grpc_stub;
 mod isomer;
 mod limits;
+mod open_inference;
 mod requests;
 mod rest_kinds;
+mod served_kinds;
 mod support;
+mod tei_grpc;
 mod tls;

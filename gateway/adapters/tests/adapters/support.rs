@@ -9,7 +9,7 @@ use axum::{Router, body::Bytes, extract::Request, response::IntoResponse};
 use http::{HeaderMap, StatusCode};
 use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Surroundings};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, EncodeResponse, Input, encode_request::Prompt, input},
+    encoder::v1::{EncodeRequest, EncodeResponse, Input, RerankRequest, Truncation, encode_request::Prompt, input},
     gateway::v1::{Provider, ProviderKind, SecretRef, secret_ref::Source},
 };
 use isomer_service_kit::Fault;
@@ -218,4 +218,43 @@ pub(crate) fn rows(answer: &EncodeResponse) -> Vec<Vec<f32>> {
 
 pub(crate) fn vectors(texts: &[&str]) -> Vec<Vec<f32>> {
     texts.iter().map(|text| vector(text)).collect()
+}
+
+pub(crate) fn with_types(mut provider: Provider, types: &[(&str, &str)]) -> Provider {
+    provider.input_types = types
+        .iter()
+        .map(|(name, kind)| ((*name).to_owned(), (*kind).to_owned()))
+        .collect();
+    provider
+}
+
+pub(crate) fn long(truncation: Truncation, request: EncodeRequest) -> EncodeRequest {
+    EncodeRequest {
+        truncation: truncation.into(),
+        ..request
+    }
+}
+
+pub(crate) fn rank(top_n: Option<u32>) -> RerankRequest {
+    RerankRequest {
+        encoder_id: "ours".into(),
+        query: "which".into(),
+        documents: vec!["first".into(), "second".into(), "third".into()],
+        top_n,
+        ..RerankRequest::default()
+    }
+}
+
+/// Sent by everyone with a secret.
+pub(crate) fn assert_posted(call: &Call) {
+    assert_eq!(call.method, "POST");
+    assert_eq!(call.headers["authorization"], format!("Bearer {SECRET}"));
+    assert_eq!(call.headers["content-type"], "application/json");
+    assert_eq!(call.headers["x-project"], "search");
+}
+
+pub(crate) fn dressed(kind: ProviderKind, address: &str) -> (Provider, NamedTempFile) {
+    let mut provider = provider(kind, address);
+    provider.headers.insert("x-project".into(), "search".into());
+    with_secret(provider)
 }
