@@ -1,23 +1,30 @@
 //! Every service in this process, meeting over in-memory channels, with the gateway's face in front.
 
-use std::path::PathBuf;
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use isomer_access::Access;
+use isomer_adapters::IsomerBackend;
+use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
 use isomer_eval::{EvalClients, EvalService, places::Places};
 use isomer_models::Resolver;
-use isomer_proto::{
-    encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient},
-    gateway::v1::provider_service_server::ProviderServiceServer,
-};
-use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, memory};
+use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
+use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
 use isomer_transform::TransformService;
 
 use crate::{
     config::IsomerConfig,
-    openai,
-    provider::Registry,
-    proxy::{self, Upstream},
+    encoder_service,
+    front::{self, EVAL, Part, Settings, TRANSFORM},
+    routing::Fixed,
 };
+
+/// How this process is named among providers.
+const HERE: &str = "this process";
 
 /// All services of one process. They stop when this and every channel to them is dropped.
 #[derive(Clone, Debug)]
@@ -26,6 +33,7 @@ pub struct House {
     eval: EvalService,
     front: Services,
     channel: GrpcChannel,
+    access: Option<Access>,
 }
 
 /// Who may name folders, generators and data files of this machine in a request.
@@ -46,7 +54,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
     }
-    config.eval.home.clone_from(&config.models.home);
+    let home = config.models.home.clone();
+    config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
     // Inside the process a service waits for its own queues; the port in front has the limit of requests.
     let limits = LimitsConfig {
@@ -54,39 +63,63 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         ..config.server.limits
     };
 
+    let settings = Settings {
+        providers: config.providers,
+        addresses: config.addresses,
+        routing: config.routing,
+        web: config.web,
+        max_message_bytes: limits.max_message_bytes,
+    };
+    let address = config.database.address(&home);
+    // A command that only uses what is registered makes no records of its own.
+    let wanted = caller == Caller::Anyone || !config.database.url.is_empty() || Path::new(&address).exists();
+    let database = if wanted {
+        Some(Database::open(&address).await?)
+    } else {
+        None
+    };
+    let access = match (caller, &database) {
+        (Caller::Anyone, Some(database)) => Some(Access::open(config.access, database.clone()).await?),
+        _ => None,
+    };
+
     let embed = EmbedService::new(config.embed, resolver.clone())?;
     embed.warm_up().await?;
-    let encoder = memory::channel(isomer_embed::services(embed), &limits).await?;
+    let embed = memory::channel(isomer_embed::services(embed), &limits).await?;
+    let here = Fixed {
+        name: HERE.to_owned(),
+        backend: Arc::new(IsomerBackend::over(embed, limits.max_message_bytes)),
+        remote: false,
+    };
+    let ways = front::ways(&settings, database, vec![here]).await?;
+    // The other services ask for encoders as everybody does: those of others are theirs too.
+    let encoders = Services::new().add(encoder_service::server(ways.router.clone(), limits.max_message_bytes));
+    let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
     let eval = EvalService::with_hub(
         config.eval,
         EvalClients {
-            encoder: encoder.clone(),
+            encoder,
             transform: transform.clone(),
         },
         Some(resolver.clone()),
     )?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
-    let front = front(
-        [(EMBED, &encoder), (TRANSFORM, &transform), (EVAL, &scores)].map(|(names, channel)| Part {
-            services: names,
-            place: "this process".to_owned(),
-            channel: channel.clone(),
-        }),
-        openai::Backends {
-            encoder: Some(encoder),
-            augmentation: Some(transform),
-            max_message_bytes: limits.max_message_bytes,
-        },
-    );
+    let parts = [(TRANSFORM, transform), (EVAL, scores)].map(|(services, channel)| Part {
+        services,
+        place: HERE.to_owned(),
+        channel,
+    });
+    let front = front::services(&settings, &ways, parts, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;
     Ok(House {
         resolver,
         eval,
         front,
         channel,
+        access,
     })
 }
 
@@ -99,6 +132,28 @@ impl House {
     /// What to serve on a port.
     pub fn front(&self) -> Services {
         self.front.clone()
+    }
+
+    /// Settles what access means at the address that will be served, and refuses one that others reach while nobody could be told apart.
+    ///
+    /// # Errors
+    /// Names `access.mode` and how to make the first key.
+    pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
+        match &self.access {
+            Some(access) => access.check_listen(listen).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what was counted of callers' use; to be called when the port has drained.
+    ///
+    /// # Errors
+    /// When the records cannot be written.
+    pub async fn flush(&self) -> Result<(), Fault> {
+        match &self.access {
+            Some(access) => access.flush().await,
+            None => Ok(()),
+        }
     }
 
     /// Finds data sets.
@@ -127,41 +182,4 @@ impl House {
     pub async fn interrupt_runs(&self) {
         self.eval.runs().interrupt().await;
     }
-}
-
-pub(crate) const EMBED: &[&str] = &["isomer.encoder.v1.EncoderService"];
-pub(crate) const TRANSFORM: &[&str] = &[
-    "isomer.transform.v1.TransformService",
-    "isomer.transform.v1.AugmentationService",
-];
-pub(crate) const EVAL: &[&str] = &[
-    "isomer.eval.v1.TaskService",
-    "isomer.eval.v1.StatisticsService",
-    "isomer.eval.v1.RunService",
-];
-
-/// A server behind the gateway and the services it answers for.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) services: &'static [&'static str],
-    pub(crate) place: String,
-    pub(crate) channel: GrpcChannel,
-}
-
-/// The gateway's face: its own registry, a way to each part, and HTTP in OpenAI's shapes.
-pub(crate) fn front(parts: impl IntoIterator<Item = Part>, backends: openai::Backends) -> Services {
-    let mut front = Services::new()
-        .add(ProviderServiceServer::new(Registry))
-        .http(openai::routes(backends));
-    for part in parts {
-        for service in part.services {
-            let upstream = Upstream {
-                service,
-                place: part.place.clone(),
-                channel: part.channel.clone(),
-            };
-            front = front.add_routes(service, proxy::route(upstream));
-        }
-    }
-    front
 }

@@ -8,9 +8,14 @@
 
 pub mod compose;
 pub mod config;
+mod encoder_service;
+mod front;
 pub mod openai;
-pub mod provider;
+mod page;
+mod provider;
 pub mod proxy;
+pub mod routing;
+mod screening;
 pub mod upstreams;
 
 pub use compose::{Caller, House, compose};

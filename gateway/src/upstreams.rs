@@ -1,46 +1,73 @@
 //! The same front, with services that run elsewhere.
 
-use std::future::Future;
+use std::{future::Future, net::SocketAddr, sync::Arc};
 
+use isomer_access::Access;
+use isomer_adapters::IsomerBackend;
+use isomer_database::Database;
+use isomer_models::ModelsConfig;
 use isomer_service_kit::{
     Fault,
     client::{self, ClientConfig},
+    config::ConfigError,
     server,
 };
 use tokio::net::TcpListener;
 
 use crate::{
-    compose::{EMBED, EVAL, Part, TRANSFORM, front},
     config::GatewayConfig,
-    openai::Backends,
+    front::{self, EVAL, Part, Settings, TRANSFORM},
+    routing::Fixed,
 };
 
 /// Serves until `shutdown` completes, then drains. Upstreams are connected when they are first asked for, and again when
 /// they come back.
+///
+/// # Errors
+/// A configuration that cannot work, an address that others reach while nobody could be told apart, records that cannot be opened, a listener
+/// that breaks.
 pub async fn run(
     config: GatewayConfig,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
-    let all = [
-        (EMBED, &config.embed),
-        (TRANSFORM, &config.transform),
-        (EVAL, &config.eval),
-    ];
-    let parts = all
+    let max_message_bytes = config.server.limits.max_message_bytes;
+    let home = config.home.unwrap_or_else(|| ModelsConfig::default().with_env().home);
+    let database = Database::open(&config.database.address(&home)).await?;
+    let access = Access::open(config.access, database.clone()).await?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| Fault::internal(format!("no local address: {error}")))?;
+    check_listen(&access, address).await?;
+    let settings = Settings {
+        providers: config.providers,
+        addresses: config.addresses,
+        routing: config.routing,
+        web: config.web,
+        max_message_bytes,
+    };
+    let fixed = match &config.embed {
+        None => Vec::new(),
+        Some(embed) => vec![Fixed {
+            name: embed.address.clone(),
+            backend: Arc::new(IsomerBackend::over(client::connect_lazy(embed)?, max_message_bytes)),
+            remote: true,
+        }],
+    };
+    let ways = front::ways(&settings, Some(database), fixed).await?;
+    let parts = [(TRANSFORM, &config.transform), (EVAL, &config.eval)];
+    let parts = parts
         .into_iter()
-        .filter_map(|(services, client)| client.as_ref().map(|c| part(services, c)));
+        .filter_map(|(services, client)| client.as_ref().map(|client| part(services, client)));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let of = |services: &[&str]| {
-        let part = parts.iter().find(|part| part.services == services);
-        part.map(|part| part.channel.clone())
-    };
-    let backends = Backends {
-        encoder: of(EMBED),
-        augmentation: of(TRANSFORM),
-        max_message_bytes: config.server.limits.max_message_bytes,
-    };
-    server::serve(front(parts, backends), &config.server, listener, shutdown).await
+    let services = front::services(&settings, &ways, parts, Some(&access));
+    server::serve(services, &config.server, listener, shutdown).await?;
+    access.flush().await
+}
+
+async fn check_listen(access: &Access, address: SocketAddr) -> Result<(), Fault> {
+    let told = |error: ConfigError| Fault::precondition("OPEN_ADDRESS", error.to_string());
+    access.check_listen(address).await.map_err(told)
 }
 
 fn part(services: &'static [&'static str], client: &ClientConfig) -> Result<Part, Fault> {

@@ -24,7 +24,7 @@ use self::{
     answer::{Answer, Cut, Record},
     labels::Label,
 };
-use crate::{error::Fault, limits::Gate, metric_names, trace_context};
+use crate::{door::Door, error::Fault, limits::Gate, metric_names, trace_context};
 
 pub(crate) use arriving::{Bounds, arriving};
 pub(crate) use labels::Labels;
@@ -52,6 +52,8 @@ pub(crate) struct Around {
     pub(crate) timeout: Option<Duration>,
     pub(crate) labels: Labels,
     pub(crate) via: Via,
+    /// Who may come in; open in memory.
+    pub(crate) door: Door,
     /// Cancelled when the server begins to drain.
     pub(crate) closing: CancellationToken,
 }
@@ -73,7 +75,9 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
             let closing = closing
                 .map(|()| Fault::unavailable("DRAINING", "the server is closing"))
                 .boxed();
-            let response = handle(None, &record, is_grpc, request, next).instrument(span).await;
+            let response = handle(&state.door, None, &record, is_grpc, request, next)
+                .instrument(span)
+                .await;
             (
                 response,
                 Cut {
@@ -90,7 +94,7 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
         Ok(place) => match deadline(&state, &label, request.headers(), is_grpc) {
             Err(fault) => (refuse(fault, is_grpc), Cut::default(), None),
             Ok(deadline) => {
-                let response = handle(deadline.as_ref(), &record, is_grpc, request, next)
+                let response = handle(&state.door, deadline.as_ref(), &record, is_grpc, request, next)
                     .instrument(span)
                     .await;
                 let deadline = deadline.filter(|_| is_grpc);
@@ -169,8 +173,28 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
     Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
 }
 
-async fn handle(end: Option<&Deadline>, record: &Record, is_grpc: bool, request: Request, next: Next) -> Response {
-    let work = AssertUnwindSafe(next.run(request)).catch_unwind();
+/// When the answer to a request must be there; in the extensions of each request that has such a time. For handlers that ask others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallDeadline(pub Instant);
+
+async fn handle(
+    door: &Door,
+    end: Option<&Deadline>,
+    record: &Record,
+    is_grpc: bool,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if let Some(end) = end {
+        request.extensions_mut().insert(CallDeadline(end.at));
+    }
+    let work = async {
+        match door.pass(request, is_grpc).await {
+            Ok(request) => next.run(request).await,
+            Err(refusal) => refusal,
+        }
+    };
+    let work = AssertUnwindSafe(work).catch_unwind();
     let outcome = match end {
         Some(end) => match tokio::time::timeout_at(end.at, work).await {
             Ok(outcome) => outcome,
@@ -185,6 +209,13 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// A gRPC request of a page in a browser, which can neither read trailers nor choose its HTTP version.
+pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
+    headers
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc-web"))
 }
 
 /// An error in the form the caller reads: a gRPC status, or an HTTP status with a sentence.

@@ -6,11 +6,13 @@
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
+//! * [`Doorkeeper`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
 pub mod client;
 pub mod config;
 mod connections;
+mod door;
 pub mod error;
 mod files;
 mod health;
@@ -25,9 +27,12 @@ pub mod telemetry;
 pub mod tls;
 mod trace_context;
 pub mod vectors;
+mod web;
 mod wire;
 
 pub use client::GrpcChannel;
+pub use door::{Doorkeeper, plain_refusal};
 pub use error::Fault;
+pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
 pub use services::Services;

@@ -15,14 +15,17 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Status, body::Body, codec::CompressionEncoding, server::NamedService};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error as ReflectionError};
-use tower::{Service, ServiceExt, service_fn};
+use tonic_web::GrpcWebLayer;
+use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
+    door::{Door, Doorkeeper},
     error::Fault,
     health::HealthBoard,
     layers::{self, Around, Bounds, Labels, Via},
     limits::{Gate, LimitsConfig},
     telemetry,
+    web::Web,
 };
 
 const DESCRIPTORS: &[&[u8]] = &[
@@ -38,6 +41,8 @@ pub struct Services {
     grpc: Vec<(&'static str, Router)>,
     http: Router,
     names: Vec<&'static str>,
+    door: Door,
+    web: Option<Web>,
 }
 
 impl Services {
@@ -89,7 +94,26 @@ impl Services {
             .grpc
             .into_iter()
             .fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
-        merged.http(other.http)
+        let mut merged = merged.http(other.http);
+        merged.door = Door(other.door.0.or(merged.door.0));
+        merged.web = other.web.or(merged.web);
+        merged
+    }
+
+    /// Sets who looks at each request that comes over the network. Channels in memory are not asked: they lie inside the door.
+    #[must_use]
+    pub fn doorkeeper(mut self, keeper: Arc<dyn Doorkeeper>) -> Self {
+        self.door = Door(Some(keeper));
+        self
+    }
+
+    /// Serves gRPC-Web too, and lets pages of these origins call (`https://app.example`, or `*` for all; what is no header value is
+    /// left out).
+    #[must_use]
+    pub fn web(mut self, origins: &[String]) -> Self {
+        let origins = origins.iter().filter_map(|origin| origin.parse().ok()).collect();
+        self.web = Some(Web { origins });
+        self
     }
 
     /// Full names of the gRPC services added so far.
@@ -107,7 +131,13 @@ impl Services {
         let v1alpha = reflection(&self.names).build_v1alpha().map_err(told)?;
         let health_server = HealthServer::new(health.clone());
         let gzip = CompressionEncoding::Gzip;
-        let Services { grpc, http, names } = self
+        let Services {
+            grpc,
+            http,
+            names,
+            door,
+            web,
+        } = self
             .add(health_server.accept_compressed(gzip).send_compressed(gzip))
             .add(v1.accept_compressed(gzip).send_compressed(gzip))
             .add(v1alpha.accept_compressed(gzip).send_compressed(gzip));
@@ -118,6 +148,7 @@ impl Services {
             timeout: limits.request_timeout(),
             labels: Labels::new(&names, DESCRIPTORS),
             via,
+            door: if via == Via::Network { door } else { Door::default() },
             closing: closing.clone(),
         };
         // In one process everybody means well.
@@ -140,16 +171,33 @@ impl Services {
             .layer(middleware::from_fn(unknown_path));
         let http = bounded(http).layer(around);
         // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a page, a 404).
-        let both = service_fn(move |request: Request| {
-            let router = if layers::is_grpc(request.headers()) {
-                grpc.clone()
-            } else {
-                http.clone()
-            };
-            router.oneshot(request)
+        let translated = web.as_ref().map(|_| {
+            let grpc = grpc.clone();
+            let inner = service_fn(move |request: http::Request<tonic::body::Body>| {
+                grpc.clone().oneshot(request.map(axum::body::Body::new))
+            });
+            GrpcWebLayer::new().layer(inner)
         });
+        let both = service_fn(move |request: Request| {
+            let (grpc, http, translated) = (grpc.clone(), http.clone(), translated.clone());
+            async move {
+                match translated.filter(|_| layers::is_grpc_web(request.headers())) {
+                    Some(translated) => translated
+                        .oneshot(request)
+                        .await
+                        .map(|answer| answer.map(axum::body::Body::new)),
+                    None if layers::is_grpc(request.headers()) => grpc.oneshot(request).await,
+                    None => http.oneshot(request).await,
+                }
+            }
+        });
+        let router = Router::new().fallback_service(both);
+        let router = match web.as_ref().and_then(Web::cors) {
+            Some(cors) => router.layer(cors),
+            None => router,
+        };
         Ok(Face {
-            router: Router::new().fallback_service(both),
+            router,
             lifecycle: Lifecycle { health, closing },
         })
     }

@@ -30,6 +30,10 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
         .local_addr()
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
     let house = isomer_gateway::compose(config.clone(), Caller::Anyone).await?;
+    house
+        .check_listen(address)
+        .await
+        .map_err(|error| Failure::usage(error.to_string()))?;
     for model in &args.models {
         house
             .resolver()
@@ -49,6 +53,7 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
         runs.interrupt_runs().await;
     };
     server::serve(house.front(), &config.server, listener, stopping).await?;
+    house.flush().await?;
     display.message("drained and stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -123,7 +123,12 @@ impl Registry {
 
     /// The rpc face, for `Services::add`.
     pub fn service(&self) -> ProviderServiceServer<Face> {
-        ProviderServiceServer::new(Face::new(self.clone()))
+        ProviderServiceServer::new(self.face())
+    }
+
+    /// The implementation of the rpcs, for who puts something around it.
+    pub fn face(&self) -> Face {
+        Face::new(self.clone())
     }
 
     /// Why the newest content of the file of providers is not in force; none when it is, or there is no file.

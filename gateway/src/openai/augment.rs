@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use isomer_access::Scope;
 use isomer_proto::transform::v1::{
     AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, MissingReason, PartialFailurePolicy, TextItem,
     Transformation, VariantSource, Variants,
@@ -11,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    Backends,
+    Backends, Call,
     embeddings::{Encoded, Request},
     error::ApiError,
 };
@@ -111,7 +112,15 @@ impl Augment {
     }
 }
 
-pub(super) async fn encode(backends: &Backends, request: Request, wanted: Augment) -> Result<Encoded, ApiError> {
+pub(super) async fn encode(
+    backends: &Backends,
+    call: &Call,
+    request: Request,
+    wanted: Augment,
+) -> Result<Encoded, ApiError> {
+    if let Some(caller) = &call.caller {
+        caller.require(Scope::Transform)?;
+    }
     let mut client = backends.augmentation()?;
     if request.truncation.is_some() {
         return Err(
@@ -154,10 +163,12 @@ pub(super) async fn encode(backends: &Backends, request: Request, wanted: Augmen
         ..EncodeAugmentedRequest::default()
     };
     let answer = client.encode_augmented(request).await?.into_inner();
+    let usage = answer.usage.unwrap_or_default();
+    call.charge(usage.tokens + usage.generated_tokens, 0.0);
     Ok(Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),
-        usage: answer.usage.unwrap_or_default(),
+        usage,
         errors: answer.errors,
         augment: Some(json!({ "used": answer.used.iter().map(used).collect::<Vec<_>>() })),
     })

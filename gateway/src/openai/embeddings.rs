@@ -18,7 +18,7 @@ use serde_json::Value;
 use tonic::Code;
 
 use super::{
-    Backends,
+    Backends, Call,
     augment::{self, Augment},
     body,
     error::ApiError,
@@ -115,6 +115,7 @@ pub(super) struct Encoded {
 
 pub(super) async fn create(
     State(backends): State<Backends>,
+    call: Call,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Response, ApiError> {
@@ -122,13 +123,13 @@ pub(super) async fn create(
     drop(bytes);
     let (model, format) = (request.model.clone(), request.encoding_format);
     let encoded = match request.augment.take() {
-        Some(wanted) => augment::encode(&backends, request, wanted).await?,
-        None => encode(&backends, request).await?,
+        Some(wanted) => augment::encode(&backends, &call, request, wanted).await?,
+        None => encode(&backends, &call, request).await?,
     };
     answer(model, format, encoded)
 }
 
-async fn encode(backends: &Backends, request: Request) -> Result<Encoded, ApiError> {
+async fn encode(backends: &Backends, call: &Call, request: Request) -> Result<Encoded, ApiError> {
     let truncation = match request.truncation {
         None => Truncation::Unspecified,
         Some(TruncationName::Error) => Truncation::Error,
@@ -144,11 +145,14 @@ async fn encode(backends: &Backends, request: Request) -> Result<Encoded, ApiErr
         output_dtype: Dtype::F32.into(),
         ..EncodeRequest::default()
     };
-    let answer = backends.encoder()?.encode(request).await?.into_inner();
+    let answer = backends.router.encode(request, call.deadline).await?;
+    let (answer, cost) = (answer.response, answer.cost_usd);
+    let usage = answer.usage.unwrap_or_default();
+    call.charge(usage.tokens, cost);
     Ok(Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),
-        usage: answer.usage.unwrap_or_default(),
+        usage,
         errors: answer.errors,
         augment: None,
     })

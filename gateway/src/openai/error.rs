@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 
 /// A failure as OpenAI's clients read it: `{"error": {"message", "type", "param", "code"}}`.
 #[derive(Debug)]
-pub(super) struct ApiError(Fault);
+pub(crate) struct ApiError(Fault);
 
 impl ApiError {
     /// Names the request's field to blame.

@@ -15,27 +15,30 @@ mod rerank;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
+
 use axum::{
-    Router,
     body::Bytes,
+    extract::FromRequestParts,
     routing::{get, post},
 };
-use http::{HeaderMap, header};
-use isomer_proto::{
-    encoder::v1::encoder_service_client::EncoderServiceClient,
-    transform::v1::augmentation_service_client::AugmentationServiceClient,
-};
-use isomer_service_kit::{Fault, GrpcChannel};
+use http::{HeaderMap, header, request::Parts};
+use isomer_access::Caller;
+use isomer_proto::transform::v1::augmentation_service_client::AugmentationServiceClient;
+use isomer_service_kit::{CallDeadline, Fault, GrpcChannel};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 use tonic::Code;
 
-use error::ApiError;
+pub(crate) use error::ApiError;
+
+use crate::routing::Router;
 
 /// The services that these routes call.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Backends {
-    /// An `EncoderService`.
-    pub encoder: Option<GrpcChannel>,
+    /// The way to every encoder.
+    pub router: Router,
     /// An `AugmentationService`.
     pub augmentation: Option<GrpcChannel>,
     /// Largest message, in bytes.
@@ -43,8 +46,8 @@ pub struct Backends {
 }
 
 /// The routes.
-pub fn routes(backends: Backends) -> Router {
-    Router::new()
+pub fn routes(backends: Backends) -> axum::Router {
+    axum::Router::new()
         .route("/v1/embeddings", post(embeddings::create))
         .route("/v1/rerank", post(rerank::create))
         .route("/v1/models", get(models::list))
@@ -53,32 +56,49 @@ pub fn routes(backends: Backends) -> Router {
 }
 
 impl Backends {
-    fn encoder(&self) -> Result<EncoderServiceClient<GrpcChannel>, ApiError> {
-        let channel = self
-            .encoder
-            .clone()
-            .ok_or_else(|| absent("an encoder service", "embed"))?;
-        Ok(EncoderServiceClient::new(channel)
-            .max_decoding_message_size(self.max_message_bytes)
-            .max_encoding_message_size(self.max_message_bytes))
-    }
-
     fn augmentation(&self) -> Result<AugmentationServiceClient<GrpcChannel>, ApiError> {
-        let channel = self
-            .augmentation
-            .clone()
-            .ok_or_else(|| absent("a transform service", "transform").at("augment"))?;
+        let channel = self.augmentation.clone().ok_or_else(|| absent().at("augment"))?;
         Ok(AugmentationServiceClient::new(channel)
             .max_decoding_message_size(self.max_message_bytes)
             .max_encoding_message_size(self.max_message_bytes))
     }
 }
 
-fn absent(what: &str, section: &str) -> ApiError {
+fn absent() -> ApiError {
     ApiError::from(
-        Fault::unimplemented(format!("this gateway has not been given {what}"))
-            .mend(format!("name one in its configuration: {section}.address")),
+        Fault::unimplemented("this gateway has not been given a transform service")
+            .mend("name one in its configuration: transform.address"),
     )
+}
+
+/// Who asks, and until when.
+#[derive(Debug, Clone, Default)]
+struct Call {
+    caller: Option<Caller>,
+    deadline: Option<Instant>,
+}
+
+impl Call {
+    fn of(extensions: &http::Extensions) -> Self {
+        Self {
+            caller: extensions.get::<Caller>().cloned(),
+            deadline: extensions.get::<CallDeadline>().map(|deadline| deadline.0),
+        }
+    }
+
+    fn charge(&self, tokens: u64, cost_usd: f64) {
+        if let Some(caller) = &self.caller {
+            caller.charge(tokens, cost_usd);
+        }
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Call {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.extensions))
+    }
 }
 
 /// Reads a request's JSON.

@@ -4,36 +4,24 @@ use axum::{
     Json,
     extract::{Path, State},
 };
-use isomer_proto::encoder::v1::{Encoder, GetEncoderRequest, ListEncodersRequest};
+use isomer_proto::encoder::v1::Encoder;
 use serde_json::{Value, json};
 
-use super::{Backends, error::ApiError};
-
-const PAGE: u32 = 1000;
+use super::{Backends, Call, error::ApiError};
 
 /// Every encoder that can be asked for, loaded or not.
-pub(super) async fn list(State(backends): State<Backends>) -> Result<Json<Value>, ApiError> {
-    let mut client = backends.encoder()?;
-    let mut request = ListEncodersRequest {
-        page_size: PAGE,
-        ..ListEncodersRequest::default()
-    };
-    let mut models: Vec<Value> = Vec::new();
-    loop {
-        let page = client.list_encoders(request.clone()).await?.into_inner();
-        models.extend(page.encoders.iter().map(model));
-        if page.next_page_token.is_empty() {
-            return Ok(Json(json!({ "object": "list", "data": models })));
-        }
-        request.page_token = page.next_page_token;
-    }
+pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
+    let models: Vec<Value> = backends.router.list().await.iter().map(model).collect();
+    Json(json!({ "object": "list", "data": models }))
 }
 
 /// One of them; loads it if need be.
-pub(super) async fn get(State(backends): State<Backends>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
-    let found = backends.encoder()?.get_encoder(GetEncoderRequest { id }).await?;
-    let encoder = found.into_inner().encoder.unwrap_or_default();
-    Ok(Json(model(&encoder)))
+pub(super) async fn get(
+    State(backends): State<Backends>,
+    call: Call,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, ApiError> {
+    Ok(Json(model(&backends.router.get(&id, call.deadline).await?)))
 }
 
 /// OpenAI's four fields, and what a client of embeddings wants to know. When a model was made is not known: 0.

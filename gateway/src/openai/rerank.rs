@@ -6,7 +6,7 @@ use isomer_proto::encoder::v1::RerankRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Backends, body, error::ApiError};
+use super::{Backends, Call, body, error::ApiError};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +40,7 @@ impl Document {
 /// Documents by relevance, best first.
 pub(super) async fn create(
     State(backends): State<Backends>,
+    call: Call,
     headers: HeaderMap,
     bytes: Bytes,
 ) -> Result<Json<Value>, ApiError> {
@@ -54,7 +55,7 @@ pub(super) async fn create(
         top_n: request.top_n,
         label: request.label,
     };
-    let answer = backends.encoder()?.rerank(wanted).await?.into_inner();
+    let answer = backends.router.rerank(wanted, call.deadline).await?;
     let results = answer.results.iter().map(|result| {
         let mut shown = json!({ "index": result.index, "relevance_score": result.score });
         if let Some(text) = kept.as_ref().and_then(|kept| kept.get(result.index as usize)) {
@@ -63,6 +64,7 @@ pub(super) async fn create(
         shown
     });
     let tokens = answer.usage.unwrap_or_default().tokens;
+    call.charge(tokens, 0.0);
     Ok(Json(json!({
         "object": "list",
         "model": model,

@@ -3,6 +3,7 @@
 
 use axum::{Router, body::Body};
 use http::{Request, StatusCode, header};
+use isomer_adapters::IsomerBackend;
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{
@@ -12,14 +13,17 @@ use isomer_proto::{
         input::Input,
         rerank_response,
     },
+    gateway::v1::Provider,
 };
 use isomer_service_kit::{Fault, LimitsConfig, Services, memory};
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
+use tokio::sync::watch;
 use tonic::{Response, Status};
 use tower::ServiceExt;
 
 use super::{Backends, routes};
+use crate::routing::{self, Fixed, RoutingConfig};
 
 struct Stub;
 
@@ -133,11 +137,22 @@ impl EncoderService for Stub {
     }
 }
 
+async fn router(fixed: Vec<Fixed>) -> routing::Router {
+    let (_providers, none) = watch::channel(Vec::new().into());
+    let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
+    routing::Router::new(RoutingConfig::default(), fixed, none, refuse).await
+}
+
 async fn front() -> Router {
     let services = Services::new().add(EncoderServiceServer::new(Stub));
     let encoder = memory::channel(services, &LimitsConfig::default()).await.unwrap();
+    let fixed = Fixed {
+        name: "stub".to_owned(),
+        backend: Arc::new(IsomerBackend::over(encoder, 1 << 20)),
+        remote: false,
+    };
     routes(Backends {
-        encoder: Some(encoder),
+        router: router(vec![fixed]).await,
         augmentation: None,
         max_message_bytes: 1 << 20,
     })
@@ -347,14 +362,16 @@ async fn documents_are_reranked_as_cohere_and_jina_answer() {
 }
 
 #[tokio::test]
-async fn a_gateway_without_an_encoder_service_says_so() {
-    let front = routes(Backends::default());
-    let answered = get(&front, "/v1/models").await;
-    assert_eq!(answered.status, StatusCode::NOT_IMPLEMENTED);
-    assert!(
-        answered.json["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("embed.address")
-    );
+async fn a_gateway_without_encoders_says_so() {
+    let front = routes(Backends {
+        router: router(Vec::new()).await,
+        augmentation: None,
+        max_message_bytes: 1 << 20,
+    });
+    assert_eq!(get(&front, "/v1/models").await.json["data"], json!([]));
+    let answered = post(&front, "/v1/embeddings", json!({ "model": "one", "input": "x" })).await;
+    assert_eq!(answered.status, StatusCode::NOT_FOUND);
+    assert_eq!(answered.json["error"]["code"], "model_not_found");
+    let message = answered.json["error"]["message"].as_str().unwrap();
+    assert!(message.contains("none is registered yet"), "{message}");
 }

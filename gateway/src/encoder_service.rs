@@ -1,0 +1,160 @@
+//! `EncoderService` in front of every encoder there is.
+
+use futures::StreamExt;
+use isomer_access::Caller;
+use isomer_proto::encoder::v1::{
+    CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest, EncodeStreamResponse,
+    GetEncoderRequest, GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse,
+    encoder_service_server::{EncoderService, EncoderServiceServer},
+};
+use isomer_service_kit::{CallDeadline, Fault};
+use tokio::time::Instant;
+use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream};
+
+use crate::routing::Router;
+
+/// Batches of one stream that are under way at once. The sender waits beyond that.
+const STREAM_DEPTH: usize = 8;
+const DEFAULT_PAGE: usize = 100;
+const LARGEST_PAGE: usize = 1000;
+
+/// The router's face.
+#[derive(Debug, Clone)]
+pub(crate) struct Face {
+    router: Router,
+}
+
+/// The generated server around it.
+pub(crate) fn server(router: Router, max_message_bytes: usize) -> EncoderServiceServer<Face> {
+    EncoderServiceServer::new(Face { router })
+        .max_decoding_message_size(max_message_bytes)
+        .max_encoding_message_size(max_message_bytes)
+}
+
+pub(crate) fn deadline(extensions: &Extensions) -> Option<Instant> {
+    extensions.get::<CallDeadline>().map(|deadline| deadline.0)
+}
+
+/// Who asks, where the door knows.
+fn caller(extensions: &Extensions) -> Option<Caller> {
+    extensions.get::<Caller>().cloned()
+}
+
+impl Face {
+    async fn answer(
+        &self,
+        request: EncodeRequest,
+        deadline: Option<Instant>,
+        caller: Option<&Caller>,
+    ) -> Result<EncodeResponse, Status> {
+        let answer = self.router.encode(request, deadline).await?;
+        if let Some(caller) = caller {
+            let tokens = answer.response.usage.as_ref().map_or(0, |usage| usage.tokens);
+            caller.charge(tokens, answer.cost_usd);
+        }
+        Ok(answer.response)
+    }
+}
+
+#[tonic::async_trait]
+impl EncoderService for Face {
+    async fn list_encoders(
+        &self,
+        request: Request<ListEncodersRequest>,
+    ) -> Result<Response<ListEncodersResponse>, Status> {
+        let ListEncodersRequest { page_size, page_token } = request.into_inner();
+        let size = match page_size as usize {
+            0 => DEFAULT_PAGE,
+            size => size.min(LARGEST_PAGE),
+        };
+        // Sorted by id, and a page begins after the last id of the one before: encoders that come or go meanwhile shift nothing.
+        let mut rest = self.router.list().await;
+        rest.retain(|encoder| page_token.is_empty() || encoder.id > page_token);
+        let more = rest.len() > size;
+        rest.truncate(size);
+        let next_page_token = rest
+            .last()
+            .filter(|_| more)
+            .map(|last| last.id.clone())
+            .unwrap_or_default();
+        Ok(Response::new(ListEncodersResponse {
+            encoders: rest,
+            next_page_token,
+        }))
+    }
+
+    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
+        let deadline = deadline(request.extensions());
+        let encoder = self
+            .router
+            .get(&request.get_ref().id, deadline)
+            .await
+            .map_err(|fault| match fault.field.as_deref() {
+                Some("encoder_id") => fault.field("id"),
+                _ => fault,
+            })?;
+        Ok(Response::new(GetEncoderResponse { encoder: Some(encoder) }))
+    }
+
+    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
+        let answer = self.answer(request.into_inner(), deadline, caller.as_ref()).await;
+        answer.map(Response::new)
+    }
+
+    async fn encode_stream(
+        &self,
+        request: Request<Streaming<EncodeStreamRequest>>,
+    ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
+        let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
+        let face = self.clone();
+        let answers = request.into_inner().map(move |message| {
+            let (face, caller) = (face.clone(), caller.clone());
+            async move {
+                let EncodeStreamRequest { client_index, request } = message?;
+                let request = request
+                    .ok_or_else(|| Fault::invalid("request", "is missing").mend("send one with each message"))?;
+                if let Some(caller) = &caller {
+                    caller.still_welcome()?;
+                }
+                let response = face.answer(request, deadline, caller.as_ref()).await?;
+                Ok(EncodeStreamResponse {
+                    client_index,
+                    response: Some(response),
+                })
+            }
+        });
+        Ok(Response::new(until_refused(answers.buffered(STREAM_DEPTH)).boxed()))
+    }
+
+    async fn count_tokens(
+        &self,
+        request: Request<CountTokensRequest>,
+    ) -> Result<Response<CountTokensResponse>, Status> {
+        let deadline = deadline(request.extensions());
+        Ok(Response::new(
+            self.router.count_tokens(request.into_inner(), deadline).await?,
+        ))
+    }
+
+    async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
+        let deadline = deadline(request.extensions());
+        let caller = caller(request.extensions());
+        let answer = self.router.rerank(request.into_inner(), deadline).await?;
+        if let (Some(caller), Some(usage)) = (caller, &answer.usage) {
+            caller.charge(usage.tokens, 0.0);
+        }
+        Ok(Response::new(answer))
+    }
+}
+
+/// The stream up to its first refusal, which ends it.
+fn until_refused<T: Send + 'static>(
+    answers: impl StreamExt<Item = Result<T, Status>> + Send + 'static,
+) -> impl StreamExt<Item = Result<T, Status>> + Send + 'static {
+    answers.scan(false, |refused, answer| {
+        let next = (!*refused).then_some(answer);
+        *refused |= matches!(next, Some(Err(_)));
+        std::future::ready(next)
+    })
+}

@@ -1,0 +1,154 @@
+//! The gateway's face: the router over every encoder, its registry, a way to each other service, HTTP in OpenAI's shapes, and the door in
+//! front of it all.
+
+use std::sync::Arc;
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use isomer_access::{Access, AccessServer};
+use isomer_adapters::{AddressGuard, GuardConfig, Surroundings, connect};
+use isomer_database::Database;
+use isomer_proto::gateway::v1::{
+    access_service_server::AccessServiceServer, provider_service_server::ProviderServiceServer,
+};
+use isomer_registry::{ProvidersConfig, Registry};
+use isomer_service_kit::{Doorkeeper, Fault, GrpcChannel, Services};
+
+use crate::{
+    config::WebConfig,
+    encoder_service,
+    openai::{self, ApiError},
+    page::{self, Pages},
+    provider::Audited,
+    proxy::{self, Upstream},
+    routing::{Fixed, Router, RoutingConfig},
+    screening::Screen,
+};
+
+pub(crate) const TRANSFORM: &[&str] = &[
+    "isomer.transform.v1.TransformService",
+    "isomer.transform.v1.AugmentationService",
+];
+pub(crate) const EVAL: &[&str] = &[
+    "isomer.eval.v1.TaskService",
+    "isomer.eval.v1.StatisticsService",
+    "isomer.eval.v1.RunService",
+];
+
+/// A server behind the gateway and the services it answers for.
+#[derive(Debug)]
+pub(crate) struct Part {
+    pub(crate) services: &'static [&'static str],
+    pub(crate) place: String,
+    pub(crate) channel: GrpcChannel,
+}
+
+/// What the configuration says of the front.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) providers: ProvidersConfig,
+    pub(crate) addresses: GuardConfig,
+    pub(crate) routing: RoutingConfig,
+    pub(crate) web: WebConfig,
+    pub(crate) max_message_bytes: usize,
+}
+
+/// The ways to encoders, known and watched.
+#[derive(Debug, Clone)]
+pub(crate) struct Ways {
+    pub(crate) router: Router,
+    pub(crate) registry: Registry,
+}
+
+/// Opens the registry and the router over it and `fixed`.
+pub(crate) async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fixed>) -> Result<Ways, Fault> {
+    let guard =
+        AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
+    let surroundings = Surroundings {
+        guard,
+        max_message_bytes: settings.max_message_bytes,
+    };
+    let registry = Registry::open(settings.providers.clone(), database).await?;
+    let router = Router::new(settings.routing.clone(), fixed, registry.watch(), move |provider| {
+        connect(provider, &surroundings)
+    })
+    .await;
+    registry.screen_with(Arc::new(Screen(router.clone())));
+    Ok(Ways { router, registry })
+}
+
+/// Everything that is served. Without `access` the registry's changes and the keys are not served: that is for a process's own clients.
+pub(crate) fn services(
+    settings: &Settings,
+    ways: &Ways,
+    parts: impl IntoIterator<Item = Part>,
+    access: Option<&Access>,
+) -> Services {
+    let (mut augmentation, mut runs) = (None, None);
+    let mut services = Services::new().add(encoder_service::server(ways.router.clone(), settings.max_message_bytes));
+    for part in parts {
+        if part.services == TRANSFORM {
+            augmentation = Some(part.channel.clone());
+        }
+        if part.services == EVAL {
+            runs = Some(part.channel.clone());
+        }
+        for service in part.services {
+            let upstream = Upstream {
+                service,
+                place: part.place.clone(),
+                channel: part.channel.clone(),
+            };
+            services = services.add_routes(service, proxy::route(upstream));
+        }
+    }
+    let pages = Pages {
+        router: ways.router.clone(),
+        transform: augmentation.clone(),
+        runs,
+        max_message_bytes: settings.max_message_bytes,
+    };
+    let backends = openai::Backends {
+        router: ways.router.clone(),
+        augmentation,
+        max_message_bytes: settings.max_message_bytes,
+    };
+    services = services
+        .add(ProviderServiceServer::new(Audited::new(
+            ways.registry.face(),
+            access.cloned(),
+        )))
+        .http(openai::routes(backends))
+        .http(page::routes(pages))
+        .web(&settings.web.allowed_origins);
+    match access {
+        None => services,
+        Some(access) => services
+            .add(AccessServiceServer::new(AccessServer::new(access.clone())))
+            .doorkeeper(Arc::new(Keeper(access.clone()))),
+    }
+}
+
+/// Access, as the port asks it.
+#[derive(Debug)]
+struct Keeper(Access);
+
+#[tonic::async_trait]
+impl Doorkeeper for Keeper {
+    async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
+        self.0.admit(parts).await
+    }
+
+    fn refusal(&self, path: &str, fault: Fault) -> Response {
+        let mut response = if path.starts_with("/v1/") {
+            ApiError::from(fault).into_response()
+        } else {
+            isomer_service_kit::plain_refusal(fault)
+        };
+        if response.status() == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static(Access::challenge(path));
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        }
+        response
+    }
+}

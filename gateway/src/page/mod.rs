@@ -1,0 +1,119 @@
+//! The page at `/`: encoders and providers with how they fare, runs with their reports, and a box to try two texts in.
+//!
+//! One document from the server, without scripts: what is read needs none, and the box is a form that answers with the page again.
+
+mod runs;
+mod trial;
+mod view;
+
+use std::time::Duration;
+
+use axum::{
+    Router as Routes,
+    extract::{Path, RawQuery, State},
+    response::{Html, IntoResponse, Response},
+    routing::get,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use isomer_access::{Caller, Scope};
+use isomer_service_kit::{Fault, GrpcChannel, plain_refusal};
+
+use crate::routing::Router;
+use trial::Trial;
+
+/// Longest wait for a trial: a local generator may have to be loaded.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What the page shows and asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Pages {
+    pub(crate) router: Router,
+    pub(crate) transform: Option<GrpcChannel>,
+    pub(crate) runs: Option<GrpcChannel>,
+    pub(crate) max_message_bytes: usize,
+}
+
+/// `/`, `/runs/ID/report.html` and the report's other forms.
+pub(crate) fn routes(pages: Pages) -> Routes {
+    Routes::new()
+        .route("/", get(home))
+        .route("/runs/{id}/{file}", get(report))
+        .with_state(pages)
+}
+
+async fn home(
+    State(pages): State<Pages>,
+    headers: HeaderMap,
+    RawQuery(query): RawQuery,
+    caller: Option<axum::Extension<Caller>>,
+) -> Response {
+    let mut trial = Trial::read(query.as_deref().unwrap_or_default());
+    if trial.asked() {
+        let outcome = match may_try(&headers, caller.as_ref().map(|caller| &caller.0), &trial) {
+            Err(fault) => Err(fault),
+            Ok(()) => {
+                let late =
+                    |_| Fault::unavailable("TRIAL_TIMEOUT", format!("no answer within {} s", PATIENCE.as_secs()));
+                tokio::time::timeout(PATIENCE, trial.run(&pages, caller.as_ref().map(|caller| &caller.0)))
+                    .await
+                    .map_err(late)
+            }
+        };
+        if let Err(fault) = outcome {
+            trial.problems.push(fault.to_string());
+        }
+    }
+    let (encoders, runs) = tokio::join!(pages.router.list(), runs::list(&pages));
+    match view::page(&pages.router, &encoders, &runs, &trial) {
+        Ok(html) => document(
+            Html(html),
+            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        Err(error) => plain_refusal(Fault::internal(format!("the page cannot be made: {error}"))),
+    }
+}
+
+/// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an image.
+fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
+    let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
+    if !matches!(site, None | Some("same-origin" | "none")) {
+        let fault = Fault::precondition(
+            "FOREIGN_PAGE",
+            "a link on another page asked for this trial; it was not run",
+        );
+        return Err(fault.mend("press the button to run it"));
+    }
+    if let Some(caller) = caller {
+        caller.require(Scope::Encode)?;
+        if trial.transforms() {
+            caller.require(Scope::Transform)?;
+        }
+    }
+    Ok(())
+}
+
+async fn report(State(pages): State<Pages>, Path((id, file)): Path<(String, String)>) -> Response {
+    match runs::report(&pages, &id, &file).await {
+        // The report carries its own filter script.
+        Ok((content, media_type)) => document(
+            ([(header::CONTENT_TYPE, media_type)], content),
+            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
+        ),
+        Err(fault) => plain_refusal(fault),
+    }
+}
+
+/// A document that loads nothing from anywhere, whatever texts are in it.
+fn document(content: impl IntoResponse, policy: &'static str) -> Response {
+    let mut response = content.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(policy));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    );
+    response
+}

@@ -1,0 +1,59 @@
+//! Runs of eval-svc and their reports.
+
+use isomer_proto::eval::v1::{
+    GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use tonic::Request;
+
+use super::Pages;
+
+/// Runs shown, the newest.
+const SHOWN: u32 = 50;
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+
+fn client(pages: &Pages) -> Result<RunServiceClient<GrpcChannel>, Fault> {
+    let channel = pages.runs.clone().ok_or_else(|| {
+        Fault::not_found("NO_RUNS", "this gateway has not been given an evaluation service")
+            .mend("name one in its configuration: eval.address")
+    })?;
+    Ok(RunServiceClient::new(channel).max_decoding_message_size(pages.max_message_bytes))
+}
+
+/// The newest runs, or why there are none to show.
+pub(super) async fn list(pages: &Pages) -> Result<Vec<Run>, Fault> {
+    let mut request = Request::new(ListRunsRequest {
+        page_size: SHOWN,
+        page_token: String::new(),
+    });
+    request.set_timeout(PATIENCE);
+    let answer = client(pages)?
+        .list_runs(request)
+        .await
+        .map_err(|status| Fault::from_status(&status))?;
+    Ok(answer.into_inner().runs)
+}
+
+/// One form of a report, by the name of its file.
+pub(super) async fn report(pages: &Pages, id: &str, file: &str) -> Result<(Vec<u8>, String), Fault> {
+    let format = match file {
+        "report.html" => ReportFormat::Html,
+        "report.json" => ReportFormat::Json,
+        "report.md" => ReportFormat::Markdown,
+        "junit.xml" => ReportFormat::Junit,
+        other => {
+            return Err(Fault::not_found("NO_SUCH_PATH", format!("a report has no `{other}`"))
+                .mend("one of report.html, report.json, report.md, junit.xml"));
+        }
+    };
+    let request = GetReportRequest {
+        id: id.to_owned(),
+        format: format.into(),
+    };
+    let answer = client(pages)?
+        .get_report(request)
+        .await
+        .map_err(|status| Fault::from_status(&status))?
+        .into_inner();
+    Ok((answer.content, answer.media_type))
+}

@@ -1,0 +1,214 @@
+//! What the template shows.
+
+use std::collections::BTreeMap;
+
+use isomer_proto::{
+    encoder::v1::Encoder,
+    eval::v1::{Run, RunState, Verdict},
+};
+use isomer_service_kit::Fault;
+use isomer_transform::catalogue::{ENTRIES, Kind};
+use minijinja::{Environment, UndefinedBehavior, context};
+use serde::Serialize;
+
+use super::trial::Trial;
+use crate::routing::Router;
+
+#[derive(Serialize)]
+struct EncoderRow {
+    id: String,
+    dimensions: Option<u32>,
+    max_tokens: Option<u32>,
+    architecture: String,
+    loaded: bool,
+    providers: Vec<String>,
+    refusal: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ProviderRow {
+    id: String,
+    state: &'static str,
+    why: Option<String>,
+    latency: Option<String>,
+    outstanding: usize,
+    answered: u64,
+    failed: u64,
+    encoders: usize,
+}
+
+#[derive(Serialize)]
+struct RunRow {
+    id: String,
+    state: &'static str,
+    done: bool,
+    created: String,
+    encoders: String,
+    verdict: &'static str,
+    error: String,
+}
+
+#[derive(Serialize)]
+struct Choice {
+    name: String,
+    chosen: bool,
+    hint: &'static str,
+}
+
+#[derive(Serialize)]
+struct TrialView {
+    first: String,
+    second: String,
+    encoders: Vec<Choice>,
+    transformations: Vec<Choice>,
+    variants: Vec<(String, String)>,
+    columns: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+    problems: Vec<String>,
+}
+
+/// The page.
+pub(super) fn page(
+    router: &Router,
+    encoders: &[Encoder],
+    runs: &Result<Vec<Run>, Fault>,
+    trial: &Trial,
+) -> Result<String, minijinja::Error> {
+    let standings = router.standings();
+    let refusals: BTreeMap<String, String> = router.refusals().into_iter().collect();
+    let known = |number: u32| Some(number).filter(|number| *number > 0);
+    let encoder_rows: Vec<EncoderRow> = encoders
+        .iter()
+        .map(|encoder| EncoderRow {
+            id: encoder.id.clone(),
+            dimensions: known(encoder.dimensions),
+            max_tokens: known(encoder.max_tokens),
+            architecture: encoder.architecture.clone(),
+            loaded: encoder.loaded,
+            providers: standings
+                .iter()
+                .filter(|(_, _, ids)| ids.contains(&encoder.id))
+                .map(|(provider, ..)| provider.clone())
+                .collect(),
+            refusal: refusals.get(&encoder.id).cloned(),
+        })
+        .collect();
+    let provider_rows: Vec<ProviderRow> = standings
+        .into_iter()
+        .map(|(id, standing, ids)| ProviderRow {
+            id,
+            state: standing.state,
+            why: standing.why,
+            latency: standing
+                .latency
+                .map(|latency| format!("{:.1} ms", latency.as_secs_f64() * 1e3)),
+            outstanding: standing.outstanding,
+            answered: standing.answered,
+            failed: standing.failed,
+            encoders: ids.len(),
+        })
+        .collect();
+    let (run_rows, runs_problem) = match runs {
+        Ok(runs) => (runs.iter().map(run_row).collect(), None),
+        Err(fault) => (Vec::new(), Some(fault.to_string())),
+    };
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.add_template("page.html", include_str!("page.html"))?;
+    environment.get_template("page.html")?.render(context! {
+        style => include_str!("page.css"),
+        version => env!("CARGO_PKG_VERSION"),
+        encoders => encoder_rows,
+        providers => provider_rows,
+        runs => Vec::<RunRow>::from(run_rows),
+        runs_problem => runs_problem,
+        trial => trial_view(trial, encoders),
+    })
+}
+
+fn run_row(run: &Run) -> RunRow {
+    let created = run
+        .create_time
+        .as_ref()
+        .and_then(|time| jiff::Timestamp::new(time.seconds, time.nanos).ok());
+    RunRow {
+        id: run.id.clone(),
+        state: match run.state() {
+            RunState::Unspecified => "unknown",
+            RunState::Pending => "waiting",
+            RunState::Running => "running",
+            RunState::Succeeded => "done",
+            RunState::Failed => "failed",
+            RunState::Cancelled => "cancelled",
+        },
+        done: run.state() == RunState::Succeeded,
+        created: created
+            .map(|time| time.strftime("%Y-%m-%d %H:%M UTC").to_string())
+            .unwrap_or_default(),
+        encoders: run
+            .spec
+            .as_ref()
+            .map(|spec| spec.encoder_ids.join(", "))
+            .unwrap_or_default(),
+        verdict: match run.verdict() {
+            Verdict::Unspecified => "",
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
+            Verdict::Undecided => "undecided",
+        },
+        error: run.error.clone(),
+    }
+}
+
+fn trial_view(trial: &Trial, encoders: &[Encoder]) -> TrialView {
+    let fresh = !trial.asked();
+    let first_loaded = encoders.iter().find(|encoder| encoder.loaded).or(encoders.first());
+    let encoder_choices = encoders.iter().map(|encoder| Choice {
+        name: encoder.id.clone(),
+        chosen: trial.encoders.contains(&encoder.id)
+            || fresh && first_loaded.is_some_and(|first| first.id == encoder.id),
+        hint: "",
+    });
+    // Those that make one text of one text, in its own language.
+    let shown = ENTRIES.iter().filter(|entry| {
+        entry.served && !matches!(entry.kind, Kind::Distractors | Kind::MultiSwap | Kind::Continuation)
+    });
+    let transformations = shown.map(|entry| Choice {
+        name: entry.name.to_owned(),
+        chosen: trial.transformations.iter().any(|name| name == entry.name)
+            || fresh && entry.kind == Kind::StopwordRemoval,
+        hint: if entry.calls > 0 { "asks a generator" } else { "" },
+    });
+    let mut columns = Vec::new();
+    columns.extend((!trial.second.is_empty()).then(|| "second text".to_owned()));
+    columns.extend(trial.variants.iter().map(|(name, _)| name.clone()));
+    let shown = |cosine: &f64| {
+        if cosine.is_nan() {
+            "none (a zero vector)".to_owned()
+        } else {
+            format!("{cosine:.4}")
+        }
+    };
+    TrialView {
+        first: if fresh {
+            "The committee postponed its decision until March.".to_owned()
+        } else {
+            trial.first.clone()
+        },
+        second: if fresh {
+            "The decision was put off by the committee to March.".to_owned()
+        } else {
+            trial.second.clone()
+        },
+        encoders: encoder_choices.collect(),
+        transformations: transformations.collect(),
+        variants: trial.variants.clone(),
+        columns,
+        rows: trial
+            .rows
+            .iter()
+            .map(|(id, row)| (id.clone(), row.iter().map(shown).collect()))
+            .collect(),
+        problems: trial.problems.clone(),
+    }
+}

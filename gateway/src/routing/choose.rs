@@ -1,0 +1,67 @@
+//! Which provider gets the next request.
+
+use std::{sync::Arc, time::Duration};
+
+use rand::Rng;
+use tokio::time::Instant;
+
+use super::replica::Replica;
+
+/// A slow provider counts as slow only from this latency on, in seconds: under it queues make the difference.
+const SLOW_FLOOR: f64 = 0.25;
+
+/// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy ones the faster.
+///
+/// Asked for in this order, and the first kind that there is any of is drawn from: well and not tried yet; well but tried; not well (they may be back, and
+/// a sure refusal helps nobody).
+pub(crate) fn choose(
+    replicas: &[Arc<Replica>],
+    tried: &[Arc<Replica>],
+    slow_factor: f64,
+    warmup: Duration,
+    now: Instant,
+    random: &mut impl Rng,
+) -> Option<Arc<Replica>> {
+    let is_tried = |one: &Arc<Replica>| tried.iter().any(|other| Arc::ptr_eq(one, other));
+    let well: Vec<&Arc<Replica>> = replicas.iter().filter(|one| one.available(now)).collect();
+    let fresh: Vec<&Arc<Replica>> = well.iter().copied().filter(|one| !is_tried(one)).collect();
+    let pool = if !fresh.is_empty() {
+        quick(fresh, slow_factor)
+    } else if !well.is_empty() {
+        well
+    } else {
+        // Of those that are out: who fails health checks or rests is still a better chance than nobody, where there are several. A single
+        // one that rests is left alone: that is what the breaker is for.
+        replicas
+            .iter()
+            .filter(|one| !is_tried(one) && replicas.len() > 1)
+            .collect()
+    };
+    match pool.as_slice() {
+        [] => None,
+        [one] => Some(Arc::clone(one)),
+        many => {
+            let first = random.random_range(0..many.len());
+            let second = (first + random.random_range(1..many.len())) % many.len();
+            let (first, second) = (many[first], many[second]);
+            let (a, b) = (first.load(now, warmup), second.load(now, warmup));
+            let second_wins = b < a || b == a && second.latency().unwrap_or(0.0) < first.latency().unwrap_or(0.0);
+            Some(Arc::clone(if second_wins { second } else { first }))
+        }
+    }
+}
+
+/// Without those that are many times as slow as the fastest, unless that is all.
+fn quick(pool: Vec<&Arc<Replica>>, slow_factor: f64) -> Vec<&Arc<Replica>> {
+    if slow_factor == 0.0 || pool.len() < 2 {
+        return pool;
+    }
+    let fastest = pool
+        .iter()
+        .filter_map(|one| one.latency())
+        .fold(f64::INFINITY, f64::min);
+    let bound = (fastest * slow_factor).max(SLOW_FLOOR);
+    pool.into_iter()
+        .filter(|one| one.latency().is_none_or(|latency| latency <= bound))
+        .collect()
+}

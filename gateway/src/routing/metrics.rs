@@ -1,0 +1,41 @@
+//! What routing measures.
+
+use isomer_service_kit::{
+    metric_name,
+    metric_names::{Kind, Metric},
+};
+
+/// Attempts that failed, by `provider` and `reason`.
+pub(crate) const FAILURES: &str = metric_name!("gateway", "provider_failures", "total");
+/// Requests sent again, by `provider` that had failed.
+pub(crate) const RETRIES: &str = metric_name!("gateway", "retries", "total");
+/// Second providers asked because the first was slow.
+pub(crate) const HEDGES: &str = metric_name!("gateway", "hedges", "total");
+/// Texts answered from the cache.
+pub(crate) const CACHED: &str = metric_name!("gateway", "cached_texts", "total");
+/// Texts that another request was already having encoded.
+pub(crate) const SHARED: &str = metric_name!("gateway", "shared_texts", "total");
+/// Providers refused for an encoder because their vectors are of another space, by `provider`.
+pub(crate) const OTHER_SPACE: &str = metric_name!("gateway", "space_refusals", "total");
+
+/// Every metric of the gateway. Their labels are names of providers in the registry and reasons of faults: both bounded.
+pub(crate) const ALL: &[Metric] = &[
+    counter(FAILURES, "Attempts that a provider failed."),
+    counter(RETRIES, "Requests sent again after a failure."),
+    counter(HEDGES, "Second providers asked because the first was slow."),
+    counter(CACHED, "Texts answered from the cache."),
+    counter(SHARED, "Texts answered by what another request was having encoded."),
+    counter(
+        OTHER_SPACE,
+        "Times that a provider's vectors were found to be of another space.",
+    ),
+];
+
+const fn counter(name: &'static str, help: &'static str) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Counter,
+        unit: metrics::Unit::Count,
+        help,
+    }
+}

@@ -1,0 +1,27 @@
+//! From an encoder's id to whoever answers for it.
+//!
+//! A [`Router`] is an `EncoderBackend` over many. Providers that offer one id are replicas of one vector space, and are held to it
+//! ([`space`], [`route`]): a request goes to the less busy of two ([`choose`]), again to another one where that fails
+//! ([`attempts`], within a [`budget`]), never to one that rests ([`breaker`]) or fails its health checks ([`health`]), and not at all where its
+//! answer is kept or on its way already ([`cache`]).
+
+mod attempts;
+mod breaker;
+mod budget;
+mod cache;
+mod choose;
+mod config;
+mod health;
+pub(crate) mod metrics;
+mod replica;
+mod route;
+mod router;
+mod screening;
+mod space;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use config::RoutingConfig;
+pub(crate) use replica::Standing;
+pub use router::{Answer, Fixed, Router};

@@ -1,0 +1,234 @@
+//! The providers that answer for one encoder, held to one vector space.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
+
+use isomer_proto::common::v1::VectorSpace;
+use isomer_service_kit::Fault;
+use tokio::sync::Mutex as AsyncMutex;
+
+use super::{
+    metrics,
+    replica::Replica,
+    space::{Fingerprint, Identity},
+};
+
+/// One encoder id and who claims it.
+#[derive(Debug)]
+pub(super) struct Route {
+    pub(super) encoder_id: String,
+    /// Stands for the vector space in cache keys: another provider list, another number.
+    pub(super) generation: u64,
+    claims: Vec<Claim>,
+    /// Whether anybody asked yet: a model that nobody wants is not loaded for the sake of a comparison.
+    asked: AtomicBool,
+    /// Held while claims are compared.
+    comparing: AsyncMutex<()>,
+}
+
+/// A provider that says it serves the encoder.
+#[derive(Debug)]
+struct Claim {
+    replica: Arc<Replica>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Clone)]
+enum State {
+    /// Not compared yet.
+    New,
+    /// Serves the route's vector space, and what it looked like.
+    Held(Option<Arc<Fingerprint>>, Option<Identity>),
+    /// Serves another one.
+    Refused(String),
+}
+
+impl Claim {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn refuse(&self, encoder_id: &str, why: &str) {
+        tracing::error!(
+            provider = self.replica.provider,
+            encoder = encoder_id,
+            why,
+            "provider is of another vector space: not asked"
+        );
+        ::metrics::counter!(metrics::OTHER_SPACE, "provider" => self.replica.provider.clone()).increment(1);
+        *self.state() = State::Refused(why.to_owned());
+    }
+}
+
+impl Route {
+    pub(super) fn new(encoder_id: String, generation: u64, replicas: Vec<Arc<Replica>>) -> Self {
+        let alone = replicas.len() == 1;
+        let claim = |replica| Claim {
+            replica,
+            // A single provider is its own measure.
+            state: Mutex::new(if alone { State::Held(None, None) } else { State::New }),
+        };
+        Self {
+            encoder_id,
+            generation,
+            claims: replicas.into_iter().map(claim).collect(),
+            asked: AtomicBool::new(false),
+            comparing: AsyncMutex::new(()),
+        }
+    }
+
+    pub(super) fn replicas(&self) -> impl Iterator<Item = &Arc<Replica>> {
+        self.claims.iter().map(|claim| &claim.replica)
+    }
+
+    /// Whether answers come over a network, and may be kept.
+    pub(super) fn remote(&self) -> bool {
+        self.replicas().all(|replica| replica.remote)
+    }
+
+    /// Providers of the route's one vector space. Compares those that were not yet.
+    pub(super) async fn usable(&self) -> Result<Vec<Arc<Replica>>, Fault> {
+        self.asked.store(true, Ordering::Relaxed);
+        if self.held().is_empty() {
+            self.compare().await;
+        }
+        let held = self.held();
+        if !held.is_empty() {
+            return Ok(held);
+        }
+        Err(match self.refusal() {
+            Some(why) => Fault::precondition("OTHER_SPACE", why)
+                .mend("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
+            None => {
+                let names: Vec<&str> = self.replicas().map(|replica| replica.provider.as_str()).collect();
+                Fault::unavailable(
+                    "NO_PROVIDER",
+                    format!("no provider of encoder `{}` answers: {}", self.encoder_id, names.join(", ")),
+                )
+                .retry_after(std::time::Duration::from_secs(1))
+            }
+        })
+    }
+
+    fn held(&self) -> Vec<Arc<Replica>> {
+        let held = self
+            .claims
+            .iter()
+            .filter(|claim| matches!(*claim.state(), State::Held(..)));
+        held.map(|claim| Arc::clone(&claim.replica)).collect()
+    }
+
+    /// Why a claim is refused, where one is.
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.claims.iter().find_map(|claim| match &*claim.state() {
+            State::Refused(why) => Some(format!(
+                "provider `{}` for encoder `{}`: {why}",
+                claim.replica.provider, self.encoder_id
+            )),
+            _ => None,
+        })
+    }
+
+    /// What the first provider that was looked at gives.
+    pub(super) fn reference(&self) -> Option<(String, Arc<Fingerprint>)> {
+        self.claims.iter().find_map(|claim| match &*claim.state() {
+            State::Held(Some(fingerprint), _) => Some((claim.replica.provider.clone(), Arc::clone(fingerprint))),
+            _ => None,
+        })
+    }
+
+    /// Compares the claims that were not compared yet with the first that answers.
+    async fn compare(&self) {
+        let _one_at_a_time = self.comparing.lock().await;
+        let new: Vec<&Claim> = self
+            .claims
+            .iter()
+            .filter(|claim| matches!(*claim.state(), State::New))
+            .collect();
+        let asked = new
+            .iter()
+            .map(|claim| Fingerprint::take(&*claim.replica.backend, &self.encoder_id));
+        let answers = futures::future::join_all(asked).await;
+        for (claim, answer) in new.into_iter().zip(answers) {
+            match answer {
+                Err(fault) => {
+                    tracing::warn!(provider = claim.replica.provider, encoder = self.encoder_id, %fault, "provider could not be compared")
+                }
+                Ok(taken) => match self.reference() {
+                    Some((first, reference)) if let Some(difference) = reference.differs(&taken) => {
+                        claim.refuse(
+                            &self.encoder_id,
+                            &format!("it and provider `{first}` differ: {difference}"),
+                        );
+                    }
+                    _ => *claim.state() = State::Held(Some(Arc::new(taken)), None),
+                },
+            }
+        }
+    }
+
+    /// Takes the probes' vectors again, of those asked for: says who changed, and compares who could not be before.
+    pub(super) async fn probe(&self) {
+        if !self.asked.load(Ordering::Relaxed) || !self.remote() {
+            return;
+        }
+        if self.claims.iter().any(|claim| matches!(*claim.state(), State::New)) {
+            self.compare().await;
+        }
+        for claim in &self.claims {
+            let (before, identity) = match &*claim.state() {
+                State::Held(before, identity) => (before.clone(), identity.clone()),
+                _ => continue,
+            };
+            let Ok(taken) = Fingerprint::take(&*claim.replica.backend, &self.encoder_id).await else {
+                // Health checks and requests speak of servers that do not answer.
+                continue;
+            };
+            match before.as_ref().and_then(|before| before.differs(&taken)) {
+                Some(difference) => claim.refuse(
+                    &self.encoder_id,
+                    &format!("its vectors have changed: before and now, {difference}"),
+                ),
+                None if before.is_none() => *claim.state() = State::Held(Some(Arc::new(taken)), identity),
+                None => {}
+            }
+        }
+    }
+
+    /// Whether any claim waits to be compared.
+    pub(super) fn has_new(&self) -> bool {
+        self.asked.load(Ordering::Relaxed) && self.claims.iter().any(|claim| matches!(*claim.state(), State::New))
+    }
+
+    /// Holds an answer's vector space against what the provider answered before and what others of the route answer.
+    pub(super) fn fits(&self, replica: &Arc<Replica>, space: Option<&VectorSpace>) -> Result<(), Fault> {
+        let Some(claim) = self.claims.iter().find(|claim| Arc::ptr_eq(&claim.replica, replica)) else {
+            return Ok(());
+        };
+        let Some(space) = space.filter(|_| replica.remote) else {
+            return Ok(());
+        };
+        let now = Identity::of(space);
+        let others = self.claims.iter().filter_map(|claim| match &*claim.state() {
+            State::Held(fingerprint, identity) => identity
+                .clone()
+                .or_else(|| fingerprint.as_ref().map(|taken| taken.identity().clone())),
+            _ => None,
+        });
+        let others: Vec<Identity> = others.collect();
+        if let Some(difference) = others.iter().find_map(|other| other.differs(&now)) {
+            let why = format!("an answer is of another model than the answers before it: {difference}");
+            claim.refuse(&self.encoder_id, &why);
+            return Err(Fault::unavailable(
+                "OTHER_SPACE",
+                format!("provider `{}`: {why}", replica.provider),
+            ));
+        }
+        if let State::Held(_, identity @ None) = &mut *claim.state() {
+            *identity = Some(now);
+        }
+        Ok(())
+    }
+}

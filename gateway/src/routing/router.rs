@@ -1,0 +1,368 @@
+//! The router.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::Duration,
+};
+
+use isomer_adapters::EncoderBackend;
+use isomer_proto::{
+    encoder::v1::{
+        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
+        RerankResponse,
+    },
+    gateway::v1::Provider,
+};
+use isomer_service_kit::{Fault, metric_names};
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout},
+};
+
+use super::{
+    Standing, attempts,
+    budget::RetryBudget,
+    cache::{self, Cache},
+    config::RoutingConfig,
+    health, metrics,
+    replica::Replica,
+    route::Route,
+    table::{Member, Table},
+};
+
+/// Longest wait for a provider's list of encoders.
+const LISTING: Duration = Duration::from_secs(2);
+
+/// Makes a backend of a provider.
+pub(crate) type Connect = dyn Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync;
+
+/// Requests for any encoder, sent to whoever answers for it. Cheap to clone; its watchers end when the last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct Router {
+    pub(super) shared: Arc<Shared>,
+}
+
+/// Encoders that the configuration names, not the registry.
+#[derive(Debug)]
+pub struct Fixed {
+    /// Where, for people: `this process`, an address.
+    pub name: String,
+    /// The way there.
+    pub backend: Arc<dyn EncoderBackend>,
+    /// Whether it is another process: asked for its health, and its answers kept.
+    pub remote: bool,
+}
+
+/// Vectors and their price.
+#[derive(Debug)]
+pub struct Answer {
+    /// The vectors.
+    pub response: EncodeResponse,
+    /// What the tokens cost at the provider's price, in US dollars.
+    pub cost_usd: f64,
+}
+
+pub(super) struct Shared {
+    pub(super) config: RoutingConfig,
+    cache: Option<Cache>,
+    table: RwLock<Arc<Table>>,
+    budget: Mutex<RetryBudget>,
+    generation: Mutex<u64>,
+    fixed: Vec<Member>,
+    pub(super) connect: Box<Connect>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("config", &self.config)
+            .field("table", &self.table)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Router {
+    /// A router over the encoders that the configuration names and the providers of a registry, followed as they change.
+    pub async fn new(
+        config: RoutingConfig,
+        fixed: Vec<Fixed>,
+        mut providers: watch::Receiver<Arc<[Provider]>>,
+        connect: impl Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync + 'static,
+    ) -> Self {
+        metric_names::describe(metrics::ALL);
+        let fixed = fixed.into_iter().map(|Fixed { name, backend, remote }| Member {
+            open: backend.is_open(),
+            replica: Arc::new(Replica::new(name, backend, 0.0, remote, config.breaker())),
+            settings: None,
+            encoders: Vec::new(),
+        });
+        let now = Instant::now();
+        let shared = Arc::new(Shared {
+            cache: (config.cache_bytes > 0).then(|| Cache::new(config.cache_bytes)),
+            table: RwLock::default(),
+            budget: Mutex::new(RetryBudget::new(config.retry_ratio, config.retries_per_second, now)),
+            generation: Mutex::new(0),
+            fixed: fixed.collect(),
+            connect: Box::new(connect),
+            config,
+        });
+        let first = Arc::clone(&providers.borrow_and_update());
+        shared.take(&first).await;
+        tokio::spawn(health::watch(Arc::downgrade(&shared)));
+        let followed = Arc::downgrade(&shared);
+        tokio::spawn(async move {
+            while providers.changed().await.is_ok() {
+                let list = Arc::clone(&providers.borrow_and_update());
+                let Some(shared) = followed.upgrade() else { return };
+                shared.take(&list).await;
+            }
+        });
+        Self { shared }
+    }
+
+    /// Vectors for texts: from the cache, from a request under way, or from a provider.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where nobody offers the encoder; `FAILED_PRECONDITION` with the reason `OTHER_SPACE` where those who offer it have
+    /// changed it; `UNAVAILABLE` where none of them answers; what the provider itself refuses.
+    pub async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<Answer, Fault> {
+        let shared = &self.shared;
+        let route = shared.table().route(&request.encoder_id)?;
+        let spent = Mutex::new(0.0);
+        let send = |request: EncodeRequest| {
+            let (route, spent) = (&route, &spent);
+            async move {
+                let (response, replica) = shared.encode(route, &request, deadline).await?;
+                let tokens = response.usage.as_ref().map_or(0, |usage| usage.tokens);
+                let cost = tokens as f64 * replica.price_per_million_tokens / 1e6;
+                *spent.lock().unwrap_or_else(PoisonError::into_inner) += cost;
+                Ok(response)
+            }
+        };
+        let response = match &shared.cache {
+            // Routes that stand for an unlisted id have no number of their own.
+            Some(cache) if route.remote() && route.generation > 0 && cache::applies(&request) => {
+                cache.encode(route.generation, request, send).await?
+            }
+            _ => send(request).await?,
+        };
+        Ok(Answer {
+            response,
+            cost_usd: spent.into_inner().unwrap_or_else(PoisonError::into_inner),
+        })
+    }
+
+    /// The encoders of every provider that answers, by id.
+    pub async fn list(&self) -> Vec<Encoder> {
+        let table = self.shared.table();
+        let lists = futures::future::join_all(table.replicas.iter().map(|member| listed(&member.replica))).await;
+        let mut encoders: Vec<Encoder> = lists.into_iter().flatten().collect();
+        // Stable: of two that offer one id, the one of this process or the first registered speaks.
+        encoders.sort_by(|a, b| a.id.cmp(&b.id));
+        encoders.dedup_by(|next, first| next.id == first.id);
+        encoders
+    }
+
+    /// One encoder.
+    ///
+    /// # Errors
+    /// As [`Router::encode`].
+    pub async fn get(&self, encoder_id: &str, deadline: Option<Instant>) -> Result<Encoder, Fault> {
+        let call = |replica: Arc<Replica>| async move { replica.backend.get(encoder_id).await };
+        self.ask(encoder_id, deadline, call).await
+    }
+
+    /// Tokens of texts.
+    ///
+    /// # Errors
+    /// As [`Router::encode`].
+    pub async fn count_tokens(
+        &self,
+        request: CountTokensRequest,
+        deadline: Option<Instant>,
+    ) -> Result<CountTokensResponse, Fault> {
+        let request = &request;
+        let call = |replica: Arc<Replica>| async move { replica.backend.count_tokens(request.clone(), deadline).await };
+        self.ask(&request.encoder_id, deadline, call).await
+    }
+
+    /// Documents by relevance.
+    ///
+    /// # Errors
+    /// As [`Router::encode`].
+    pub async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault> {
+        let request = &request;
+        let call = |replica: Arc<Replica>| async move { replica.backend.rerank(request.clone(), deadline).await };
+        self.ask(&request.encoder_id, deadline, call).await
+    }
+
+    async fn ask<T, F, Fut>(&self, encoder_id: &str, deadline: Option<Instant>, call: F) -> Result<T, Fault>
+    where
+        F: Fn(Arc<Replica>) -> Fut,
+        Fut: Future<Output = Result<T, Fault>>,
+    {
+        let route = self.shared.table().route(encoder_id)?;
+        let replicas = route.usable().await?;
+        Ok(attempts::send(&self.shared, &replicas, deadline, call).await?.0)
+    }
+
+    /// Each provider with how it fares and the encoders it offers, for people.
+    pub(crate) fn standings(&self) -> Vec<(String, Standing, Vec<String>)> {
+        let now = Instant::now();
+        let table = self.shared.table();
+        let of = |member: &Member| {
+            (
+                member.replica.provider.clone(),
+                member.replica.standing(now),
+                member.encoders.clone(),
+            )
+        };
+        table.replicas.iter().map(of).collect()
+    }
+
+    /// What is wrong with the vector spaces of encoders: id and reason.
+    pub(crate) fn refusals(&self) -> Vec<(String, String)> {
+        let table = self.shared.table();
+        table
+            .routes
+            .iter()
+            .filter_map(|(id, route)| Some((id.clone(), route.refusal()?)))
+            .collect()
+    }
+}
+
+async fn listed(replica: &Replica) -> Vec<Encoder> {
+    match timeout(LISTING, replica.backend.list()).await {
+        Ok(Ok(list)) => {
+            replica.learnt(list.clone());
+            list
+        }
+        _ => replica.known(),
+    }
+}
+
+impl Shared {
+    pub(super) fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn budget(&self) -> MutexGuard<'_, RetryBudget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn encode(
+        &self,
+        route: &Route,
+        request: &EncodeRequest,
+        deadline: Option<Instant>,
+    ) -> Result<(EncodeResponse, Arc<Replica>), Fault> {
+        let replicas = route.usable().await?;
+        let one_vector = request.output() != Output::TokenVectors;
+        attempts::send(self, &replicas, deadline, |replica| async move {
+            let answer = replica.backend.encode(request.clone(), deadline).await?;
+            if one_vector {
+                route.fits(&replica, answer.vector_space.as_ref())?;
+            }
+            Ok(answer)
+        })
+        .await
+    }
+
+    /// Takes over the registry's list. A provider that has not changed keeps its connection and all that is known of it.
+    async fn take(&self, providers: &[Provider]) {
+        let before = self.table();
+        let mut members = self.fixed.clone();
+        for provider in providers {
+            let settings = settings(provider);
+            let kept = before
+                .replicas
+                .iter()
+                .find(|member| member.settings.as_ref() == Some(&settings));
+            members.push(kept.cloned().unwrap_or_else(|| self.member(settings)));
+        }
+        self.install(members).await;
+    }
+
+    fn member(&self, provider: Provider) -> Member {
+        let backend = (self.connect)(&provider).unwrap_or_else(|fault| {
+            tracing::error!(provider = provider.id, %fault, "provider cannot be used");
+            Arc::new(Unusable(fault))
+        });
+        let mut encoders: Vec<String> = provider.encoders.keys().cloned().collect();
+        encoders.sort();
+        Member {
+            open: backend.is_open(),
+            replica: Arc::new(Replica::new(
+                provider.id.clone(),
+                backend,
+                provider.price_per_million_tokens,
+                true,
+                self.config.breaker(),
+            )),
+            encoders,
+            settings: Some(provider),
+        }
+    }
+
+    /// Asks open providers what they list now.
+    pub(super) async fn look_at_listings(&self) {
+        let members = self.table().replicas.clone();
+        self.install(members).await;
+    }
+
+    async fn install(&self, mut members: Vec<Member>) {
+        let open = members.iter_mut().filter(|member| member.open);
+        let looks = open.map(|member| async {
+            let ids = listed(&member.replica).await.into_iter().map(|encoder| encoder.id);
+            member.encoders = ids.collect();
+        });
+        futures::future::join_all(looks).await;
+        let mut generation = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        *table = Arc::new(Table::new(members, &table, &mut generation));
+    }
+}
+
+/// A provider without what the registry writes: when it was made, how long its lease lasts, how it does.
+pub(super) fn settings(provider: &Provider) -> Provider {
+    Provider {
+        create_time: None,
+        update_time: None,
+        expire_time: None,
+        source: 0,
+        state: 0,
+        state_detail: String::new(),
+        ..provider.clone()
+    }
+}
+
+/// Stands for a provider that cannot be connected to as it is written down: says why at every call.
+#[derive(Debug)]
+struct Unusable(Fault);
+
+#[tonic::async_trait]
+impl EncoderBackend for Unusable {
+    async fn list(&self) -> Result<Vec<Encoder>, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn get(&self, _: &str) -> Result<Encoder, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn encode(&self, _: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn rerank(&self, _: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        Err(self.0.clone())
+    }
+}

@@ -1,0 +1,83 @@
+//! What the registry asks before it takes a provider: would it fit those that are there?
+
+use std::collections::BTreeSet;
+
+use isomer_proto::gateway::v1::{CheckProviderResponse, Provider};
+use isomer_service_kit::Fault;
+
+use super::{Router, router::settings, space::Fingerprint};
+
+impl Router {
+    /// Refuses a provider that claims an encoder id which another one serves from other weights.
+    ///
+    /// # Errors
+    /// `FAILED_PRECONDITION` with the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
+    pub async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
+        let table = self.shared.table();
+        let claimed: BTreeSet<&String> = candidate.encoders.keys().collect();
+        let contested = claimed.into_iter().filter_map(|id| {
+            let route = table.routes.get(id)?;
+            let others: Vec<_> = route
+                .replicas()
+                .filter(|replica| replica.provider != candidate.id)
+                .cloned()
+                .collect();
+            (!others.is_empty()).then_some((id, route, others))
+        });
+        let contested: Vec<_> = contested.collect();
+        if contested.is_empty() {
+            return Ok(());
+        }
+        let backend = (self.shared.connect)(&settings(candidate))?;
+        for (id, route, others) in contested {
+            let field = format!("provider.encoders[{id}]");
+            let theirs = Fingerprint::take(&*backend, id).await.map_err(|fault| {
+                let other = &others[0].provider;
+                Fault::unavailable(
+                    "NOT_COMPARABLE",
+                    format!("encoder `{id}` is served by provider `{other}` too, and this one cannot be compared with it: {fault}"),
+                )
+                .field(&field)
+                .mend("start it first, or give its encoder another id")
+            })?;
+            let reference = match route.reference() {
+                Some((_, reference)) => reference,
+                None => {
+                    let taken = Fingerprint::take(&*others[0].backend, id).await.map_err(|fault| {
+                        Fault::unavailable(
+                            "NOT_COMPARABLE",
+                            format!("encoder `{id}` is claimed by provider `{}`, which cannot be asked for a comparison: {fault}", others[0].provider),
+                        )
+                        .field(&field)
+                        .mend("bring that one back or delete it, or give this encoder another id")
+                    })?;
+                    taken.into()
+                }
+            };
+            if let Some(difference) = reference.differs(&theirs) {
+                let other = &others[0].provider;
+                return Err(Fault::precondition(
+                    "OTHER_SPACE",
+                    format!(
+                        "provider `{}` claims encoder `{id}`, which provider `{other}` serves, but they are of two vector spaces: {difference}",
+                        candidate.id
+                    ),
+                )
+                .field(field)
+                .mend("give the encoder an id of its own, e.g. with a version")
+                .with("encoder_id", id)
+                .with("provider", other));
+            }
+        }
+        Ok(())
+    }
+
+    /// Probes a provider, registered or not.
+    ///
+    /// # Errors
+    /// When it cannot be called at all as it is written down.
+    pub async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
+        let _ = (self.shared.connect)(&settings(candidate))?;
+        Err(Fault::unimplemented("checks are not wired yet"))
+    }
+}

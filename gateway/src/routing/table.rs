@@ -1,0 +1,88 @@
+//! Who serves what, as of now.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use isomer_proto::gateway::v1::Provider;
+use isomer_service_kit::Fault;
+
+use super::{replica::Replica, route::Route};
+
+/// Every provider and the routes over them; replaced as a whole when the registry changes.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub(super) replicas: Vec<Member>,
+    pub(super) routes: BTreeMap<String, Arc<Route>>,
+}
+
+/// A provider and what it is known to offer.
+#[derive(Debug, Clone)]
+pub(super) struct Member {
+    pub(super) replica: Arc<Replica>,
+    /// What it was made from; absent for what runs here.
+    pub(super) settings: Option<Provider>,
+    /// Ids it declares; those of an open one are what it lists.
+    pub(super) encoders: Vec<String>,
+    /// Whether it takes ids that it does not list.
+    pub(super) open: bool,
+}
+
+impl Table {
+    /// The table of these providers. Routes whose providers are the same ones as in `before` stay, with what they have learnt.
+    pub(super) fn new(replicas: Vec<Member>, before: &Self, next_generation: &mut u64) -> Self {
+        let mut claims: BTreeMap<String, Vec<Arc<Replica>>> = BTreeMap::new();
+        for member in &replicas {
+            for id in &member.encoders {
+                claims.entry(id.clone()).or_default().push(Arc::clone(&member.replica));
+            }
+        }
+        let routes = claims.into_iter().map(|(id, claimants)| {
+            let kept = before.routes.get(&id).filter(|route| {
+                let known: Vec<_> = route.replicas().collect();
+                known.len() == claimants.len() && known.iter().zip(&claimants).all(|(a, b)| Arc::ptr_eq(a, b))
+            });
+            let route = kept.cloned().unwrap_or_else(|| {
+                *next_generation += 1;
+                Arc::new(Route::new(id.clone(), *next_generation, claimants))
+            });
+            (id, route)
+        });
+        let routes = routes.collect();
+        Self { replicas, routes }
+    }
+
+    /// The way to an encoder.
+    pub(super) fn route(&self, encoder_id: &str) -> Result<Arc<Route>, Fault> {
+        if encoder_id.is_empty() {
+            return Err(
+                Fault::invalid("encoder_id", "names no encoder").mend("name one of those that ListEncoders lists")
+            );
+        }
+        if let Some(route) = self.routes.get(encoder_id) {
+            return Ok(Arc::clone(route));
+        }
+        // An id that nobody lists (a folder, a model that would have to be fetched): whoever takes such ids may know it.
+        match self.replicas.iter().find(|member| member.open) {
+            Some(member) => Ok(Arc::new(Route::new(
+                encoder_id.to_owned(),
+                0,
+                vec![Arc::clone(&member.replica)],
+            ))),
+            None => Err(Fault::not_found(
+                "UNKNOWN_ENCODER",
+                format!("no provider offers an encoder `{encoder_id}`"),
+            )
+            .field("encoder_id")
+            .mend(format!("one of: {}", self.some_ids()))
+            .with("encoder_id", encoder_id)),
+        }
+    }
+
+    fn some_ids(&self) -> String {
+        let ids: Vec<&str> = self.routes.keys().map(String::as_str).take(20).collect();
+        if ids.is_empty() {
+            "none is registered yet".to_owned()
+        } else {
+            ids.join(", ")
+        }
+    }
+}

@@ -1,0 +1,545 @@
+//! The router over backends that do as they are told.
+#![allow(clippy::unwrap_used)]
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use isomer_adapters::EncoderBackend;
+use isomer_proto::{
+    common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
+    encoder::v1::{
+        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, Input, RerankRequest,
+        RerankResponse, input,
+    },
+    gateway::v1::Provider,
+};
+use isomer_service_kit::Fault;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep},
+};
+use tonic::Code;
+
+use super::{Router, RoutingConfig};
+
+/// How a fake provider behaves.
+#[derive(Debug, Clone, Default)]
+struct Manner {
+    /// Stands for the weights: another number, other vectors.
+    weights: u32,
+    /// Whether it tells the digest of its weights.
+    tells: bool,
+    fails: Option<Code>,
+    hangs: bool,
+    takes: Duration,
+    sick: bool,
+}
+
+#[derive(Debug, Default)]
+struct Fake {
+    manner: Mutex<Manner>,
+    asked: AtomicUsize,
+    texts: AtomicUsize,
+    dropped: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    fn new(weights: u32) -> Arc<Self> {
+        let manner = Manner {
+            weights,
+            tells: true,
+            ..Manner::default()
+        };
+        Arc::new(Self {
+            manner: Mutex::new(manner),
+            ..Self::default()
+        })
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Manner)) {
+        change(&mut self.manner.lock().unwrap());
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// Counts calls that ended without an answer.
+struct Watch(Arc<AtomicUsize>, bool);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.fetch_add(usize::from(!self.1), Ordering::SeqCst);
+    }
+}
+
+fn vector(weights: u32, text: &str) -> [f32; 2] {
+    let turn = weights as f32 + text.len() as f32 / 100.0;
+    [turn.cos(), turn.sin()]
+}
+
+#[tonic::async_trait]
+impl EncoderBackend for Fake {
+    async fn list(&self) -> Result<Vec<Encoder>, Fault> {
+        Ok(Vec::new())
+    }
+
+    async fn get(&self, id: &str) -> Result<Encoder, Fault> {
+        Ok(Encoder {
+            id: id.to_owned(),
+            ..Encoder::default()
+        })
+    }
+
+    async fn encode(&self, request: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
+        let manner = self.manner.lock().unwrap().clone();
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.texts.fetch_add(request.inputs.len(), Ordering::SeqCst);
+        let mut watch = Watch(Arc::clone(&self.dropped), false);
+        if manner.hangs {
+            std::future::pending::<()>().await;
+        }
+        sleep(manner.takes).await;
+        watch.1 = true;
+        if let Some(code) = manner.fails {
+            return Err(Fault::new(code, "TOLD_TO", "it was told to fail"));
+        }
+        let texts: Vec<&str> = request
+            .inputs
+            .iter()
+            .map(|one| match &one.input {
+                Some(input::Input::Text(text)) => text.as_str(),
+                _ => "",
+            })
+            .collect();
+        let errors = (0..)
+            .zip(&texts)
+            .filter(|(_, text)| **text == "bad")
+            .map(|(index, _)| ItemError {
+                index,
+                code: Code::InvalidArgument.into(),
+                message: "bad".to_owned(),
+            });
+        Ok(EncodeResponse {
+            embeddings: Some(Matrix {
+                rows: texts.len() as u32,
+                cols: 2,
+                dtype: Dtype::F32.into(),
+                data: texts
+                    .iter()
+                    .flat_map(|text| vector(manner.weights, text))
+                    .flat_map(f32::to_le_bytes)
+                    .collect(),
+            }),
+            token_counts: texts.iter().map(|text| text.len() as u32).collect(),
+            truncated: vec![false; texts.len()],
+            errors: errors.collect(),
+            vector_space: Some(VectorSpace {
+                weights_digest: if manner.tells {
+                    format!("{:064}", manner.weights)
+                } else {
+                    String::new()
+                },
+                pooling: "mean".to_owned(),
+                ..VectorSpace::default()
+            }),
+            usage: Some(Usage {
+                tokens: texts.iter().map(|text| text.len() as u64).sum(),
+                ..Usage::default()
+            }),
+            ..EncodeResponse::default()
+        })
+    }
+
+    async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
+        Err(Fault::unimplemented("no"))
+    }
+
+    async fn rerank(&self, _: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
+        Err(Fault::unimplemented("no"))
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        let manner = self.manner.lock().unwrap().clone();
+        if manner.hangs {
+            std::future::pending::<()>().await;
+        }
+        if manner.sick {
+            Err(Fault::unavailable("SICK", "not well"))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+struct Scene {
+    router: Router,
+    registry: watch::Sender<Arc<[Provider]>>,
+}
+
+fn provider(id: &str, encoder: &str) -> Provider {
+    Provider {
+        id: id.to_owned(),
+        encoders: [(encoder.to_owned(), encoder.to_owned())].into(),
+        price_per_million_tokens: 2.0,
+        ..Provider::default()
+    }
+}
+
+/// A router over fakes that all offer encoder `e`.
+async fn scene(config: RoutingConfig, fakes: &[(&str, &Arc<Fake>)]) -> Scene {
+    let by_id: BTreeMap<String, Arc<Fake>> = fakes
+        .iter()
+        .map(|(id, fake)| ((*id).to_owned(), Arc::clone(fake)))
+        .collect();
+    let list: Vec<Provider> = fakes.iter().map(|(id, _)| provider(id, "e")).collect();
+    let (registry, providers) = watch::channel(list.into());
+    let connect = move |provider: &Provider| -> Result<Arc<dyn EncoderBackend>, Fault> {
+        match by_id.get(&provider.id) {
+            Some(fake) => Ok(Arc::<Fake>::clone(fake)),
+            None => Err(Fault::invalid("provider.address", "nobody there")),
+        }
+    };
+    Scene {
+        router: Router::new(config, Vec::new(), providers, connect).await,
+        registry,
+    }
+}
+
+/// Without a cache, so that every request is sent, and without warm-up, so that shares are even.
+fn plain() -> RoutingConfig {
+    RoutingConfig {
+        cache_bytes: 0,
+        warmup_seconds: 0,
+        ..RoutingConfig::default()
+    }
+}
+
+fn request(texts: &[&str]) -> EncodeRequest {
+    EncodeRequest {
+        encoder_id: "e".to_owned(),
+        inputs: texts
+            .iter()
+            .map(|text| Input {
+                input: Some(input::Input::Text((*text).to_owned())),
+            })
+            .collect(),
+        ..EncodeRequest::default()
+    }
+}
+
+fn rows(response: &EncodeResponse) -> Vec<[f32; 2]> {
+    let values: Vec<f32> = response
+        .embeddings
+        .as_ref()
+        .unwrap()
+        .data
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|bytes| f32::from_le_bytes(*bytes))
+        .collect();
+    values.as_chunks::<2>().0.to_vec()
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_are_shared_by_replicas_and_answers_are_priced() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    for _ in 0..200 {
+        let answer = scene.router.encode(request(&["four"]), None).await.unwrap();
+        assert_eq!(rows(&answer.response), [vector(1, "four")]);
+        assert!((answer.cost_usd - 4.0 * 2.0 / 1e6).abs() < 1e-15);
+    }
+    // One more each: the comparison of their spaces.
+    assert_eq!(a.asked() + b.asked(), 202);
+    assert!(a.asked() > 60 && b.asked() > 60, "{} and {}", a.asked(), b.asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    a.set(|manner| manner.fails = Some(Code::Unavailable));
+    for _ in 0..100 {
+        scene.router.encode(request(&["x"]), None).await.unwrap();
+    }
+    assert!(a.asked() < 20, "the breaker let {} requests through", a.asked());
+    a.set(|manner| manner.fails = None);
+    sleep(Duration::from_secs(60)).await;
+    let before = a.asked();
+    for _ in 0..100 {
+        scene.router.encode(request(&["x"]), None).await.unwrap();
+    }
+    assert!(a.asked() > before + 20, "it came back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_requests_own_fault_is_told_at_once_and_rests_nobody() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    for fake in [&a, &b] {
+        fake.set(|manner| manner.fails = Some(Code::InvalidArgument));
+    }
+    let before = a.asked() + b.asked();
+    for _ in 0..20 {
+        let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+        assert_eq!(fault.code, Code::InvalidArgument);
+    }
+    assert_eq!(a.asked() + b.asked(), before + 20, "no retries");
+    assert!(
+        scene
+            .router
+            .standings()
+            .iter()
+            .all(|(_, standing, _)| standing.state == "well")
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_hanging_replica_is_sent_to_the_other_once_its_health_fails() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    a.set(|manner| manner.hangs = true);
+    let begun = Instant::now();
+    let all = (0..40).map(|_| scene.router.encode(request(&["x"]), None));
+    for answer in futures::future::join_all(all).await {
+        assert_eq!(rows(&answer.unwrap().response), [vector(1, "x")]);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(
+        a.dropped.load(Ordering::SeqCst) > 0,
+        "some had been sent to the hanging one"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_answers_for_a_slow_replica_and_its_call_is_dropped() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let config = RoutingConfig {
+        hedge_after_ms: Some(20),
+        ..plain()
+    };
+    let scene = scene(config, &[("a", &a), ("b", &b)]).await;
+    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    a.set(|manner| manner.takes = Duration::from_secs(2));
+    for _ in 0..10 {
+        let begun = Instant::now();
+        scene.router.encode(request(&["x"]), None).await.unwrap();
+        assert!(begun.elapsed() < Duration::from_millis(100));
+    }
+    assert!(a.dropped.load(Ordering::SeqCst) > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_many_times_as_slow_is_left_alone() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    a.set(|manner| manner.takes = Duration::from_secs(2));
+    b.set(|manner| manner.takes = Duration::from_millis(10));
+    for _ in 0..50 {
+        scene.router.encode(request(&["x"]), None).await.unwrap();
+    }
+    assert!(a.asked() < 6, "{}", a.asked());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replica_of_other_weights_is_never_asked_for_anybody() {
+    for tells in [true, false] {
+        let (a, b) = (Fake::new(1), Fake::new(2));
+        for fake in [&a, &b] {
+            fake.set(|manner| manner.tells = tells);
+        }
+        let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+        for _ in 0..50 {
+            let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
+            assert_eq!(rows(&answer.response), [vector(1, "x")]);
+        }
+        assert_eq!(b.asked(), 1, "the comparison alone");
+        let (id, why) = scene.router.refusals().remove(0);
+        assert!(id == "e" && why.contains("`a`") && why.contains("`b`"), "{why}");
+        a.set(|manner| manner.fails = Some(Code::Unavailable));
+        let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+        assert_eq!(fault.code, Code::Unavailable, "not answered from the other space");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_is_refused_where_its_encoder_is_served_from_other_weights() {
+    let (a, b, same) = (Fake::new(1), Fake::new(2), Fake::new(1));
+    let by_id = BTreeMap::from([
+        ("a", Arc::clone(&a)),
+        ("b", Arc::clone(&b)),
+        ("same", Arc::clone(&same)),
+    ]);
+    let (_registry, providers) = watch::channel(vec![provider("a", "e")].into());
+    let connect = move |provider: &Provider| -> Result<Arc<dyn EncoderBackend>, Fault> {
+        Ok(Arc::<Fake>::clone(&by_id[provider.id.as_str()]))
+    };
+    let router = Router::new(plain(), Vec::new(), providers, connect).await;
+    let fault = router.admit(&provider("b", "e")).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "OTHER_SPACE")
+    );
+    assert_eq!(fault.field.as_deref(), Some("provider.encoders[e]"));
+    assert!(
+        fault.message.contains("`a`") && fault.message.contains("`b`"),
+        "{fault}"
+    );
+    router.admit(&provider("same", "e")).await.unwrap();
+    router.admit(&provider("b", "another")).await.unwrap();
+    // Its own next version is no rival.
+    router.admit(&provider("a", "e")).await.unwrap();
+    same.set(|manner| manner.fails = Some(Code::Unavailable));
+    let fault = router.admit(&provider("same", "e")).await.unwrap_err();
+    assert_eq!(fault.reason, "NOT_COMPARABLE");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_whose_vectors_change_is_noticed_by_the_probe() {
+    let fake = Fake::new(1);
+    fake.set(|manner| manner.tells = false);
+    let config = RoutingConfig {
+        probe_interval_seconds: 10,
+        ..plain()
+    };
+    let scene = scene(config, &[("a", &fake)]).await;
+    scene.router.encode(request(&["x"]), None).await.unwrap();
+    sleep(Duration::from_secs(25)).await;
+    fake.set(|manner| manner.weights = 2);
+    sleep(Duration::from_secs(25)).await;
+    let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.reason.as_str()),
+        (Code::FailedPrecondition, "OTHER_SPACE")
+    );
+    assert!(fault.message.contains("have changed"), "{fault}");
+    // An update is consent.
+    let mut changed = provider("a", "e");
+    changed.etag = "2".to_owned();
+    scene.registry.send(vec![changed].into()).unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
+    assert_eq!(rows(&answer.response), [vector(2, "x")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_from_other_weights_reaches_nobody() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    b.set(|manner| manner.weights = 2);
+    for _ in 0..50 {
+        let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
+        assert_eq!(rows(&answer.response), [vector(1, "x")]);
+    }
+    assert_eq!(scene.router.refusals().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_are_encoded_once_among_requests_and_kept() {
+    let fake = Fake::new(1);
+    fake.set(|manner| manner.takes = Duration::from_millis(100));
+    let scene = scene(RoutingConfig::default(), &[("a", &fake)]).await;
+    let both = ["one", "twotwo", "one"];
+    let many = (0..30).map(|_| scene.router.encode(request(&both), None));
+    for answer in futures::future::join_all(many).await {
+        let response = answer.unwrap().response;
+        assert_eq!(rows(&response), both.map(|text| vector(1, text)));
+        assert_eq!(response.token_counts, [3, 6, 3]);
+        assert_eq!(response.usage.unwrap().texts, 3);
+    }
+    assert_eq!(fake.texts.load(Ordering::SeqCst), 2, "each text once");
+    let again = scene.router.encode(request(&["twotwo", "three"]), None).await.unwrap();
+    assert_eq!(rows(&again.response), [vector(1, "twotwo"), vector(1, "three")]);
+    let usage = again.response.usage.unwrap();
+    assert_eq!((usage.tokens, usage.cached_texts), (5, 1));
+    // Another prompt, another vector.
+    let prompted = EncodeRequest {
+        normalise: Some(true),
+        ..request(&["one"])
+    };
+    scene.router.encode(prompted, None).await.unwrap();
+    assert_eq!(fake.texts.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_are_not_kept_and_a_caller_that_leaves_harms_no_other() {
+    let fake = Fake::new(1);
+    fake.set(|manner| manner.takes = Duration::from_millis(100));
+    let scene = scene(RoutingConfig::default(), &[("a", &fake)]).await;
+    let response = scene
+        .router
+        .encode(request(&["bad", "good"]), None)
+        .await
+        .unwrap()
+        .response;
+    assert_eq!(response.errors.len(), 1);
+    let response = scene
+        .router
+        .encode(request(&["good", "bad"]), None)
+        .await
+        .unwrap()
+        .response;
+    assert_eq!(response.errors[0].index, 1);
+    assert_eq!(fake.texts.load(Ordering::SeqCst), 3, "the bad one is asked again");
+    let router = scene.router.clone();
+    let leaver = tokio::spawn(async move { router.encode(request(&["shared"]), None).await });
+    sleep(Duration::from_millis(20)).await;
+    let router = scene.router.clone();
+    let waiter = tokio::spawn(async move { router.encode(request(&["shared"]), None).await });
+    sleep(Duration::from_millis(20)).await;
+    leaver.abort();
+    assert_eq!(rows(&waiter.await.unwrap().unwrap().response), [vector(1, "shared")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    scene
+        .registry
+        .send(vec![provider("b", "f"), provider("nowhere", "g")].into())
+        .unwrap();
+    sleep(Duration::from_secs(1)).await;
+    let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    assert_eq!(
+        (fault.code, fault.field.as_deref()),
+        (Code::NotFound, Some("encoder_id"))
+    );
+    assert!(fault.mend.unwrap().contains("f, g"));
+    let asked = EncodeRequest {
+        encoder_id: "g".to_owned(),
+        ..request(&["x"])
+    };
+    let fault = scene.router.encode(asked, None).await.unwrap_err();
+    assert!(
+        fault.message.contains("nobody there"),
+        "what is wrong with the provider is said: {fault}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_single_provider_that_rests_is_refused_quickly_with_a_time_to_come_back() {
+    let fake = Fake::new(1);
+    let scene = scene(plain(), &[("a", &fake)]).await;
+    fake.set(|manner| manner.fails = Some(Code::Unavailable));
+    for _ in 0..10 {
+        scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    }
+    let before = fake.asked();
+    let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
+    assert_eq!((fault.code, fake.asked()), (Code::Unavailable, before));
+    assert!(fault.retry_after.is_some() && fault.message.contains("`a`"), "{fault}");
+}

@@ -1,0 +1,47 @@
+//! What the registry asks the router.
+
+use isomer_proto::gateway::v1::{CheckProviderResponse, Provider, ProviderState};
+use isomer_registry::{ProviderStatus, Screening};
+use isomer_service_kit::Fault;
+
+use crate::routing::Router;
+
+/// The router, as the registry asks it.
+#[derive(Debug)]
+pub(crate) struct Screen(pub(crate) Router);
+
+#[tonic::async_trait]
+impl Screening for Screen {
+    async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
+        self.0.admit(candidate).await
+    }
+
+    async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
+        self.0.check(candidate).await
+    }
+
+    fn status(&self, id: &str) -> ProviderStatus {
+        if let Some((_, why)) = self
+            .0
+            .refusals()
+            .into_iter()
+            .find(|(_, why)| why.contains(&format!("provider `{id}`")))
+        {
+            return ProviderStatus {
+                state: ProviderState::Refused,
+                detail: why,
+            };
+        }
+        let Some((_, standing, _)) = self.0.standings().into_iter().find(|(provider, ..)| provider == id) else {
+            return ProviderStatus::default();
+        };
+        ProviderStatus {
+            state: if standing.state == "well" {
+                ProviderState::Serving
+            } else {
+                ProviderState::Unavailable
+            },
+            detail: standing.why.unwrap_or_default(),
+        }
+    }
+}

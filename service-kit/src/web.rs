@@ -1,0 +1,53 @@
+//! Calls from pages in a browser: gRPC-Web beside gRPC, and which pages may call at all (CORS).
+
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, Method, header};
+use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+
+/// How long a browser may remember what it was allowed.
+const REMEMBER: Duration = Duration::from_secs(600);
+
+/// What callers of gRPC-Web and of OpenAI's routes send.
+const SENT: [HeaderName; 7] = [
+    header::AUTHORIZATION,
+    header::CONTENT_TYPE,
+    HeaderName::from_static("x-api-key"),
+    HeaderName::from_static("x-grpc-web"),
+    HeaderName::from_static("x-user-agent"),
+    HeaderName::from_static("grpc-timeout"),
+    HeaderName::from_static("traceparent"),
+];
+/// What they read of answers.
+const READ: [HeaderName; 5] = [
+    HeaderName::from_static("grpc-status"),
+    HeaderName::from_static("grpc-message"),
+    HeaderName::from_static("grpc-status-details-bin"),
+    HeaderName::from_static("isomer-vector-space"),
+    header::RETRY_AFTER,
+];
+
+/// Which pages may call: those of the origins named; `*` stands for all. None: a browser lets only the server's own pages call.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Web {
+    pub(crate) origins: Vec<HeaderValue>,
+}
+
+impl Web {
+    pub(crate) fn cors(&self) -> Option<CorsLayer> {
+        if self.origins.is_empty() {
+            return None;
+        }
+        let origins = if self.origins.iter().any(|origin| origin == "*") {
+            AllowOrigin::from(Any)
+        } else {
+            AllowOrigin::list(self.origins.iter().cloned())
+        };
+        let layer = CorsLayer::new()
+            .allow_origin(origins)
+            .allow_methods([Method::GET, Method::POST])
+            .allow_headers(SENT)
+            .expose_headers(READ);
+        Some(layer.max_age(REMEMBER))
+    }
+}
