@@ -102,7 +102,8 @@ pub async fn check(backend: &dyn EncoderBackend, encoder_id: &str, options: &Che
     }
 }
 
-/// The vectors of a few fixed texts, for comparing with those of another time. Costs one small call.
+/// The vectors of a few fixed texts, for comparing with those of another time, and what the provider says of their space. Costs one
+/// small call.
 ///
 /// # Errors
 /// When the provider does not answer with vectors.
@@ -110,7 +111,7 @@ pub async fn fingerprint(
     backend: &dyn EncoderBackend,
     encoder_id: &str,
     options: &CheckOptions,
-) -> Result<Fingerprint, Fault> {
+) -> Result<(Fingerprint, VectorSpace), Fault> {
     let probe = Probe {
         backend,
         encoder_id,
@@ -118,8 +119,8 @@ pub async fn fingerprint(
         findings: Vec::new(),
         essential_failed: Vec::new(),
     };
-    let (_, vectors) = probe.vectors(texts::SAMPLES).await?;
-    Ok(Fingerprint::of(&vectors))
+    let (answer, vectors) = probe.vectors(texts::SAMPLES).await?;
+    Ok((Fingerprint::of(&vectors), answer.vector_space.unwrap_or_default()))
 }
 
 /// A probe under way.

@@ -8,7 +8,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 use isomer_transform::catalogue::{ENTRIES, Kind};
-use minijinja::{Environment, UndefinedBehavior, context};
+use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde::Serialize;
 
 use super::trial::Trial;
@@ -108,7 +108,7 @@ pub(super) fn page(
             encoders: ids.len(),
         })
         .collect();
-    let (run_rows, runs_problem) = match runs {
+    let (run_rows, runs_problem): (Vec<RunRow>, _) = match runs {
         Ok(runs) => (runs.iter().map(run_row).collect(), None),
         Err(fault) => (Vec::new(), Some(fault.to_string())),
     };
@@ -118,11 +118,11 @@ pub(super) fn page(
     environment.get_template("page.html")?.render(context! {
         style => include_str!("page.css"),
         version => env!("CARGO_PKG_VERSION"),
-        encoders => encoder_rows,
-        providers => provider_rows,
-        runs => Vec::<RunRow>::from(run_rows),
+        encoders => Serde(encoder_rows),
+        providers => Serde(provider_rows),
+        runs => Serde(run_rows),
         runs_problem => runs_problem,
-        trial => trial_view(trial, encoders),
+        trial => Serde(trial_view(trial, encoders)),
     })
 }
 

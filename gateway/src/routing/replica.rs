@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_adapters::EncoderBackend;
+use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::encoder::v1::Encoder;
 use isomer_service_kit::Fault;
 use tokio::time::Instant;
@@ -29,6 +29,8 @@ pub(crate) struct Replica {
     /// Id in the registry; `this process` for what runs here.
     pub(crate) provider: String,
     pub(crate) backend: Arc<dyn EncoderBackend>,
+    /// How its vectors are looked at.
+    pub(crate) check: CheckOptions,
     /// US dollars for a million tokens; 0 where it costs nothing or nobody knows.
     pub(crate) price_per_million_tokens: f64,
     /// False for what runs in this process: it is not asked for its health, and keeps its own answers.
@@ -68,17 +70,13 @@ pub(crate) struct Standing {
 }
 
 impl Replica {
-    pub(crate) fn new(
-        provider: String,
-        backend: Arc<dyn EncoderBackend>,
-        price: f64,
-        remote: bool,
-        rules: BreakerRules,
-    ) -> Self {
+    /// One that the configuration names.
+    pub(crate) fn new(provider: String, backend: Arc<dyn EncoderBackend>, remote: bool, rules: BreakerRules) -> Self {
         Self {
             provider,
             backend,
-            price_per_million_tokens: price,
+            check: CheckOptions::default(),
+            price_per_million_tokens: 0.0,
             remote,
             outstanding: AtomicUsize::new(0),
             answered: AtomicU64::new(0),

@@ -149,7 +149,7 @@ impl Route {
             .collect();
         let asked = new
             .iter()
-            .map(|claim| Fingerprint::take(&*claim.replica.backend, &self.encoder_id));
+            .map(|claim| Fingerprint::take(&claim.replica, &self.encoder_id));
         let answers = futures::future::join_all(asked).await;
         for (claim, answer) in new.into_iter().zip(answers) {
             match answer {
@@ -182,7 +182,7 @@ impl Route {
                 State::Held(before, identity) => (before.clone(), identity.clone()),
                 _ => continue,
             };
-            let Ok(taken) = Fingerprint::take(&*claim.replica.backend, &self.encoder_id).await else {
+            let Ok(taken) = Fingerprint::take(&claim.replica, &self.encoder_id).await else {
                 // Health checks and requests speak of servers that do not answer.
                 continue;
             };

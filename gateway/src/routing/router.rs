@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_adapters::EncoderBackend;
+use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::{
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
@@ -92,7 +92,7 @@ impl Router {
         metric_names::describe(metrics::ALL);
         let fixed = fixed.into_iter().map(|Fixed { name, backend, remote }| Member {
             open: backend.is_open(),
-            replica: Arc::new(Replica::new(name, backend, 0.0, remote, config.breaker())),
+            replica: Arc::new(Replica::new(name, backend, remote, config.breaker())),
             settings: None,
             encoders: Vec::new(),
         });
@@ -292,15 +292,18 @@ impl Shared {
         encoders.sort();
         Member {
             open: backend.is_open(),
-            replica: Arc::new(Replica::new(
-                provider.id.clone(),
-                backend,
-                provider.price_per_million_tokens,
-                true,
-                self.config.breaker(),
-            )),
+            replica: Arc::new(self.replica(&provider, backend)),
             encoders,
             settings: Some(provider),
+        }
+    }
+
+    /// A registered provider behind its backend.
+    pub(super) fn replica(&self, provider: &Provider, backend: Arc<dyn EncoderBackend>) -> Replica {
+        Replica {
+            check: CheckOptions::of(provider),
+            price_per_million_tokens: provider.price_per_million_tokens,
+            ..Replica::new(provider.id.clone(), backend, true, self.config.breaker())
         }
     }
 

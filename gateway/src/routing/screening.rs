@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use isomer_adapters::check::{self, CheckOptions};
 use isomer_proto::gateway::v1::{CheckProviderResponse, Provider};
 use isomer_service_kit::Fault;
 
@@ -28,10 +29,12 @@ impl Router {
         if contested.is_empty() {
             return Ok(());
         }
-        let backend = (self.shared.connect)(&settings(candidate))?;
+        let newcomer = self
+            .shared
+            .replica(candidate, (self.shared.connect)(&settings(candidate))?);
         for (id, route, others) in contested {
             let field = format!("provider.encoders[{id}]");
-            let theirs = Fingerprint::take(&*backend, id).await.map_err(|fault| {
+            let theirs = Fingerprint::take(&newcomer, id).await.map_err(|fault| {
                 let other = &others[0].provider;
                 Fault::unavailable(
                     "NOT_COMPARABLE",
@@ -43,7 +46,7 @@ impl Router {
             let reference = match route.reference() {
                 Some((_, reference)) => reference,
                 None => {
-                    let taken = Fingerprint::take(&*others[0].backend, id).await.map_err(|fault| {
+                    let taken = Fingerprint::take(&others[0], id).await.map_err(|fault| {
                         Fault::unavailable(
                             "NOT_COMPARABLE",
                             format!("encoder `{id}` is claimed by provider `{}`, which cannot be asked for a comparison: {fault}", others[0].provider),
@@ -77,7 +80,29 @@ impl Router {
     /// # Errors
     /// When it cannot be called at all as it is written down.
     pub async fn check(&self, candidate: &Provider) -> Result<CheckProviderResponse, Fault> {
-        let _ = (self.shared.connect)(&settings(candidate))?;
-        Err(Fault::unimplemented("checks are not wired yet"))
+        let backend = (self.shared.connect)(&settings(candidate))?;
+        let mut ids: Vec<String> = candidate.encoders.keys().cloned().collect();
+        if ids.is_empty() {
+            ids = backend.list().await?.into_iter().map(|encoder| encoder.id).collect();
+        }
+        ids.sort();
+        // One encoder stands for its provider: each probe costs some dozen calls, which somebody may pay for.
+        let Some(id) = ids.first() else {
+            return Ok(CheckProviderResponse {
+                verdict: "it lists no encoder: there is nothing to look at".to_owned(),
+                ..CheckProviderResponse::default()
+            });
+        };
+        let report = check::check(&*backend, id, &CheckOptions::of(candidate)).await;
+        let verdict = match ids.len() {
+            1 => report.verdict,
+            several => format!("{} (looked at `{id}`, the first of {several} encoders)", report.verdict),
+        };
+        Ok(CheckProviderResponse {
+            findings: report.findings,
+            usable: report.usable,
+            verdict,
+            vector_space: report.vector_space,
+        })
     }
 }

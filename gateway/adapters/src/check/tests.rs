@@ -190,7 +190,7 @@ async fn what_is_only_to_be_known_leaves_a_provider_usable() {
 async fn a_fingerprint_agrees_with_itself_and_notices_other_vectors() {
     let print = async |fault| {
         let toy = Toy(fault, AtomicU32::new(0));
-        fingerprint(&toy, "toy", &CheckOptions::default()).await.unwrap()
+        fingerprint(&toy, "toy", &CheckOptions::default()).await.unwrap().0
     };
     let sound = print(Flaw::None).await;
     sound.agrees(&print(Flaw::None).await).unwrap();
