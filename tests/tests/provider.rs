@@ -40,8 +40,14 @@ impl Python {
             .spawn()
             .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").expect("an address").to_owned();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        let address = line
+            .trim()
+            .strip_prefix("listening on ")
+            .expect("an address")
+            .to_owned();
         Some(Self { child, address })
     }
 
@@ -91,10 +97,23 @@ async fn a_provider_in_python_passes_every_question_of_the_check() {
     let backend = connected(&python.provider());
     let report = check(backend.as_ref(), "ours", &CheckOptions::default()).await;
     for finding in &report.findings {
-        println!("{} {}: {}", if finding.passed { "ok" } else { "NO" }, finding.name, finding.detail);
+        println!(
+            "{} {}: {}",
+            if finding.passed { "ok" } else { "NO" },
+            finding.name,
+            finding.detail
+        );
     }
-    assert!(report.findings.iter().all(|finding| finding.passed), "{}", report.verdict);
-    assert!(report.usable && report.verdict.starts_with("usable"), "{}", report.verdict);
+    assert!(
+        report.findings.iter().all(|finding| finding.passed),
+        "{}",
+        report.verdict
+    );
+    assert!(
+        report.usable && report.verdict.starts_with("usable"),
+        "{}",
+        report.verdict
+    );
     assert_eq!(report.vector_space.unwrap().model_id, "hashing-256");
 }
 
@@ -102,7 +121,10 @@ async fn a_provider_in_python_passes_every_question_of_the_check() {
 async fn its_vectors_are_the_same_in_pieces() {
     let Some(python) = Python::start(&[]) else { return };
     let texts: Vec<String> = (0..100).map(|number| format!("sentence number {number}")).collect();
-    let whole = connected(&python.provider()).encode(request(&texts), None).await.unwrap();
+    let whole = connected(&python.provider())
+        .encode(request(&texts), None)
+        .await
+        .unwrap();
     let mut limited = python.provider();
     limited.limits = Some(ProviderLimits {
         max_batch_items: 7,
@@ -127,7 +149,10 @@ async fn its_key_is_sent_from_a_file_and_a_wrong_one_is_told() {
     writeln!(file, "the-wrong-key").unwrap();
     let texts = ["one".to_owned()];
     let fault = connected(&provider).encode(request(&texts), None).await.unwrap_err();
-    assert_eq!((fault.code, fault.field.as_deref()), (Code::FailedPrecondition, Some("provider.secret")));
+    assert_eq!(
+        (fault.code, fault.field.as_deref()),
+        (Code::FailedPrecondition, Some("provider.secret"))
+    );
     std::fs::write(file.path(), "the-right-key\n").unwrap();
     connected(&provider).encode(request(&texts), None).await.unwrap();
 }
