@@ -300,11 +300,10 @@ impl Shared {
 
     /// A registered provider behind its backend.
     pub(super) fn replica(&self, provider: &Provider, backend: Arc<dyn EncoderBackend>) -> Replica {
-        Replica {
-            check: CheckOptions::of(provider),
-            price_per_million_tokens: provider.price_per_million_tokens,
-            ..Replica::new(provider.id.clone(), backend, true, self.config.breaker())
-        }
+        let mut replica = Replica::new(provider.id.clone(), backend, true, self.config.breaker());
+        replica.check = CheckOptions::of(provider);
+        replica.price_per_million_tokens = provider.price_per_million_tokens;
+        replica
     }
 
     /// Asks open providers what they list now.
