@@ -1,5 +1,5 @@
 //! A provider that somebody else wrote, in another language, against our protos alone.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::{
     io::{BufRead, BufReader, Write},
