@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""Faults under load: 64 clients ask a gateway in front of two replicas while one of them is killed, hangs, is slow or errs.
+
+    pip install -r tests/python/requirements.txt
+    python tests/bench/gateway_faults.py --isomer target/release/isomer --seconds 60
+
+Replica `one` is an `isomer serve` of its own. Replica `two` is another one behind a proxy in this script that passes calls on, waits two
+seconds first, or answers every fifth with INTERNAL. Every answer is compared bit for bit with the vectors that a server alone gives.
+Prints, a line a fault: requests, failures by code, wrong vectors, requests a second, median and 99th percentile in milliseconds.
+Exits 1 where a vector was wrong, or where a client saw a failure while a replica was killed, hung or slow.
+"""
+
+import argparse
+import asyncio
+import collections
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+
+import grpc
+from isomer_client import generated_stubs
+
+MODEL = "paraphrase-MiniLM-L3-v2"
+LIMIT = 256 << 20
+
+
+def serve(isomer, home, arguments):
+    """Starts `isomer serve` and waits for its address."""
+    process = subprocess.Popen(
+        [isomer, "serve", "--listen", "127.0.0.1:0", *arguments],
+        env={"ISOMER_HOME": str(home), "ISOMER_OFFLINE": "1", "PATH": "/usr/bin:/bin"},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    for line in process.stderr:
+        if line.startswith("isomer serves "):
+            address = line.split()[-1]
+            break
+    else:
+        sys.exit("the server ended before it said where it listens")
+    # Read on, so that the server never waits for a full pipe.
+    threading.Thread(target=collections.deque, args=(process.stderr, 0), daemon=True).start()
+    return process, address
+
+
+class Proxy:
+    """Passes calls on to a server, as `mode` says."""
+
+    def __init__(self, pb, stubs, upstream):
+        self.pb, self.mode, self.calls = pb, "pass", 0
+        self.channel = grpc.aio.insecure_channel(upstream, options=[("grpc.max_receive_message_length", LIMIT)])
+        self.stub = stubs.EncoderServiceStub(self.channel)
+
+    async def _before(self, context):
+        self.calls += 1
+        if self.mode == "slow":
+            await asyncio.sleep(2)
+        if self.mode == "errors" and self.calls % 5 == 0:
+            await context.abort(grpc.StatusCode.INTERNAL, "every fifth call fails")
+
+    async def Encode(self, request, context):
+        await self._before(context)
+        return await self.stub.Encode(request)
+
+    async def GetEncoder(self, request, context):
+        return await self.stub.GetEncoder(request)
+
+    async def ListEncoders(self, request, context):
+        return await self.stub.ListEncoders(request)
+
+
+async def load(stub, pb, texts, expected, clients, seconds):
+    """What `clients` see in so many seconds."""
+    failures, times, wrong = collections.Counter(), [], 0
+    end = time.monotonic() + seconds
+
+    async def one(seed):
+        nonlocal wrong
+        draw = random.Random(seed)
+        while time.monotonic() < end:
+            chosen = draw.sample(range(len(texts)), draw.randint(1, 4))
+            request = pb.EncodeRequest(encoder_id="shared", inputs=[pb.Input(text=texts[k]) for k in chosen])
+            begun = time.monotonic()
+            try:
+                answer = await stub.Encode(request, timeout=30)
+            except grpc.aio.AioRpcError as error:
+                failures[error.code().name] += 1
+                continue
+            times.append(time.monotonic() - begun)
+            if answer.embeddings.data != b"".join(expected[k] for k in chosen):
+                wrong += 1
+
+    await asyncio.gather(*(one(seed) for seed in range(clients)))
+    return failures, sorted(times), wrong
+
+
+def shown(name, outcome, seconds):
+    failures, times, wrong = outcome
+    at = lambda share: times[min(len(times) - 1, int(share * len(times)))] * 1e3 if times else float("nan")
+    failed = ", ".join(f"{code} {count}" for code, count in sorted(failures.items())) or "none"
+    print(f"| {name} | {len(times) + sum(failures.values())} | {failed} | {wrong} | {len(times) / seconds:.0f} | {at(0.5):.1f} | {at(0.99):.1f} |", flush=True)
+
+
+async def run(args):
+    with generated_stubs() as made:
+        name = "isomer/encoder/v1/encoder"
+        return await measure(args, made.message(name), made.grpc(name))
+
+
+async def measure(args, pb, stubs):
+    home = pathlib.Path(tempfile.mkdtemp())
+    (home / "models").symlink_to(pathlib.Path(args.models).expanduser())
+    texts = [f"Sentence {k} says{' something again' * (k % 5)}." for k in range(400)]
+    processes = []
+    try:
+        one, one_at = serve(args.isomer, home, ["--model", MODEL])
+        processes.append(one)
+        two, two_at = serve(args.isomer, home, ["--model", MODEL])
+        processes.append(two)
+        direct = stubs.EncoderServiceStub(grpc.aio.insecure_channel(two_at))
+        answer = await direct.Encode(pb.EncodeRequest(encoder_id=MODEL, inputs=[pb.Input(text=t) for t in texts]))
+        row = answer.embeddings.cols * 4
+        expected = [answer.embeddings.data[k * row : (k + 1) * row] for k in range(len(texts))]
+
+        proxy = Proxy(pb, stubs, two_at)
+        server = grpc.aio.server(options=[("grpc.max_receive_message_length", LIMIT)])
+        stubs.add_EncoderServiceServicer_to_server(proxy, server)
+        proxy_at = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+        await server.start()
+
+        table = "".join(
+            f'[[provider]]\nid = "{name}"\nkind = "isomer"\naddress = "grpc://{at}"\nencoders = {{ shared = "{MODEL}" }}\n'
+            for name, at in [("one", one_at), ("two", proxy_at)]
+        )
+        (home / "providers.toml").write_text(table)
+        (home / "gateway.toml").write_text(
+            f'[addresses]\nallow = ["127.0.0.1"]\n[providers]\nfile = "{home}/providers.toml"\n[routing]\ncache_bytes = 0\n{args.routing}\n'
+        )
+        gateway, gateway_at = serve(args.isomer, home, ["--config", str(home / "gateway.toml")])
+        processes.append(gateway)
+        stub = stubs.EncoderServiceStub(grpc.aio.insecure_channel(gateway_at))
+        bad = False
+        print("| fault | requests | failures | wrong vectors | requests/s | p50 ms | p99 ms |\n|---|---|---|---|---|---|---|")
+
+        async def fault(name, begin, must_hold=True):
+            nonlocal bad
+            work = asyncio.create_task(load(stub, pb, texts, expected, args.clients, args.seconds))
+            await asyncio.sleep(args.seconds / 4)
+            begin()
+            outcome = await work
+            shown(name, outcome, args.seconds)
+            bad |= outcome[2] > 0 or (must_hold and sum(outcome[0].values()) > 0)
+            proxy.mode = "pass"
+            one.send_signal(signal.SIGCONT)
+            await asyncio.sleep(3)
+
+        await fault("none", lambda: None)
+        await fault("one hangs (SIGSTOP)", lambda: one.send_signal(signal.SIGSTOP))
+        await fault("two answers two seconds late", lambda: setattr(proxy, "mode", "slow"))
+        await fault("two errs in 20 %", lambda: setattr(proxy, "mode", "errors"), must_hold=False)
+        await fault("one is killed (SIGKILL)", lambda: one.kill())
+        return 1 if bad else 0
+    finally:
+        for process in processes:
+            process.kill()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--isomer", default="isomer")
+    parser.add_argument("--models", default="~/.cache/isomer/models", help="folder with the model")
+    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--routing", default="", help="lines for the section routing of the gateway's configuration")
+    sys.exit(asyncio.run(run(parser.parse_args())))
+
+
+if __name__ == "__main__":
+    main()
