@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 pub(crate) mod providers;
+pub(crate) mod keys;
 pub(crate) mod stats;
 
 use std::{net::SocketAddr, path::PathBuf};
@@ -20,6 +21,7 @@ Examples:
   isomer stats compare --input scores.csv --reference all-mpnet-base-v2
   isomer serve --listen 127.0.0.1:50051
   isomer providers list --server 127.0.0.1:50051
+  isomer keys create --name me --scope encode          a key for a gateway that others reach
 
 Exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a model, provider, generator or file failed.";
 
@@ -36,9 +38,13 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct Global {
-    /// Use a running gateway at this address (`host:port` or a URL) instead of running the services in this process.
+    /// Use a running gateway at this address (`host:port` or a URL) instead of running the services in this process. It is sent the key
+    /// in ISOMER_API_KEY, if that is set.
     #[arg(long, global = true, env = "ISOMER_SERVER", value_name = "ADDR")]
     pub(crate) server: Option<String>,
+    /// Send the key in ISOMER_API_KEY to --server although it is another machine and the address is not https: anyone on the way can read it.
+    #[arg(long, global = true, env = "ISOMER_API_KEY_OVER_PLAIN_TEXT", value_parser = clap::builder::FalseyValueParser::new())]
+    pub(crate) api_key_over_plain_text: bool,
     /// Configuration file (TOML).
     #[arg(long, global = true, env = "ISOMER_CONFIG", value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -112,6 +118,8 @@ pub(crate) enum Command {
     /// The encoder providers of a running gateway (--server): list, register, change, probe.
     #[command(subcommand)]
     Providers(providers::ProvidersCommand),
+    /// Make, list, change and revoke the gateway's API keys, and read its audit log.
+    Keys(keys::KeysArgs),
     /// Print a shell completion script.
     Completions {
         /// Which shell.

@@ -8,7 +8,7 @@ use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::{
     GrpcChannel,
     client::{self, ClientConfig},
-    config,
+    config::{self, Secret, Validate},
 };
 use serde_json::json;
 
@@ -122,6 +122,24 @@ async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
     })
 }
 
+/// Connects to the gateway at `--server`, with the key in `ISOMER_API_KEY` where there is one.
+pub(crate) async fn remote(global: &Global) -> Result<GrpcChannel, Failure> {
+    let config = ClientConfig {
+        address: global.server.clone().unwrap_or_default(),
+        api_key: Secret::from_env("ISOMER_API_KEY"),
+        api_key_over_plain_text: global.api_key_over_plain_text,
+        ..ClientConfig::default()
+    };
+    config.validate().map_err(|error| match error.field() {
+        "api_key" => Failure::usage(
+            "ISOMER_API_KEY: the key would travel in plain text to another machine; write https:// in --server, or give \
+             --api-key-over-plain-text where nobody else is on the way",
+        ),
+        _ => Failure::usage(format!("--server: {error}")),
+    })?;
+    Ok(client::connect(&config).await?)
+}
+
 /// Connects to `--server`, or builds the services in this process.
 pub(crate) async fn connect(global: &Global) -> Result<Connection, Failure> {
     connect_for(global, &EngineArgs::default()).await
@@ -139,19 +157,12 @@ pub(crate) async fn connect_for(global: &Global, engine: &EngineArgs) -> Result<
             "--device: the server at --server computes on the device of its own configuration (embed.device); leave --device \
              out",
         )),
-        Some(address) => {
-            let channel = client::connect(&ClientConfig {
-                address: address.clone(),
-                ..ClientConfig::default()
-            })
-            .await?;
-            Ok(Connection {
-                channel,
-                resolver: None,
-                config,
-                house: None,
-            })
-        }
+        Some(_) => Ok(Connection {
+            channel: remote(global).await?,
+            resolver: None,
+            config,
+            house: None,
+        }),
         None => in_process(config).await,
     }
 }

@@ -10,6 +10,7 @@ mod eval;
 mod eval_augmented;
 mod judge;
 mod judge_select;
+mod keys;
 mod models;
 mod providers;
 mod report;
@@ -56,6 +57,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(&global, &args),
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
+        Command::Keys(args) => keys::run(&global, args).await,
         Command::Completions { .. } => Ok(ExitCode::SUCCESS),
     }
 }

@@ -49,4 +49,4 @@ pub use limits::{Budget, Limits};
 pub use scope::{Scope, Scopes};
 pub use service::AccessServer;
 pub use store::{KeyRecord, Usage, Used};
-pub use wire::{event as wire_event, key as wire_key};
+pub use wire::{key as wire_key, limits_told as wire_limits, time as wire_time};

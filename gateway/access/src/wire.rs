@@ -102,7 +102,8 @@ pub(crate) fn micros(field: &str, time: Timestamp) -> Result<i64, Fault> {
     seconds.checked_add(i64::from(time.nanos / 1000)).ok_or_else(refuse)
 }
 
-pub(crate) fn time(micros: i64) -> Timestamp {
+/// A time in microseconds since 1970, as it is told.
+pub fn time(micros: i64) -> Timestamp {
     Timestamp {
         seconds: micros.div_euclid(1_000_000),
         nanos: (micros.rem_euclid(1_000_000) * 1000) as i32,
@@ -126,7 +127,7 @@ pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
         id: record.id.clone(),
         name: record.name.clone(),
         scopes: record.scopes.iter().map(|s| scope(s).into()).collect(),
-        limits: Some(wire_limits(&record.limits)),
+        limits: Some(limits_told(&record.limits)),
         create_time: Some(time(record.created)),
         created_by: record.created_by.clone(),
         expire_time: record.expires.map(time),
@@ -138,7 +139,8 @@ pub fn key(record: &KeyRecord, usage: Option<&Usage>) -> ApiKey {
     }
 }
 
-fn wire_limits(limits: &Limits) -> KeyLimits {
+/// Limits as they are told.
+pub fn limits_told(limits: &Limits) -> KeyLimits {
     let period = |per| match per {
         Period::Day => BudgetPeriod::Day,
         Period::Month => BudgetPeriod::Month,
@@ -157,7 +159,7 @@ fn wire_limits(limits: &Limits) -> KeyLimits {
 }
 
 /// An event as it is told.
-pub fn event(event: &AuditEvent) -> WireEvent {
+pub(crate) fn event(event: &AuditEvent) -> WireEvent {
     WireEvent {
         seq: event.seq,
         time: Some(time(event.at)),

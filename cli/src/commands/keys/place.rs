@@ -1,0 +1,219 @@
+//! Where keys are: the gateway's database, or a gateway at `--server`.
+
+use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, Scopes, wire_key, wire_limits, wire_time};
+use isomer_database::Database;
+use isomer_proto::gateway::v1::{
+    AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
+    UpdateKeyRequest, access_service_client::AccessServiceClient,
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+
+use crate::{args::Global, connect, exit::Failure};
+
+/// Where keys are.
+pub(super) enum Place {
+    Database { keys: Keys, who: String },
+    Server(AccessServiceClient<GrpcChannel>),
+}
+
+/// What a new key is to be.
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) scopes: Vec<AccessScope>,
+    pub(super) limits: Limits,
+    pub(super) expires: Option<i64>,
+}
+
+/// What is to change; absent stays.
+#[derive(Default)]
+pub(super) struct Change {
+    pub(super) name: Option<String>,
+    pub(super) scopes: Option<Vec<AccessScope>>,
+    pub(super) limits: Option<Limits>,
+    pub(super) expires: Option<Option<i64>>,
+}
+
+impl Place {
+    pub(super) async fn open(global: &Global, database: Option<&str>) -> Result<Self, Failure> {
+        if global.server.is_some() {
+            if database.is_some() {
+                return Err(Failure::usage(
+                    "--database and --server: name one of them, the place where the keys are",
+                ));
+            }
+            let channel = connect::remote(global).await?;
+            return Ok(Self::Server(AccessServiceClient::new(channel)));
+        }
+        let address = match database {
+            Some(address) => address.to_owned(),
+            None => {
+                let config = connect::configuration(global)?;
+                config.database.address(&config.models.home)
+            }
+        };
+        let user = ["USER", "LOGNAME", "USERNAME"]
+            .into_iter()
+            .find_map(|name| std::env::var(name).ok());
+        Ok(Self::Database {
+            keys: Keys::open(Database::open(&address).await?).await?,
+            who: format!("local:{}", user.as_deref().unwrap_or("unknown")),
+        })
+    }
+
+    pub(super) async fn create(&mut self, wanted: Wanted) -> Result<(ApiKey, String), Failure> {
+        match self {
+            Self::Database { keys, who } => {
+                let new = NewKey {
+                    name: wanted.name,
+                    scopes: local(&wanted.scopes)?,
+                    limits: wanted.limits,
+                    expires: wanted.expires,
+                };
+                let (record, secret) = keys.create(who, new).await?;
+                Ok((wire_key(&record, None), secret.expose().unwrap_or_default().to_owned()))
+            }
+            Self::Server(client) => {
+                let key = ApiKey {
+                    name: wanted.name,
+                    scopes: wanted.scopes.into_iter().map(Into::into).collect(),
+                    limits: Some(wire_limits(&wanted.limits)),
+                    expire_time: wanted.expires.map(wire_time),
+                    ..ApiKey::default()
+                };
+                let answer = client
+                    .create_key(CreateKeyRequest { key: Some(key) })
+                    .await?
+                    .into_inner();
+                Ok((there(answer.key)?, answer.secret))
+            }
+        }
+    }
+
+    pub(super) async fn list(&mut self) -> Result<Vec<ApiKey>, Failure> {
+        let mut all = Vec::new();
+        let mut token = String::new();
+        loop {
+            let next = match self {
+                Self::Database { keys, .. } => {
+                    let (page, next) = keys.list(0, &token).await?;
+                    all.extend(page.iter().map(|(record, usage)| wire_key(record, Some(usage))));
+                    next
+                }
+                Self::Server(client) => {
+                    let request = ListKeysRequest {
+                        page_token: token,
+                        ..ListKeysRequest::default()
+                    };
+                    let page = client.list_keys(request).await?.into_inner();
+                    all.extend(page.keys);
+                    page.next_page_token
+                }
+            };
+            if next.is_empty() {
+                return Ok(all);
+            }
+            token = next;
+        }
+    }
+
+    pub(super) async fn show(&mut self, id: &str) -> Result<ApiKey, Failure> {
+        match self {
+            Self::Database { keys, .. } => {
+                let (record, usage) = keys.get(id).await?;
+                Ok(wire_key(&record, Some(&usage)))
+            }
+            Self::Server(client) => {
+                let request = GetKeyRequest { id: id.to_owned() };
+                there(client.get_key(request).await?.into_inner().key)
+            }
+        }
+    }
+
+    pub(super) async fn update(&mut self, id: &str, change: Change) -> Result<ApiKey, Failure> {
+        match self {
+            Self::Database { keys, who } => {
+                let change = KeyChange {
+                    name: change.name,
+                    scopes: change.scopes.as_deref().map(local).transpose()?,
+                    limits: change.limits,
+                    expires: change.expires,
+                };
+                let (record, usage) = keys.update(who, id, change).await?;
+                Ok(wire_key(&record, Some(&usage)))
+            }
+            Self::Server(client) => {
+                let named = [
+                    ("name", change.name.is_some()),
+                    ("scopes", change.scopes.is_some()),
+                    ("limits", change.limits.is_some()),
+                    ("expire_time", change.expires.is_some()),
+                ];
+                let paths = named
+                    .into_iter()
+                    .filter(|(_, given)| *given)
+                    .map(|(path, _)| path.to_owned());
+                let request = UpdateKeyRequest {
+                    update_mask: Some(prost_types::FieldMask { paths: paths.collect() }),
+                    key: Some(ApiKey {
+                        id: id.to_owned(),
+                        name: change.name.unwrap_or_default(),
+                        scopes: change.scopes.unwrap_or_default().into_iter().map(Into::into).collect(),
+                        limits: change.limits.as_ref().map(wire_limits),
+                        expire_time: change.expires.flatten().map(wire_time),
+                        ..ApiKey::default()
+                    }),
+                };
+                there(client.update_key(request).await?.into_inner().key)
+            }
+        }
+    }
+
+    pub(super) async fn revoke(&mut self, id: &str) -> Result<ApiKey, Failure> {
+        match self {
+            Self::Database { keys, who } => Ok(wire_key(&keys.revoke(who, id).await?, None)),
+            Self::Server(client) => {
+                let request = RevokeKeyRequest { id: id.to_owned() };
+                there(client.revoke_key(request).await?.into_inner().key)
+            }
+        }
+    }
+
+    /// Events after a number, and the head as it was after they were read: never behind them, unless somebody set it back.
+    pub(super) async fn audit(&mut self, after: i64) -> Result<(Vec<AuditEvent>, AuditHead), Failure> {
+        match self {
+            Self::Database { keys, .. } => {
+                let events = keys.audit_events(after, 0).await?;
+                Ok((events, keys.audit_head().await?))
+            }
+            Self::Server(client) => {
+                let request = ListAuditEventsRequest { after, page_size: 0 };
+                let answer = client.list_audit_events(request).await?.into_inner();
+                let events = answer
+                    .events
+                    .into_iter()
+                    .map(AuditEvent::try_from)
+                    .collect::<Result<_, _>>()?;
+                let head = AuditHead {
+                    seq: answer.head_seq,
+                    hash: answer.head_hash,
+                };
+                Ok((events, head))
+            }
+        }
+    }
+}
+
+fn local(scopes: &[AccessScope]) -> Result<Scopes, Fault> {
+    let words = scopes.iter().map(|scope| match scope {
+        AccessScope::Encode => "encode",
+        AccessScope::Transform => "transform",
+        AccessScope::Evaluate => "evaluate",
+        AccessScope::Admin => "admin",
+        AccessScope::Unspecified => "",
+    });
+    Scopes::parse(words)
+}
+
+fn there(key: Option<ApiKey>) -> Result<ApiKey, Failure> {
+    key.ok_or_else(|| Failure::dependency("the server's answer has no key in it"))
+}
