@@ -1,7 +1,7 @@
 //! The command line, as data.
 
-pub(crate) mod providers;
 pub(crate) mod keys;
+pub(crate) mod providers;
 pub(crate) mod stats;
 
 use std::{net::SocketAddr, path::PathBuf};

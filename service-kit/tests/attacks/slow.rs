@@ -211,7 +211,7 @@ async fn ten_thousand_slow_connections() {
     println!(
         "10000 slow connections: {} MiB, {} KiB each; honest requests p50 {:?} p99 {:?} (before: {:?}, {:?})",
         grown >> 20,
-        grown / 10_000 >> 10,
+        grown / (10_000 << 10),
         times[100],
         times[198],
         quiet[100],
