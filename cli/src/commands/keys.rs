@@ -53,7 +53,7 @@ async fn create(global: &Global, place: &mut Place, args: CreateKeyArgs) -> Resu
         name: args.name,
         scopes: scopes(&args.scopes),
         limits: limits(&args.limits),
-        expires: args.expires.as_deref().map(|text| expiry(text)).transpose()?,
+        expires: args.expires.as_deref().map(expiry).transpose()?,
     };
     let (key, secret) = place.create(wanted).await?;
     match global.format {

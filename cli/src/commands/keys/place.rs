@@ -2,7 +2,6 @@
 
 use isomer_access::{AuditEvent, AuditHead, KeyChange, Keys, Limits, NewKey, Scopes, wire_key, wire_limits, wire_time};
 use isomer_database::Database;
-use isomer_gateway::IsomerConfig;
 use isomer_proto::gateway::v1::{
     AccessScope, ApiKey, CreateKeyRequest, GetKeyRequest, ListAuditEventsRequest, ListKeysRequest, RevokeKeyRequest,
     UpdateKeyRequest, access_service_client::AccessServiceClient,
@@ -47,7 +46,10 @@ impl Place {
         }
         let address = match database {
             Some(address) => address.to_owned(),
-            None => default_address(&connect::configuration(global)?),
+            None => {
+                let config = connect::configuration(global)?;
+                config.database.address(&config.models.home)
+            }
         };
         let user = ["USER", "LOGNAME", "USERNAME"]
             .into_iter()
@@ -199,11 +201,6 @@ impl Place {
             }
         }
     }
-}
-
-/// The database of a gateway with this configuration.
-fn default_address(config: &IsomerConfig) -> String {
-    config.models.home.join("gateway.sqlite").display().to_string()
 }
 
 fn local(scopes: &[AccessScope]) -> Result<Scopes, Fault> {
