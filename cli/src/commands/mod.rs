@@ -49,7 +49,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Models(command) => models::run(&global, command).await,
         Command::Embed(args) => embed::run(&global, args).await,
         Command::Rerank(args) => rerank::run(&global, args).await,
-        Command::Transform(args) => transform::run(&global, args).await,
+        Command::Transform(args) => Box::pin(transform::run(&global, args)).await,
         Command::Datasets(args) => datasets::run(&global, args).await,
         Command::Eval(args) => eval::run(&global, args).await,
         Command::Check(args) => check::run(&global, args).await,
