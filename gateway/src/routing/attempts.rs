@@ -73,7 +73,7 @@ where
             sleep(wait).await;
         }
         tried.push(Arc::clone(&replica));
-        match hedged(shared, replicas, &mut tried, replica, &call).await {
+        match hedged(shared, replicas, &mut tried, replica, deadline, &call).await {
             Ok(answer) => return Ok(answer),
             Err(Ended::Final(fault)) => return Err(fault),
             Err(Ended::Retry(fault)) => {
@@ -128,13 +128,14 @@ async fn hedged<T, F, Fut>(
     replicas: &[Arc<Replica>],
     tried: &mut Vec<Arc<Replica>>,
     replica: Arc<Replica>,
+    deadline: Option<Instant>,
     call: &F,
 ) -> Result<(T, Arc<Replica>), Ended>
 where
     F: Fn(Arc<Replica>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    let first = one(shared, replica, call);
+    let first = one(shared, replica, deadline, call);
     let Some(after) = shared.config.hedge_after_ms.filter(|_| replicas.len() > 1) else {
         return first.await;
     };
@@ -148,7 +149,7 @@ where
     };
     ::metrics::counter!(metrics::HEDGES).increment(1);
     tried.push(Arc::clone(&other));
-    let second = one(shared, other, call);
+    let second = one(shared, other, deadline, call);
     pin_mut!(second);
     match select(first, second).await {
         Either::Left((Err(Ended::Retry(_)), second)) => second.await,
@@ -157,7 +158,12 @@ where
     }
 }
 
-async fn one<T, F, Fut>(shared: &Shared, replica: Arc<Replica>, call: &F) -> Result<(T, Arc<Replica>), Ended>
+async fn one<T, F, Fut>(
+    shared: &Shared,
+    replica: Arc<Replica>,
+    deadline: Option<Instant>,
+    call: &F,
+) -> Result<(T, Arc<Replica>), Ended>
 where
     F: Fn(Arc<Replica>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
@@ -185,6 +191,10 @@ where
         Ok(answer) => {
             attempt.answered();
             Ok((answer, replica))
+        }
+        // Too little time was given: that says nothing of the provider.
+        Err(fault) if fault.code == Code::DeadlineExceeded && deadline.is_some_and(|end| Instant::now() >= end) => {
+            Err(Ended::Final(fault))
         }
         Err(fault) => match outcome(&fault) {
             Outcome::Failed => {

@@ -38,7 +38,7 @@ pub(super) async fn watch(router: Weak<Shared>) {
             .table()
             .routes
             .values()
-            .filter(|route| due || route.has_new())
+            .filter(|route| due || route.wants_look(config.probe_interval_seconds > 0))
             .cloned()
             .collect();
         if !routes.is_empty() {

@@ -1,19 +1,25 @@
 //! The providers that answer for one encoder, held to one vector space.
 
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 
 use isomer_proto::common::v1::VectorSpace;
 use isomer_service_kit::Fault;
-use tokio::sync::Mutex as AsyncMutex;
+use tokio::{sync::Mutex as AsyncMutex, time::Instant};
 
 use super::{
     metrics,
     replica::Replica,
     space::{Fingerprint, Identity},
 };
+
+/// Shortest time between two comparisons of a route's providers.
+const BETWEEN_COMPARISONS: Duration = Duration::from_secs(1);
 
 /// One encoder id and who claims it.
 #[derive(Debug)]
@@ -24,8 +30,10 @@ pub(super) struct Route {
     claims: Vec<Claim>,
     /// Whether anybody asked yet: a model that nobody wants is not loaded for the sake of a comparison.
     asked: AtomicBool,
-    /// Held while claims are compared.
-    comparing: AsyncMutex<()>,
+    /// Held while claims are compared; when that was last.
+    compared: AsyncMutex<Option<Instant>>,
+    /// Whether a first look was tried at what a single provider gives.
+    looked: AtomicBool,
 }
 
 /// A provider that says it serves the encoder.
@@ -75,7 +83,8 @@ impl Route {
             generation,
             claims: replicas.into_iter().map(claim).collect(),
             asked: AtomicBool::new(false),
-            comparing: AsyncMutex::new(()),
+            compared: AsyncMutex::new(None),
+            looked: AtomicBool::new(false),
         }
     }
 
@@ -107,7 +116,7 @@ impl Route {
                     "NO_PROVIDER",
                     format!("no provider of encoder `{}` answers: {}", self.encoder_id, names.join(", ")),
                 )
-                .retry_after(std::time::Duration::from_secs(1))
+                .retry_after(Duration::from_secs(1))
             }
         })
     }
@@ -139,9 +148,12 @@ impl Route {
         })
     }
 
-    /// Compares the claims that were not compared yet with the first that answers.
+    /// Compares the claims that were not compared yet with the first that answers. Of callers that come at once, one does it for all.
     async fn compare(&self) {
-        let _one_at_a_time = self.comparing.lock().await;
+        let mut last = self.compared.lock().await;
+        if last.is_some_and(|last| last.elapsed() < BETWEEN_COMPARISONS) {
+            return;
+        }
         let new: Vec<&Claim> = self
             .claims
             .iter()
@@ -167,6 +179,7 @@ impl Route {
                 },
             }
         }
+        *last = Some(Instant::now());
     }
 
     /// Takes the probes' vectors again, of those asked for: says who changed, and compares who could not be before.
@@ -197,9 +210,18 @@ impl Route {
         }
     }
 
-    /// Whether any claim waits to be compared.
-    pub(super) fn has_new(&self) -> bool {
-        self.asked.load(Ordering::Relaxed) && self.claims.iter().any(|claim| matches!(*claim.state(), State::New))
+    /// Whether there is something to look at before the next probe is due: claims that could not be compared, or a provider of which
+    /// nothing is known yet that a change could be told from.
+    pub(super) fn wants_look(&self, probing: bool) -> bool {
+        if !self.asked.load(Ordering::Relaxed) || !self.remote() {
+            return false;
+        }
+        let any = |wanted: fn(&State) -> bool| self.claims.iter().any(|claim| wanted(&claim.state()));
+        if any(|state| matches!(state, State::New)) {
+            // Not while somebody is at it: probes would pile up behind a provider that does not answer.
+            return self.compared.try_lock().is_ok();
+        }
+        probing && any(|state| matches!(state, State::Held(None, _))) && !self.looked.swap(true, Ordering::Relaxed)
     }
 
     /// Holds an answer's vector space against what the provider answered before and what others of the route answer.

@@ -222,7 +222,16 @@ fn plain() -> RoutingConfig {
         health_timeout_ms: 50,
         breaker_first_ms: 20,
         breaker_longest_ms: 40,
+        // Probes are requests too, and tests count.
+        probe_interval_seconds: 0,
         ..RoutingConfig::default()
+    }
+}
+
+fn with_cache() -> RoutingConfig {
+    RoutingConfig {
+        cache_bytes: 1 << 20,
+        ..plain()
     }
 }
 
@@ -455,7 +464,7 @@ async fn an_answer_from_other_weights_reaches_nobody() {
 async fn texts_are_encoded_once_among_requests_and_kept() {
     let fake = Fake::new(1);
     fake.set(|manner| manner.takes = Duration::from_millis(100));
-    let scene = scene(RoutingConfig::default(), &[("a", &fake)]).await;
+    let scene = scene(with_cache(), &[("a", &fake)]).await;
     let both = ["one", "twotwo", "one"];
     let many = (0..30).map(|_| scene.router.encode(request(&both), None));
     for answer in futures::future::join_all(many).await {
@@ -482,7 +491,7 @@ async fn texts_are_encoded_once_among_requests_and_kept() {
 async fn failures_are_not_kept_and_a_caller_that_leaves_harms_no_other() {
     let fake = Fake::new(1);
     fake.set(|manner| manner.takes = Duration::from_millis(100));
-    let scene = scene(RoutingConfig::default(), &[("a", &fake)]).await;
+    let scene = scene(with_cache(), &[("a", &fake)]).await;
     let response = scene
         .router
         .encode(request(&["bad", "good"]), None)
@@ -537,7 +546,12 @@ async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
 #[tokio::test]
 async fn a_single_provider_that_rests_is_refused_quickly_with_a_time_to_come_back() {
     let fake = Fake::new(1);
-    let scene = scene(plain(), &[("a", &fake)]).await;
+    let config = RoutingConfig {
+        breaker_first_ms: 10_000,
+        breaker_longest_ms: 10_000,
+        ..plain()
+    };
+    let scene = scene(config, &[("a", &fake)]).await;
     fake.set(|manner| manner.fails = Some(Code::Unavailable));
     for _ in 0..10 {
         scene.router.encode(request(&["x"]), None).await.unwrap_err();
