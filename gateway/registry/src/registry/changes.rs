@@ -144,7 +144,7 @@ impl Registry {
         let inner = &self.inner;
         validate::id(id).map_err(|fault| fault.field("id"))?;
         inner.refuse_declared(id)?;
-        let _one = inner.changing.lock().await;
+        // Not held up by a provider that is being looked at: an update of this one finds it gone.
         let before = inner.store.find(id, now()).await?.ok_or_else(|| unknown(id))?;
         if !etag.is_empty() && etag != before.etag {
             return Err(changed(id));

@@ -1,10 +1,10 @@
 //! Creating, reading, changing, deleting and checking.
 
-use std::sync::atomic::Ordering;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use isomer_proto::gateway::v1::{
     CheckProviderRequest, CreateProviderRequest, DeleteProviderRequest, GetProviderRequest, Provider, ProviderLimits,
-    ProviderSource, ProviderState, SecretRef, UpdateProviderRequest, check_provider_request::Target,
+    ProviderSource, ProviderState, RenewLeaseRequest, SecretRef, UpdateProviderRequest, check_provider_request::Target,
     secret_ref::Source,
 };
 use isomer_registry::{ProvidersConfig, Registry};
@@ -161,6 +161,40 @@ async fn whom_the_gateway_does_not_admit_is_not_stored() {
     assert!(gateway.update(impostor("a"), &["address"]).await.is_err());
     let kept = gateway.registry.get("a").await.unwrap();
     assert_eq!(kept.address, provider("a").address);
+}
+
+#[tokio::test]
+async fn candidates_are_looked_at_one_by_one_while_others_go_and_renew() {
+    let gateway = Gateway::in_memory().await;
+    let mut client = gateway.client.clone();
+    gateway.create(provider("goes")).await.unwrap();
+    gateway.create(leased("renews", 60_000)).await.unwrap();
+    let slow = |id: &str| Provider {
+        address: "http://slow:1".to_owned(),
+        ..provider(id)
+    };
+    let begun = std::time::Instant::now();
+    let looked_at = futures::future::join_all(["a", "b", "c", "d"].map(|id| gateway.create(slow(id))));
+    let others = async {
+        let renew = RenewLeaseRequest {
+            id: "renews".to_owned(),
+        };
+        client.renew_lease(renew).await.unwrap();
+        let delete = DeleteProviderRequest {
+            id: "goes".to_owned(),
+            ..DeleteProviderRequest::default()
+        };
+        client.delete_provider(delete).await.unwrap();
+        begun.elapsed()
+    };
+    let (created, took) = tokio::join!(looked_at, others);
+    assert!(created.iter().all(Result::is_ok));
+    assert_eq!(gateway.gatekeeper.at_once.load(Ordering::SeqCst), 1);
+    assert!(
+        begun.elapsed() >= Duration::from_millis(400) && took < Duration::from_millis(400),
+        "{took:?}"
+    );
+    assert_eq!(gateway.watched(), ["a", "b", "c", "d", "renews"]);
 }
 
 #[tokio::test]

@@ -22,16 +22,26 @@ use tonic::Status;
 
 pub(crate) type Client = ProviderServiceClient<GrpcChannel>;
 
-/// Refuses addresses that say `impostor`, and counts how often it was asked.
+/// Refuses addresses that say `impostor`, takes its time with those that say `slow`, and counts how often it was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Gatekeeper {
     pub(crate) asked: AtomicUsize,
+    /// Candidates that it looks at now.
+    looking: AtomicUsize,
+    /// Most that it ever looked at together.
+    pub(crate) at_once: AtomicUsize,
 }
 
 #[tonic::async_trait]
 impl Screening for Gatekeeper {
     async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        let looking = self.looking.fetch_add(1, Ordering::SeqCst) + 1;
+        self.at_once.fetch_max(looking, Ordering::SeqCst);
+        if candidate.address.contains("slow") {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        self.looking.fetch_sub(1, Ordering::SeqCst);
         if candidate.address.contains("impostor") {
             return Err(
                 Fault::precondition("OTHER_SPACE", "`minilm` has other weights here").field("provider.encoders")
