@@ -4,14 +4,14 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError, RwLock, Weak,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use http::{Method, header, request::Parts};
-use isomer_database::{Database, failed};
+use isomer_database::Database;
 use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
@@ -32,16 +32,8 @@ use crate::{
 
 pub(crate) use crate::calendar::micros_now;
 
-/// How often counts are written, and changes that others made to the keys are read: what a killed process loses at most, and
-/// how long another gateway's revocation takes to be seen here.
-const BEAT: Duration = Duration::from_millis(500);
 /// An unknown key makes the database be asked at once, at most this often.
 const LOOKS: Duration = Duration::from_millis(50);
-/// Counts are written in transactions of so many callers.
-const CHUNK: usize = 200;
-/// A subject of an identity provider that was not seen for so long is forgotten until it comes again.
-const FORGET_AFTER: i64 = 600_000_000;
-
 /// Keys, tokens, limits and the audit log of one gateway. Cheap to clone; must live inside a tokio runtime.
 #[derive(Clone, Debug)]
 pub struct Access(pub(crate) Arc<Inner>);
@@ -56,13 +48,13 @@ pub(crate) struct Inner {
     /// Open because of `auto`: to the machine's own names only.
     local_only: AtomicBool,
     entries: RwLock<HashMap<String, Arc<Entry>>>,
-    subjects: RwLock<HashMap<String, Arc<Meter>>>,
+    pub(crate) subjects: RwLock<HashMap<String, Arc<Meter>>>,
     /// The last change to the keys that was read.
     seen: AtomicI64,
     looked: tokio::sync::Mutex<Option<Instant>>,
-    dirty: Mutex<Vec<Arc<Meter>>>,
+    pub(crate) dirty: Mutex<Vec<Arc<Meter>>>,
     /// One writer at a time: counts that were taken must be written before more are.
-    writing: tokio::sync::Mutex<()>,
+    pub(crate) writing: tokio::sync::Mutex<()>,
 }
 
 /// A key and its meters.
@@ -97,7 +89,7 @@ impl Access {
             writing: tokio::sync::Mutex::default(),
         });
         inner.read_changes().await?;
-        tokio::spawn(beat(Arc::downgrade(&inner)));
+        tokio::spawn(crate::counts::beat(Arc::downgrade(&inner)));
         Ok(Self(inner))
     }
 
@@ -372,58 +364,6 @@ impl Inner {
         // When it fails the key stays unknown to us; that the database is away stands in the log already.
         let _ = self.read_changes().await;
     }
-
-    pub(crate) async fn write_counts(&self) -> Result<(), Fault> {
-        let _alone = self.writing.lock().await;
-        let dirty = std::mem::take(&mut *lock(&self.dirty));
-        let mut outcome = Ok(());
-        for meters in dirty.chunks(CHUNK) {
-            let written = match outcome {
-                Ok(()) => self.write_chunk(meters).await,
-                Err(_) => Err(Fault::unavailable("DATABASE", "not tried")),
-            };
-            if let Err(fault) = written {
-                for meter in meters {
-                    meter.put_back();
-                }
-                lock(&self.dirty).extend(meters.iter().cloned());
-                outcome = outcome.and(Err(fault));
-            }
-        }
-        outcome
-    }
-
-    async fn write_chunk(&self, meters: &[Arc<Meter>]) -> Result<(), Fault> {
-        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
-        for meter in meters {
-            for (day, spent) in meter.take() {
-                store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
-            }
-        }
-        transaction.commit().await.map_err(failed)?;
-        let today = day_of(micros_now());
-        for meter in meters {
-            // What other gateways wrote comes back with it. Who has no budget need not know.
-            if !meter.is_loaded() {
-                meter.written();
-                continue;
-            }
-            match store::sums(&self.database, &meter.principal, today).await {
-                Ok((sums, _)) => meter.loaded(sums),
-                // It is written: counting it again would be wrong.
-                Err(_) => meter.written(),
-            }
-        }
-        Ok(())
-    }
-
-    fn forget_subjects(&self) {
-        let now = micros_now();
-        let mut subjects = self.subjects.write().unwrap_or_else(PoisonError::into_inner);
-        subjects.retain(|_, meter| {
-            Arc::strong_count(meter) > 1 || !meter.is_quiet() || now - meter.last_used() < FORGET_AFTER
-        });
-    }
 }
 
 /// Who was found behind a credential.
@@ -457,37 +397,10 @@ fn carries_ours(parts: &Parts) -> bool {
     })
 }
 
-/// Writes counts and reads changes until the last [`Access`] is gone.
-async fn beat(access: Weak<Inner>) {
-    let mut away = false;
-    let mut beats = 0_u32;
-    loop {
-        tokio::time::sleep(BEAT).await;
-        let Some(access) = access.upgrade() else { return };
-        let outcome = match access.write_counts().await {
-            Ok(()) => access.read_changes().await,
-            Err(fault) => Err(fault),
-        };
-        // Said once when it goes and once when it comes back.
-        match (&outcome, away) {
-            (Err(fault), false) => {
-                tracing::error!(%fault, "counts wait in memory, and other gateways' keys are not seen")
-            }
-            (Ok(()), true) => tracing::info!("the database is back"),
-            _ => {}
-        }
-        away = outcome.is_err();
-        beats = beats.wrapping_add(1);
-        if beats.is_multiple_of(120) {
-            access.forget_subjects();
-        }
-    }
-}
-
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

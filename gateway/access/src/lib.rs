@@ -21,6 +21,7 @@ mod audit;
 mod calendar;
 mod caller;
 mod config;
+mod counts;
 mod credential;
 mod faults;
 mod host;

@@ -1,0 +1,105 @@
+//! The beat of a door: counts are written, and changes that others made to the keys are read.
+
+use std::{
+    sync::{Arc, PoisonError, Weak},
+    time::Duration,
+};
+
+use isomer_database::failed;
+use isomer_service_kit::Fault;
+
+use crate::{
+    access::{Inner, lock, micros_now},
+    calendar::day_of,
+    meter::Meter,
+    store,
+};
+
+/// How often counts are written, and changes that others made to the keys are read: what a killed process loses at most, and
+/// how long another gateway's revocation takes to be seen here.
+const BEAT: Duration = Duration::from_millis(500);
+/// Counts are written in transactions of so many callers.
+const CHUNK: usize = 200;
+/// A subject of an identity provider that was not seen for so long is forgotten until it comes again.
+const FORGET_AFTER: i64 = 600_000_000;
+
+impl Inner {
+    pub(crate) async fn write_counts(&self) -> Result<(), Fault> {
+        let _alone = self.writing.lock().await;
+        let dirty = std::mem::take(&mut *lock(&self.dirty));
+        let mut outcome = Ok(());
+        for meters in dirty.chunks(CHUNK) {
+            let written = match outcome {
+                Ok(()) => self.write_chunk(meters).await,
+                Err(_) => Err(Fault::unavailable("DATABASE", "not tried")),
+            };
+            if let Err(fault) = written {
+                for meter in meters {
+                    meter.put_back();
+                }
+                lock(&self.dirty).extend(meters.iter().cloned());
+                outcome = outcome.and(Err(fault));
+            }
+        }
+        outcome
+    }
+
+    async fn write_chunk(&self, meters: &[Arc<Meter>]) -> Result<(), Fault> {
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        for meter in meters {
+            for (day, spent) in meter.take() {
+                store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
+            }
+        }
+        transaction.commit().await.map_err(failed)?;
+        let today = day_of(micros_now());
+        for meter in meters {
+            // What other gateways wrote comes back with it. Who has no budget need not know.
+            if !meter.is_loaded() {
+                meter.written();
+                continue;
+            }
+            match store::sums(&self.database, &meter.principal, today).await {
+                Ok((sums, _)) => meter.loaded(sums),
+                // It is written: counting it again would be wrong.
+                Err(_) => meter.written(),
+            }
+        }
+        Ok(())
+    }
+
+    fn forget_subjects(&self) {
+        let now = micros_now();
+        let mut subjects = self.subjects.write().unwrap_or_else(PoisonError::into_inner);
+        subjects.retain(|_, meter| {
+            Arc::strong_count(meter) > 1 || !meter.is_quiet() || now - meter.last_used() < FORGET_AFTER
+        });
+    }
+}
+
+/// Writes counts and reads changes until the last [`Access`] is gone.
+pub(crate) async fn beat(access: Weak<Inner>) {
+    let mut away = false;
+    let mut beats = 0_u32;
+    loop {
+        tokio::time::sleep(BEAT).await;
+        let Some(access) = access.upgrade() else { return };
+        let outcome = match access.write_counts().await {
+            Ok(()) => access.read_changes().await,
+            Err(fault) => Err(fault),
+        };
+        // Said once when it goes and once when it comes back.
+        match (&outcome, away) {
+            (Err(fault), false) => {
+                tracing::error!(%fault, "counts wait in memory, and other gateways' keys are not seen")
+            }
+            (Ok(()), true) => tracing::info!("the database is back"),
+            _ => {}
+        }
+        away = outcome.is_err();
+        beats = beats.wrapping_add(1);
+        if beats.is_multiple_of(120) {
+            access.forget_subjects();
+        }
+    }
+}
