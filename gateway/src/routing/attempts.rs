@@ -119,6 +119,7 @@ fn nobody(replicas: &[Arc<Replica>]) -> Fault {
         "NO_PROVIDER",
         format!("no provider can be asked now: {}", states.join("; ")),
     )
+    .mend("`isomer providers list` shows how each does; start it, or correct its address")
     .retry_after(after.max(Duration::from_millis(100)))
 }
 
