@@ -66,7 +66,7 @@ where
         };
         if tried.iter().any(|one| Arc::ptr_eq(one, &replica)) {
             // Jittered, so that callers who failed together do not come back together.
-            let wait = AGAIN.mul_f64(f64::from(attempt) * rand::rng().random_range(0.5..1.5));
+            let wait = AGAIN.mul_f64(f64::from(attempt) * chance().random_range(0.5..1.5));
             if deadline.is_some_and(|deadline| Instant::now() + wait >= deadline) {
                 break;
             }
@@ -90,6 +90,14 @@ where
     Err(last.unwrap_or_else(|| nobody(replicas)))
 }
 
+#[allow(
+    clippy::disallowed_methods,
+    reason = "who is drawn changes no vector, and gateways that draw alike would all crowd the same provider"
+)]
+fn chance() -> impl Rng {
+    rand::rng()
+}
+
 fn pick(shared: &Shared, replicas: &[Arc<Replica>], tried: &[Arc<Replica>]) -> Option<Arc<Replica>> {
     choose(
         replicas,
@@ -97,7 +105,7 @@ fn pick(shared: &Shared, replicas: &[Arc<Replica>], tried: &[Arc<Replica>]) -> O
         shared.config.slow_factor,
         Duration::from_secs(shared.config.warmup_seconds),
         Instant::now(),
-        &mut rand::rng(),
+        &mut chance(),
     )
 }
 
