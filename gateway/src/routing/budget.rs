@@ -54,13 +54,13 @@ mod tests {
     #[test]
     fn retries_are_a_share_of_requests_over_a_floor() {
         let start = Instant::now();
-        let mut budget = RetryBudget::new(0.2, 1.0, start);
+        let mut budget = RetryBudget::new(0.25, 1.0, start);
         let mut taken = 0;
         for _ in 0..1000 {
             budget.request(start);
             taken += u32::from(budget.take());
         }
-        assert_eq!(taken, 10 + 200, "ten saved, and a fifth of a thousand");
+        assert_eq!(taken, 10 + 250, "ten saved, and a quarter of a thousand");
         assert!(!budget.take());
         budget.request(start + Duration::from_secs(3));
         assert!(budget.take() && budget.take() && budget.take() && !budget.take());

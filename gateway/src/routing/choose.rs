@@ -9,8 +9,11 @@ use super::replica::Replica;
 
 /// A slow provider counts as slow only from this latency on, in seconds: under it queues make the difference.
 const SLOW_FLOOR: f64 = 0.25;
+/// A difference of latencies that means something, in seconds.
+const NOTABLE: f64 = 0.005;
 
-/// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy ones the faster.
+/// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy ones the first drawn, unless the other is much
+/// faster.
 ///
 /// Asked for in this order, and the first kind that there is any of is drawn from: well and not tried yet; well but tried; not well (they may be back, and
 /// a sure refusal helps nobody).
@@ -45,9 +48,17 @@ pub(crate) fn choose(
             let second = (first + random.random_range(1..many.len())) % many.len();
             let (first, second) = (many[first], many[second]);
             let (a, b) = (first.load(now, warmup), second.load(now, warmup));
-            let second_wins = b < a || b == a && second.latency().unwrap_or(0.0) < first.latency().unwrap_or(0.0);
+            let second_wins = b < a || b == a && much_faster(second, first);
             Some(Arc::clone(if second_wins { second } else { first }))
         }
+    }
+}
+
+/// Whether one answers in less than half of the other's time, and in some milliseconds less: what is less than that is chance.
+fn much_faster(one: &Replica, other: &Replica) -> bool {
+    match (one.latency(), other.latency()) {
+        (Some(one), Some(other)) => one < other / 2.0 && other - one > NOTABLE,
+        _ => false,
     }
 }
 
