@@ -60,8 +60,11 @@ fn gateway(home: &Home, providers: &[(&str, String, &str)]) -> Server {
         )
     });
     let file = config(home, "providers.toml", &tables.collect::<String>());
-    let text =
-        format!("[addresses]\nallow = [\"127.0.0.1\"]\n[providers]\nfile = \"{file}\"\n[routing]\ncache_bytes = 0\n");
+    let text = format!(
+        "[addresses]\nallow = [\"127.0.0.1\"]\n[providers]\nfile = \"{file}\"\n[routing]\ncache_bytes = 0\n\
+         [eval]\ndata_roots = [\"{}\"]\n",
+        home.path().display()
+    );
     Server::start(home, &["--config", &config(home, "gateway.toml", &text)])
 }
 
