@@ -182,10 +182,7 @@ fn an_encoder_written_in_python_is_one_like_any_other() {
         "eval", "--server", &server, "--model", "hashed", "--task", "sts", "--data", &data, "--format", "json",
     ]));
     assert_eq!(code, 0, "{stderr}");
-    assert!(
-        stdout.contains("\"cosine_spearman\": 1.0") || stdout.contains("\"cosine_spearman\":1.0"),
-        "{stdout}"
-    );
+    assert!(stdout.contains("\"cosine_spearman\": 1,"), "{stdout}");
     let (code, _, stderr) =
         finish(isomer(&home).args(["embed", "--server", &server, "--model", "hashd", "--input", &data]));
     assert!(code != 0 && stderr.contains("hashd"), "{stderr}");
