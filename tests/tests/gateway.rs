@@ -183,8 +183,9 @@ fn an_encoder_written_in_python_is_one_like_any_other() {
     ]));
     assert_eq!(code, 0, "{stderr}");
     assert!(stdout.contains("\"cosine_spearman\": 1,"), "{stdout}");
+    let text = config(&home, "one.txt", "a cat sat\n");
     let (code, _, stderr) =
-        finish(isomer(&home).args(["embed", "--server", &server, "--model", "hashd", "--input", &data]));
+        finish(isomer(&home).args(["embed", "--server", &server, "--model", "hashd", "--input", &text]));
     assert!(code != 0 && stderr.contains("hashd"), "{stderr}");
 }
 

@@ -4,7 +4,7 @@
 //! serves them (`isomer.gateway.v1.ProviderService`) and tells whoever watches ([`Registry::watch`]) what is alive.
 //!
 //! * [`Screening`]: what the registry asks its owner before it takes a provider in.
-//! * [`file`]: the form of providers in TOML, read and written by hand or by `isomer providers`; [`document`] writes it, and JSON.
+//! * [`mod@file`]: the form of providers in TOML, read and written by hand or by `isomer providers`; [`document`] writes it, and JSON.
 //! * [`kind`]: kinds of providers, by name.
 //!
 //! Inside: `validate`, `mask` and `page` say what a request may say (pure); `store` has the records, `declared` keeps an eye on the
