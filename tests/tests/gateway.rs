@@ -1,5 +1,5 @@
 //! The gateway in front of real encoder services: replicas, a provider in another language, keys, the page.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 use std::{
     fs,
