@@ -21,7 +21,8 @@ pub(super) async fn watch(router: Weak<Shared>) {
     let mut ticks = interval(Duration::from_millis(config.health_interval_ms));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut probed = Instant::now();
-    let mut tick = 0_u32;
+    // The router was made from a first look at them.
+    let mut tick = 1_u32;
     loop {
         ticks.tick().await;
         let Some(shared) = router.upgrade() else { return };

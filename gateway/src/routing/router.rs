@@ -15,7 +15,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, metric_names};
 use tokio::{
-    sync::watch,
+    sync::{Mutex as AsyncMutex, watch},
     time::{Instant, timeout},
 };
 
@@ -67,7 +67,9 @@ pub(super) struct Shared {
     cache: Option<Cache>,
     table: RwLock<Arc<Table>>,
     budget: Mutex<RetryBudget>,
-    generation: Mutex<u64>,
+    /// Held while the table is made, so that what is learnt of one list of providers never takes the place of a later one; the number of the
+    /// last route.
+    making: AsyncMutex<u64>,
     fixed: Vec<Member>,
     pub(super) connect: Box<Connect>,
 }
@@ -101,7 +103,7 @@ impl Router {
             cache: (config.cache_bytes > 0).then(|| Cache::new(config.cache_bytes)),
             table: RwLock::default(),
             budget: Mutex::new(RetryBudget::new(config.retry_ratio, config.retries_per_second, now)),
-            generation: Mutex::new(0),
+            making: AsyncMutex::new(0),
             fixed: fixed.collect(),
             connect: Box::new(connect),
             config,
@@ -270,6 +272,7 @@ impl Shared {
 
     /// Takes over the registry's list. A provider that has not changed keeps its connection and all that is known of it.
     async fn take(&self, providers: &[Provider]) {
+        let mut generation = self.making.lock().await;
         let before = self.table();
         let mut members = self.fixed.clone();
         for provider in providers {
@@ -280,7 +283,7 @@ impl Shared {
                 .find(|member| member.settings.as_ref() == Some(&settings));
             members.push(kept.cloned().unwrap_or_else(|| self.member(settings)));
         }
-        self.install(members).await;
+        self.install(members, &mut generation).await;
     }
 
     fn member(&self, provider: Provider) -> Member {
@@ -308,20 +311,20 @@ impl Shared {
 
     /// Asks open providers what they list now.
     pub(super) async fn look_at_listings(&self) {
+        let mut generation = self.making.lock().await;
         let members = self.table().replicas.clone();
-        self.install(members).await;
+        self.install(members, &mut generation).await;
     }
 
-    async fn install(&self, mut members: Vec<Member>) {
+    async fn install(&self, mut members: Vec<Member>, generation: &mut u64) {
         let open = members.iter_mut().filter(|member| member.open);
         let looks = open.map(|member| async {
             let ids = listed(&member.replica).await.into_iter().map(|encoder| encoder.id);
             member.encoders = ids.collect();
         });
         futures::future::join_all(looks).await;
-        let mut generation = self.generation.lock().unwrap_or_else(PoisonError::into_inner);
         let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
-        *table = Arc::new(Table::new(members, &table, &mut generation));
+        *table = Arc::new(Table::new(members, &table, generation));
     }
 }
 

@@ -93,16 +93,10 @@ impl Router {
                 ..CheckProviderResponse::default()
             });
         };
-        let report = check::check(&*backend, id, &CheckOptions::of(candidate)).await;
-        let verdict = match ids.len() {
-            1 => report.verdict,
-            several => format!("{} (looked at `{id}`, the first of {several} encoders)", report.verdict),
-        };
-        Ok(CheckProviderResponse {
-            findings: report.findings,
-            usable: report.usable,
-            verdict,
-            vector_space: report.vector_space,
-        })
+        let mut answer: CheckProviderResponse = check::check(&*backend, id, &CheckOptions::of(candidate)).await.into();
+        if ids.len() > 1 {
+            answer.verdict += &format!(" (looked at `{id}`, the first of {} encoders)", ids.len());
+        }
+        Ok(answer)
     }
 }
