@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header, request::Parts};
+use http::request::Parts;
 use isomer_access::{Access, AccessServer};
 use isomer_adapters::{AddressGuard, GuardConfig, Surroundings, connect};
 use isomer_database::Database;
@@ -16,8 +15,7 @@ use isomer_service_kit::{Doorkeeper, Fault, GrpcChannel, Services};
 
 use crate::{
     config::WebConfig,
-    encoder_service,
-    openai::{self, ApiError},
+    encoder_service, openai,
     page::{self, Pages},
     provider::Audited,
     proxy::{self, Upstream},
@@ -113,19 +111,22 @@ pub(crate) fn services(
         augmentation,
         max_message_bytes: settings.max_message_bytes,
     };
-    services = services
+    let services = services
         .add(ProviderServiceServer::new(Audited::new(
             ways.registry.face(),
             access.cloned(),
         )))
-        .http(openai::routes(backends))
         .http(page::routes(pages))
         .web(&settings.web.allowed_origins);
+    let services = openai::add(services, backends);
     match access {
         None => services,
-        Some(access) => services
-            .add(AccessServiceServer::new(AccessServer::new(access.clone())))
-            .doorkeeper(Arc::new(Keeper(access.clone()))),
+        Some(access) => {
+            access.allow_pages(&settings.web.allowed_origins);
+            services
+                .add(AccessServiceServer::new(AccessServer::new(access.clone())))
+                .doorkeeper(Arc::new(Keeper(access.clone())))
+        }
     }
 }
 
@@ -139,16 +140,7 @@ impl Doorkeeper for Keeper {
         self.0.admit(parts).await
     }
 
-    fn refusal(&self, path: &str, fault: Fault) -> Response {
-        let mut response = if path.starts_with("/v1/") {
-            ApiError::from(fault).into_response()
-        } else {
-            isomer_service_kit::plain_refusal(fault)
-        };
-        if response.status() == StatusCode::UNAUTHORIZED {
-            let challenge = HeaderValue::from_static(Access::challenge(path));
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
-        }
-        response
+    fn challenge(&self, path: &str) -> Option<&'static str> {
+        Some(Access::challenge(path))
     }
 }

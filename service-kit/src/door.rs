@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use axum::response::Response;
-use http::request::Parts;
+use http::{HeaderValue, StatusCode, header, request::Parts};
 
-use crate::{error::Fault, layers};
+use crate::{error::Fault, refusals::Shape};
 
 /// Looks at a request's head. What it learns of the caller it leaves in the extensions, where handlers find it (tonic hands them on
 /// to gRPC methods).
@@ -14,16 +14,11 @@ pub trait Doorkeeper: std::fmt::Debug + Send + Sync + 'static {
     /// Lets the request in, or says why not.
     async fn admit(&self, parts: &mut Parts) -> Result<(), Fault>;
 
-    /// The refusal of an HTTP request, in the shape that callers of `path` read.
-    fn refusal(&self, path: &str, fault: Fault) -> Response {
+    /// What a 401 answer at this path says in `WWW-Authenticate`.
+    fn challenge(&self, path: &str) -> Option<&'static str> {
         let _ = path;
-        plain_refusal(fault)
+        None
     }
-}
-
-/// An HTTP answer that says a fault in a sentence.
-pub fn plain_refusal(fault: Fault) -> Response {
-    layers::refuse(fault, false)
 }
 
 /// A doorkeeper, or an open door.
@@ -35,14 +30,22 @@ impl Door {
     pub(crate) async fn pass(
         &self,
         request: axum::extract::Request,
-        is_grpc: bool,
+        tell: Shape,
     ) -> Result<axum::extract::Request, Response> {
         let Some(keeper) = &self.0 else { return Ok(request) };
         let (mut parts, body) = request.into_parts();
         match keeper.admit(&mut parts).await {
             Ok(()) => Ok(axum::extract::Request::from_parts(parts, body)),
-            Err(fault) if is_grpc => Err(layers::refuse(fault, true)),
-            Err(fault) => Err(keeper.refusal(parts.uri.path(), fault)),
+            Err(fault) => {
+                let mut refusal = tell(fault);
+                if refusal.status() == StatusCode::UNAUTHORIZED
+                    && let Some(challenge) = keeper.challenge(parts.uri.path())
+                {
+                    let challenge = HeaderValue::from_static(challenge);
+                    refusal.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+                }
+                Err(refusal)
+            }
         }
     }
 }

@@ -109,8 +109,15 @@ impl Fault {
         self
     }
 
-    /// The HTTP status that says the same (the mapping of `google/rpc/code.proto`).
+    /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the mapping of `google/rpc/code.proto`.
     pub fn http_status(&self) -> StatusCode {
+        match self.reason.as_str() {
+            "REQUEST_TOO_LARGE" => return StatusCode::PAYLOAD_TOO_LARGE,
+            "UNSUPPORTED_MEDIA_TYPE" => return StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "METHOD_NOT_ALLOWED" => return StatusCode::METHOD_NOT_ALLOWED,
+            "SLOW_REQUEST" => return StatusCode::REQUEST_TIMEOUT,
+            _ => {}
+        }
         match self.code {
             Code::Ok => StatusCode::OK,
             Code::InvalidArgument | Code::FailedPrecondition | Code::OutOfRange => StatusCode::BAD_REQUEST,

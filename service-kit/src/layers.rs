@@ -14,7 +14,7 @@ use axum::{
     response::Response,
 };
 use futures::FutureExt;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, header};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
@@ -24,7 +24,14 @@ use self::{
     answer::{Answer, Cut, Record},
     labels::Label,
 };
-use crate::{door::Door, error::Fault, limits::Gate, metric_names, trace_context};
+use crate::{
+    door::Door,
+    error::Fault,
+    limits::Gate,
+    metric_names,
+    refusals::{Refusals, Shape},
+    trace_context,
+};
 
 pub(crate) use arriving::{Bounds, arriving};
 pub(crate) use labels::Labels;
@@ -54,12 +61,15 @@ pub(crate) struct Around {
     pub(crate) via: Via,
     /// Who may come in; open in memory.
     pub(crate) door: Door,
+    /// How callers are told of failures.
+    pub(crate) refusals: Refusals,
     /// Cancelled when the server begins to drain.
     pub(crate) closing: CancellationToken,
 }
 
 pub(crate) async fn around(State(state): State<Around>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
+    let tell = state.refusals.shape(request.uri().path(), is_grpc);
     let label = if is_grpc {
         state.labels.grpc(request.uri().path())
     } else {
@@ -75,7 +85,7 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
             let closing = closing
                 .map(|()| Fault::unavailable("DRAINING", "the server is closing"))
                 .boxed();
-            let response = handle(&state.door, None, &record, is_grpc, request, next)
+            let response = handle(&state.door, None, &record, tell, request, next)
                 .instrument(span)
                 .await;
             (
@@ -89,12 +99,12 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
         }
         Err(refusal) => {
             metrics::counter!(metric_names::REFUSED, "via" => state.via.name()).increment(1);
-            (refuse(refusal, is_grpc), Cut::default(), None)
+            (tell(refusal), Cut::default(), None)
         }
         Ok(place) => match deadline(&state, &label, request.headers(), is_grpc) {
-            Err(fault) => (refuse(fault, is_grpc), Cut::default(), None),
+            Err(fault) => (tell(fault), Cut::default(), None),
             Ok(deadline) => {
-                let response = handle(&state.door, deadline.as_ref(), &record, is_grpc, request, next)
+                let response = handle(&state.door, deadline.as_ref(), &record, tell, request, next)
                     .instrument(span)
                     .await;
                 let deadline = deadline.filter(|_| is_grpc);
@@ -181,7 +191,7 @@ async fn handle(
     door: &Door,
     end: Option<&Deadline>,
     record: &Record,
-    is_grpc: bool,
+    tell: Shape,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -189,7 +199,7 @@ async fn handle(
         request.extensions_mut().insert(CallDeadline(end.at));
     }
     let work = async {
-        match door.pass(request, is_grpc).await {
+        match door.pass(request, tell).await {
             Ok(request) => next.run(request).await,
             Err(refusal) => refusal,
         }
@@ -198,11 +208,11 @@ async fn handle(
     let outcome = match end {
         Some(end) => match tokio::time::timeout_at(end.at, work).await {
             Ok(outcome) => outcome,
-            Err(_) => return refuse(end.fault.clone(), is_grpc),
+            Err(_) => return tell(end.fault.clone()),
         },
         None => work.await,
     };
-    outcome.unwrap_or_else(|panic| refuse(record.panicked(&*panic), is_grpc))
+    outcome.unwrap_or_else(|panic| tell(record.panicked(&*panic)))
 }
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
@@ -216,33 +226,6 @@ pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc-web"))
-}
-
-/// An error in the form the caller reads: a gRPC status, or an HTTP status with a sentence.
-pub(crate) fn refuse(fault: Fault, is_grpc: bool) -> Response {
-    if is_grpc {
-        return Status::from(fault).into_http();
-    }
-    let mut response = Response::new(Body::from(format!("{fault}\n")));
-    // What is not served does not exist for an HTTP client.
-    *response.status_mut() = if fault.code == Code::Unimplemented {
-        StatusCode::NOT_FOUND
-    } else {
-        fault.http_status()
-    };
-    let headers = response.headers_mut();
-    headers.insert(
-        header::CONTENT_TYPE,
-        HeaderValue::from_static("text/plain; charset=utf-8"),
-    );
-    if let Some(after) = fault.retry_after {
-        // Whole seconds, never zero: an HTTP client must not hammer.
-        headers.insert(
-            header::RETRY_AFTER,
-            HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64),
-        );
-    }
-    response
 }
 
 /// The caller's time limit (`grpc-timeout`: up to eight digits and a unit).

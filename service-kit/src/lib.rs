@@ -20,6 +20,7 @@ mod layers;
 pub mod limits;
 pub mod memory;
 pub mod metric_names;
+mod refusals;
 pub mod server;
 pub mod services;
 pub mod shutdown;
@@ -31,8 +32,9 @@ mod web;
 mod wire;
 
 pub use client::GrpcChannel;
-pub use door::{Doorkeeper, plain_refusal};
+pub use door::Doorkeeper;
 pub use error::Fault;
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
+pub use refusals::{Shape, body_fault, plain_refusal};
 pub use services::Services;

@@ -4,15 +4,15 @@ use std::{collections::BTreeSet, convert::Infallible, sync::Arc};
 
 use axum::{
     Router,
-    extract::{DefaultBodyLimit, Request},
+    extract::{DefaultBodyLimit, Request, State},
     middleware,
     response::{IntoResponse, Response},
     routing::get,
 };
-use http::header;
+use http::{StatusCode, header};
 use http_body::Body as _;
 use tokio_util::sync::CancellationToken;
-use tonic::{Status, body::Body, codec::CompressionEncoding, server::NamedService};
+use tonic::{Code, Status, body::Body, codec::CompressionEncoding, server::NamedService};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error as ReflectionError};
 use tonic_web::GrpcWebLayer;
@@ -24,6 +24,7 @@ use crate::{
     health::HealthBoard,
     layers::{self, Around, Bounds, Labels, Via},
     limits::{Gate, LimitsConfig},
+    refusals::{Refusals, Shape, plain_refusal},
     telemetry,
     web::Web,
 };
@@ -42,6 +43,7 @@ pub struct Services {
     http: Router,
     names: Vec<&'static str>,
     door: Door,
+    refusals: Refusals,
     web: Option<Web>,
 }
 
@@ -87,6 +89,14 @@ impl Services {
         self
     }
 
+    /// Sets how HTTP callers of the paths that begin with `prefix` are told of failures that no handler answers: no such path or method, a
+    /// body too large, no place, no time, a closed door. Elsewhere they read a sentence ([`plain_refusal`]).
+    #[must_use]
+    pub fn refusals(mut self, prefix: &'static str, shape: Shape) -> Self {
+        self.refusals = self.refusals.with(prefix, shape);
+        self
+    }
+
     /// Everything of both; of two services of the same name, the one of `other`.
     #[must_use]
     pub fn merge(self, other: Services) -> Self {
@@ -96,6 +106,7 @@ impl Services {
             .fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
         let mut merged = merged.http(other.http);
         merged.door = Door(other.door.0.or(merged.door.0));
+        merged.refusals = other.refusals.and(&merged.refusals);
         merged.web = other.web.or(merged.web);
         merged
     }
@@ -136,6 +147,7 @@ impl Services {
             http,
             names,
             door,
+            refusals,
             web,
         } = self
             .add(health_server.accept_compressed(gzip).send_compressed(gzip))
@@ -149,12 +161,14 @@ impl Services {
             labels: Labels::new(&names, DESCRIPTORS),
             via,
             door: if via == Via::Network { door } else { Door::default() },
+            refusals: refusals.clone(),
             closing: closing.clone(),
         };
         // In one process everybody means well.
         let bounds = (via == Via::Network).then(|| Bounds {
             labels: around.labels.clone(),
             most: limits.max_message_bytes,
+            refusals: refusals.clone(),
         });
         let bounded = |router: Router| match &bounds {
             Some(bounds) => router.layer(middleware::from_fn_with_state(bounds.clone(), layers::arriving)),
@@ -168,7 +182,7 @@ impl Services {
         let http = http
             .merge(probes(&health))
             .layer(DefaultBodyLimit::max(limits.max_message_bytes))
-            .layer(middleware::from_fn(unknown_path));
+            .layer(middleware::from_fn_with_state(refusals, unknown_path));
         let http = bounded(http).layer(around);
         // gRPC and HTTP requests part here, so that HTTP routes may have a fallback of their own (a page, a 404).
         let translated = web.as_ref().map(|_| {
@@ -249,7 +263,7 @@ fn probes(health: &HealthBoard) -> Router {
             if health.is_serving() {
                 return "ready\n".into_response();
             }
-            layers::refuse(Fault::unavailable("DRAINING", "the server is closing"), false)
+            plain_refusal(Fault::unavailable("DRAINING", "the server is closing"))
         }
     };
     let metrics = || async {
@@ -269,12 +283,25 @@ async fn unknown_method(request: Request) -> Response {
     Status::from(Fault::unimplemented(message).mend("server reflection lists the services")).into_http()
 }
 
-/// Puts a sentence into the empty 404 of a path that no route has.
-async fn unknown_path(request: Request, next: middleware::Next) -> Response {
-    let path = request.uri().path().to_owned();
+/// Says what is wrong in the empty answers to a path that no route has, and to a method that a route does not take.
+async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: middleware::Next) -> Response {
+    let tell = refusals.shape(request.uri().path(), false);
+    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
-    if response.status() == http::StatusCode::NOT_FOUND && response.body().is_end_stream() {
-        return layers::refuse(Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}")), false);
+    if !response.body().is_end_stream() {
+        return response;
     }
-    response
+    match response.status() {
+        StatusCode::NOT_FOUND => tell(Fault::not_found("NO_SUCH_PATH", format!("no such path: {path}"))),
+        StatusCode::METHOD_NOT_ALLOWED => {
+            let fault = Fault::new(
+                Code::Unimplemented,
+                "METHOD_NOT_ALLOWED",
+                format!("{path} does not take {method}"),
+            );
+            // The header is put into the answer further out.
+            tell(fault.mend("use one of the methods in the answer's header `Allow`"))
+        }
+        _ => response,
+    }
 }

@@ -3,21 +3,11 @@
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method, header};
-use tower_http::cors::{AllowOrigin, Any, CorsLayer};
+use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
 /// How long a browser may remember what it was allowed.
 const REMEMBER: Duration = Duration::from_secs(600);
 
-/// What callers of gRPC-Web and of OpenAI's routes send.
-const SENT: [HeaderName; 7] = [
-    header::AUTHORIZATION,
-    header::CONTENT_TYPE,
-    HeaderName::from_static("x-api-key"),
-    HeaderName::from_static("x-grpc-web"),
-    HeaderName::from_static("x-user-agent"),
-    HeaderName::from_static("grpc-timeout"),
-    HeaderName::from_static("traceparent"),
-];
 /// What they read of answers.
 const READ: [HeaderName; 5] = [
     HeaderName::from_static("grpc-status"),
@@ -46,7 +36,8 @@ impl Web {
         let layer = CorsLayer::new()
             .allow_origin(origins)
             .allow_methods([Method::GET, Method::POST])
-            .allow_headers(SENT)
+            // Each client has headers of its own (OpenAI's sends a dozen); which pages may call is settled by their origin.
+            .allow_headers(AllowHeaders::mirror_request())
             .expose_headers(READ);
         Some(layer.max_age(REMEMBER))
     }

@@ -4,13 +4,13 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, OnceLock, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use http::{Method, header, request::Parts};
+use http::{Method, request::Parts};
 use isomer_database::Database;
 use isomer_service_kit::{
     Fault,
@@ -45,8 +45,10 @@ pub(crate) struct Inner {
     tokens: Option<Tokens>,
     /// Whether callers must say who they are. `auto` requires it until the address is known to be a loopback one.
     required: AtomicBool,
-    /// Open because of `auto`: to the machine's own names only.
+    /// Open because of `auto`: to the machine's own names only,
     local_only: AtomicBool,
+    /// and to pages of these origins.
+    origins: OnceLock<Vec<String>>,
     entries: RwLock<HashMap<String, Arc<Entry>>>,
     pub(crate) subjects: RwLock<HashMap<String, Arc<Meter>>>,
     /// The last change to the keys that was read.
@@ -78,6 +80,7 @@ impl Access {
         let inner = Arc::new(Inner {
             required: AtomicBool::new(config.mode != Mode::Open),
             local_only: AtomicBool::new(false),
+            origins: OnceLock::new(),
             tokens,
             config,
             database,
@@ -91,6 +94,12 @@ impl Access {
         inner.read_changes().await?;
         tokio::spawn(crate::counts::beat(Arc::downgrade(&inner)));
         Ok(Self(inner))
+    }
+
+    /// Lets pages of these origins call where `auto` leaves a loopback address open to this machine (elsewhere keys decide, and browsers).
+    /// The first call counts.
+    pub fn allow_pages(&self, origins: &[String]) {
+        self.0.origins.get_or_init(|| origins.to_vec());
     }
 
     /// Decides what `auto` means at this address, and refuses an address that others reach while nobody could be told apart.
@@ -135,7 +144,7 @@ impl Access {
     ///
     /// # Errors
     /// `UNAUTHENTICATED` (`NO_KEY`, `SEVERAL_CREDENTIALS`, `BAD_HEADER`, `MISTYPED_KEY`, `UNKNOWN_KEY`, `REVOKED_KEY`,
-    /// `EXPIRED_KEY`, `BAD_TOKEN`, `EXPIRED_TOKEN`), `PERMISSION_DENIED` (`WRONG_SCOPE`, `FOREIGN_HOST`),
+    /// `EXPIRED_KEY`, `BAD_TOKEN`, `EXPIRED_TOKEN`), `PERMISSION_DENIED` (`WRONG_SCOPE`, `FOREIGN_HOST`, `FOREIGN_ORIGIN`),
     /// `RESOURCE_EXHAUSTED` (`TOO_MANY_AT_ONCE`, `BUDGET_EXCEEDED`, `RATE_LIMITED`) with a time to try again, `UNAVAILABLE`
     /// (`DATABASE`, `IDENTITY_PROVIDER`).
     pub async fn admit(&self, parts: &mut Parts) -> Result<(), Fault> {
@@ -197,7 +206,7 @@ impl Inner {
     /// and a revoked key never seems to work. What other clients must send for want of a key is passed over.
     async fn admit_open(self: &Arc<Self>, parts: &Parts, need: Need) -> Result<Caller, Fault> {
         if self.local_only.load(Ordering::Acquire) {
-            host::check_local(parts)?;
+            host::check_local(parts, self.origins.get().map_or(&[], Vec::as_slice))?;
         }
         let Need::Scopes(scopes) = need else {
             return Ok(Caller::nobody());
@@ -387,14 +396,11 @@ impl KeyRecord {
 
 /// Whether anything in the headers begins as a key of ours.
 fn carries_ours(parts: &Parts) -> bool {
-    let names = [header::AUTHORIZATION, credential::X_API_KEY];
-    let values = names.iter().flat_map(|name| parts.headers.get_all(name));
-    let mut values = values.map(http::HeaderValue::as_bytes);
-    values.any(|value| {
-        value
-            .windows(key::PREFIX.len())
-            .any(|part| part == key::PREFIX.as_bytes())
-    })
+    let ours = |value: &http::HeaderValue| {
+        let mut parts = value.as_bytes().windows(key::PREFIX.len());
+        parts.any(|part| part == key::PREFIX.as_bytes())
+    };
+    credential::headers().any(|name| parts.headers.get_all(name).iter().any(ours))
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

@@ -1,4 +1,4 @@
-//! Reading a credential from a request's headers. One form, once; anything odd is refused, because two readers of one
+//! Reading a credential from a request's headers. One, in one form; anything odd is refused, because two readers of one
 //! request (a proxy and this server) must never take it for two different callers.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -7,8 +7,8 @@ use isomer_service_kit::{Fault, config::Secret};
 
 use crate::{faults, key};
 
-/// The other header that carries a key.
-pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+/// The headers that carry a key and nothing else; the second is Azure's.
+const KEY_HEADERS: [HeaderName; 2] = [HeaderName::from_static("x-api-key"), HeaderName::from_static("api-key")];
 /// Longer tokens are not read.
 const MOST_BYTES: usize = 16 << 10;
 
@@ -24,44 +24,62 @@ pub(crate) enum Credential {
     Other,
 }
 
+/// Every header that may carry a credential.
+pub(crate) fn headers() -> impl Iterator<Item = HeaderName> {
+    [header::AUTHORIZATION].into_iter().chain(KEY_HEADERS)
+}
+
 /// Reads the headers. `basic`: whether a password box's form is understood (pages, read only).
+///
+/// Each header may be there once. Clients that were told their key and Azure's header send it twice: equal ones are one.
 pub(crate) fn read(headers: &HeaderMap, basic: bool) -> Result<Credential, Fault> {
-    let mut found = None;
-    for name in [header::AUTHORIZATION, X_API_KEY] {
-        for value in headers.get_all(&name) {
-            if found.replace((name.clone(), value)).is_some() {
-                return Err(faults::several());
-            }
+    let mut found: Option<(HeaderName, String)> = None;
+    for name in self::headers() {
+        let mut values = headers.get_all(&name).iter();
+        let Some(value) = values.next() else { continue };
+        if values.next().is_some() {
+            return Err(faults::twice(name.as_str()));
+        }
+        let text = key_in(&name, value, basic)?;
+        match &found {
+            Some((before, key)) if *key != text => return Err(faults::several(before.as_str(), name.as_str())),
+            Some(_) => {}
+            None => found = Some((name, text)),
         }
     }
-    let Some((name, value)) = found else {
-        return Ok(Credential::None);
-    };
-    let text = visible(&name, value)?;
-    if name == X_API_KEY {
-        return of_token(&name, text);
+    match found {
+        None => Ok(Credential::None),
+        Some((name, text)) => of_token(&name, &text),
+    }
+}
+
+/// What a header holds, without the scheme before it.
+fn key_in(name: &HeaderName, value: &HeaderValue, basic: bool) -> Result<String, Fault> {
+    let text = visible(name, value)?;
+    if *name != header::AUTHORIZATION {
+        return Ok(text.to_owned());
     }
     // One space, no comma, no parameters: RFC 6750.
     let refuse = || faults::bad_header("authorization", "is not of the form `Bearer KEY`");
     let (scheme, rest) = text.split_once(' ').ok_or_else(refuse)?;
     if scheme.eq_ignore_ascii_case("bearer") {
-        return of_token(&name, rest);
+        return Ok(rest.to_owned());
     }
     if basic && scheme.eq_ignore_ascii_case("basic") {
         let decoded = BASE64_STANDARD.decode(rest).map_err(|_| refuse())?;
         let decoded = String::from_utf8(decoded).map_err(|_| refuse())?;
         // The user's name is whatever was typed; the password is the key.
         let (_, password) = decoded.split_once(':').ok_or_else(refuse)?;
-        return of_token(&name, password);
+        return Ok(password.to_owned());
     }
     Err(refuse())
 }
 
 /// The headers that carry credentials leave the request, so that no upstream, log or trace gets to see them.
 pub(crate) fn remove(headers: &mut HeaderMap) {
-    headers.remove(header::AUTHORIZATION);
-    headers.remove(X_API_KEY);
-    headers.remove(header::PROXY_AUTHORIZATION);
+    for name in self::headers().chain([header::PROXY_AUTHORIZATION]) {
+        headers.remove(name);
+    }
 }
 
 fn visible<'a>(name: &HeaderName, value: &'a HeaderValue) -> Result<&'a str, Fault> {
@@ -111,11 +129,12 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_read_from_either_header() {
+    fn a_key_is_read_from_any_of_its_headers() {
         for (name, value) in [
             ("authorization", "Bearer iso_abc"),
             ("authorization", "bearer iso_abc"),
             ("x-api-key", "iso_abc"),
+            ("api-key", "iso_abc"),
         ] {
             assert_eq!(key(&[(name, value.as_bytes())], false).as_deref(), Some("iso_abc"));
         }
@@ -128,11 +147,30 @@ mod tests {
     }
 
     #[test]
+    fn one_key_in_two_headers_is_one_key() {
+        let bearer: (&'static str, &[u8]) = ("authorization", b"Bearer iso_abc");
+        for other in [("x-api-key", &b"iso_abc"[..]), ("api-key", b"iso_abc")] {
+            assert_eq!(key(&[bearer, other], false).as_deref(), Some("iso_abc"));
+        }
+    }
+
+    #[test]
     fn two_credentials_are_none() {
         let bearer: (&'static str, &[u8]) = ("authorization", b"Bearer iso_abc");
         let plain: (&'static str, &[u8]) = ("x-api-key", b"iso_abc");
-        for pairs in [&[bearer, bearer][..], &[plain, plain], &[bearer, plain]] {
-            assert_eq!(read(&headers(pairs), false).unwrap_err().reason, "SEVERAL_CREDENTIALS");
+        for (pairs, names) in [
+            (&[bearer, bearer][..], &["authorization"][..]),
+            (&[plain, plain], &["x-api-key"]),
+            (&[bearer, ("x-api-key", b"iso_def")], &["authorization", "x-api-key"]),
+            (&[bearer, ("api-key", b"iso_def")], &["authorization", "api-key"]),
+            (&[plain, ("api-key", b"iso_def")], &["x-api-key", "api-key"]),
+            (&[bearer, ("api-key", b"sk-of-another")], &["authorization", "api-key"]),
+        ] {
+            let fault = read(&headers(pairs), false).unwrap_err();
+            assert_eq!(fault.reason, "SEVERAL_CREDENTIALS");
+            let told = fault.to_string();
+            assert!(names.iter().all(|name| told.contains(&format!("`{name}`"))), "{told}");
+            assert!(!told.contains("iso_") && !told.contains("sk-"), "{told}");
         }
     }
 

@@ -20,14 +20,22 @@ pub(crate) fn no_key() -> Fault {
     ))
 }
 
-pub(crate) fn several() -> Fault {
-    unauthenticated("SEVERAL_CREDENTIALS", "the request carries more than one credential")
-        .mend("send one `authorization` header, or one `x-api-key`, not both")
+pub(crate) fn several(one: &str, other: &str) -> Fault {
+    let told = format!("the headers `{one}` and `{other}` carry different keys");
+    unauthenticated("SEVERAL_CREDENTIALS", told).mend(format!("send one of them, `{one}` or `{other}`"))
+}
+
+pub(crate) fn twice(header: &str) -> Fault {
+    unauthenticated(
+        "SEVERAL_CREDENTIALS",
+        format!("the request has the header `{header}` twice"),
+    )
+    .mend("send it once")
 }
 
 pub(crate) fn bad_header(header: &str, why: &str) -> Fault {
     unauthenticated("BAD_HEADER", format!("the header `{header}` {why}"))
-        .mend("send `authorization: Bearer KEY` or `x-api-key: KEY`")
+        .mend("send `authorization: Bearer KEY`, `x-api-key: KEY` or `api-key: KEY`")
 }
 
 pub(crate) fn mistyped() -> Fault {
@@ -88,6 +96,18 @@ pub(crate) fn foreign_host(header: &str, host: &str) -> Fault {
     .mend(
         "ask at 127.0.0.1 or localhost; to serve under another name write access.mode = \"required\", or \"open\" if anyone may \
          come",
+    )
+}
+
+pub(crate) fn foreign_origin(origin: &str) -> Fault {
+    Fault::new(
+        Code::PermissionDenied,
+        "FOREIGN_ORIGIN",
+        format!("a page of `{origin}` asks, and this server is open to its own machine only"),
+    )
+    .mend(
+        "name that origin in web.allowed_origins of the server's configuration; `*` counts only where access.mode is \"required\", or \
+         \"open\" if pages of anyone may do everything",
     )
 }
 

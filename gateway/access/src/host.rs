@@ -1,13 +1,15 @@
 //! A server that is open to its own machine must not be open to pages in its browsers: a name on the net may point at
-//! 127.0.0.1 (DNS rebinding), and any page may send requests there.
+//! 127.0.0.1 (DNS rebinding), and any page may send requests there. Pages of origins that its owner named may: what a browser says
+//! of a page's origin is true. `*` is not heeded here: it names nobody, and would lay open what no key guards.
 
 use http::{header, request::Parts};
 use isomer_service_kit::Fault;
 
 use crate::faults;
 
-/// Refuses a request that was meant for another name than this machine's own, or that a page from elsewhere sent.
-pub(crate) fn check_local(parts: &Parts) -> Result<(), Fault> {
+/// Refuses a request that was meant for another name than this machine's own, or that a page sent which is neither of this machine nor
+/// of the origins `allowed`.
+pub(crate) fn check_local(parts: &Parts, allowed: &[String]) -> Result<(), Fault> {
     if let Some(authority) = parts.uri.authority()
         && !is_local(authority.host())
     {
@@ -23,8 +25,10 @@ pub(crate) fn check_local(parts: &Parts) -> Result<(), Fault> {
     for value in parts.headers.get_all(header::ORIGIN) {
         let text = value.to_str().unwrap_or_default();
         let origin = text.parse::<http::Uri>();
-        if !origin.is_ok_and(|origin| origin.host().is_some_and(is_local)) {
-            return Err(faults::foreign_host("origin", text));
+        let is_ours = origin.is_ok_and(|origin| origin.host().is_some_and(is_local));
+        let is_named = text != "*" && allowed.iter().any(|allowed| allowed == text);
+        if !is_ours && !is_named {
+            return Err(faults::foreign_origin(text));
         }
     }
     Ok(())
@@ -50,7 +54,8 @@ mod tests {
         let request = headers
             .iter()
             .fold(request, |request, (name, value)| request.header(*name, *value));
-        check_local(&request.body(()).unwrap().into_parts().0)
+        let allowed = ["https://app.example".to_owned(), "*".to_owned()];
+        check_local(&request.body(()).unwrap().into_parts().0, &allowed)
     }
 
     #[test]
@@ -67,7 +72,9 @@ mod tests {
             asked(&format!("http://{host}/x"), &[]).unwrap();
         }
         asked("/", &[]).unwrap();
-        asked("/", &[("origin", "http://localhost:3000")]).unwrap();
+        for origin in ["http://localhost:3000", "https://app.example"] {
+            asked("/", &[("host", "localhost"), ("origin", origin)]).unwrap();
+        }
     }
 
     #[test]
@@ -84,10 +91,20 @@ mod tests {
             let fault = asked("/", &[("host", host)]).unwrap_err();
             assert_eq!(fault.reason, "FOREIGN_HOST", "{host}");
         }
-        for origin in ["https://evil.example", "null", "file://"] {
+        for origin in [
+            "https://evil.example",
+            "https://app.example:8443",
+            "http://app.example",
+            "*",
+            "null",
+            "file://",
+        ] {
             let fault = asked("/", &[("host", "localhost"), ("origin", origin)]).unwrap_err();
-            assert_eq!(fault.reason, "FOREIGN_HOST", "{origin}");
+            assert_eq!(fault.reason, "FOREIGN_ORIGIN", "{origin}");
+            assert!(fault.to_string().contains("web.allowed_origins"), "{fault}");
         }
+        let rebound = [("host", "rebound.example"), ("origin", "https://app.example")];
+        assert_eq!(asked("/", &rebound).unwrap_err().reason, "FOREIGN_HOST");
         assert!(asked("http://rebound.example/", &[("host", "localhost")]).is_err());
     }
 }

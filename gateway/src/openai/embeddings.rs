@@ -2,12 +2,11 @@
 
 use axum::{
     Json,
-    body::Bytes,
     extract::State,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
@@ -18,9 +17,8 @@ use serde_json::Value;
 use tonic::Code;
 
 use super::{
-    Backends, Call,
+    Backends, Body, Call,
     augment::{self, Augment},
-    body,
     error::ApiError,
 };
 
@@ -116,11 +114,8 @@ pub(super) struct Encoded {
 pub(super) async fn create(
     State(backends): State<Backends>,
     call: Call,
-    headers: HeaderMap,
-    bytes: Bytes,
+    Body(mut request): Body<Request>,
 ) -> Result<Response, ApiError> {
-    let mut request: Request = body(&headers, &bytes)?;
-    drop(bytes);
     let (model, format) = (request.model.clone(), request.encoding_format);
     let encoded = match request.augment.take() {
         Some(wanted) => augment::encode(&backends, &call, request, wanted).await?,

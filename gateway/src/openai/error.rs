@@ -69,10 +69,9 @@ fn kind(status: u16) -> &'static str {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let fault = self.0;
-        let status = match (fault.reason.as_str(), fault.code) {
-            ("UNSUPPORTED_MEDIA_TYPE", _) => http::StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        let status = match fault.code {
             // What an encoder cannot do is the request's mistake to those who ask over HTTP.
-            (_, Code::Unimplemented) if fault.field.is_some() => http::StatusCode::BAD_REQUEST,
+            Code::Unimplemented if fault.field.is_some() => http::StatusCode::BAD_REQUEST,
             _ => fault.http_status(),
         };
         let mut message = fault.message;

@@ -11,6 +11,8 @@ mod augment;
 mod embeddings;
 mod error;
 mod models;
+#[cfg(test)]
+mod refused;
 mod rerank;
 #[cfg(test)]
 mod tests;
@@ -19,18 +21,19 @@ use std::convert::Infallible;
 
 use axum::{
     body::Bytes,
-    extract::FromRequestParts,
+    extract::{FromRequest, FromRequestParts, Request},
+    response::IntoResponse,
     routing::{get, post},
 };
-use http::{HeaderMap, header, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use isomer_access::Caller;
 use isomer_proto::transform::v1::augmentation_service_client::AugmentationServiceClient;
-use isomer_service_kit::{CallDeadline, Fault, GrpcChannel};
+use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, Services, body_fault};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tonic::Code;
 
-pub(crate) use error::ApiError;
+use error::ApiError;
 
 use crate::routing::Router;
 
@@ -45,8 +48,13 @@ pub struct Backends {
     pub max_message_bytes: usize,
 }
 
-/// The routes.
-pub fn routes(backends: Backends) -> axum::Router {
+/// Adds the routes, and their shape of errors to everything below `/v1/`, whoever refuses.
+pub(crate) fn add(services: Services, backends: Backends) -> Services {
+    let shape = |fault| ApiError::from(fault).into_response();
+    services.http(routes(backends)).refusals("/v1/", shape)
+}
+
+fn routes(backends: Backends) -> axum::Router {
     axum::Router::new()
         .route("/v1/embeddings", post(embeddings::create))
         .route("/v1/rerank", post(rerank::create))
@@ -101,29 +109,47 @@ impl<S: Sync> FromRequestParts<S> for Call {
     }
 }
 
-/// Reads a request's JSON.
-fn body<T: DeserializeOwned>(headers: &HeaderMap, body: &Bytes) -> Result<T, ApiError> {
+/// A request's body as JSON.
+struct Body<T>(T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        check_media_type(request.headers())?;
+        let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
+            let mut fault = body_fault(&rejection);
+            if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+                "REQUEST_TOO_LARGE".clone_into(&mut fault.reason);
+            }
+            ApiError::from(fault)
+        })?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
+            let fault = Fault::new(
+                Code::InvalidArgument,
+                "INVALID_JSON",
+                format!("the body cannot be read: {error}"),
+            );
+            ApiError::from(fault)
+        })
+    }
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let media_type = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let essence = media_type.split(';').next().unwrap_or_default().trim();
-    if !essence.eq_ignore_ascii_case("application/json") {
-        let fault = Fault::new(
-            Code::InvalidArgument,
-            "UNSUPPORTED_MEDIA_TYPE",
-            format!("the body is {media_type:?}, should be JSON"),
-        );
-        return Err(ApiError::from(
-            fault.mend("send the header `Content-Type: application/json`"),
-        ));
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
     }
-    serde_json::from_slice(body).map_err(|error| {
-        let fault = Fault::new(
-            Code::InvalidArgument,
-            "INVALID_JSON",
-            format!("the body cannot be read: {error}"),
-        );
-        ApiError::from(fault)
-    })
+    let fault = Fault::new(
+        Code::InvalidArgument,
+        "UNSUPPORTED_MEDIA_TYPE",
+        format!("the body is {media_type:?}, should be JSON"),
+    );
+    Err(ApiError::from(
+        fault.mend("send the header `Content-Type: application/json`"),
+    ))
 }

@@ -2,7 +2,7 @@
 
 use axum::{
     Json,
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
 };
 use isomer_proto::encoder::v1::Encoder;
 use serde_json::{Value, json};
@@ -19,8 +19,9 @@ pub(super) async fn list(State(backends): State<Backends>) -> Json<Value> {
 pub(super) async fn get(
     State(backends): State<Backends>,
     call: Call,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<Value>, ApiError> {
+    let Path(id) = id.map_err(|rejection| ApiError::invalid("model", rejection.body_text()))?;
     Ok(Json(model(&backends.router.get(&id, call.deadline).await?)))
 }
 

@@ -1,16 +1,15 @@
 //! `POST /v1/rerank`.
 
-use axum::{Json, body::Bytes, extract::State};
-use http::HeaderMap;
+use axum::{Json, extract::State};
 use isomer_proto::encoder::v1::RerankRequest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Backends, Call, body, error::ApiError};
+use super::{Backends, Body, Call, error::ApiError};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Request {
+pub(super) struct Request {
     model: String,
     query: String,
     documents: Vec<Document>,
@@ -24,7 +23,7 @@ struct Request {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "a document should be a string or an object with `text`")]
-enum Document {
+pub(super) enum Document {
     Plain(String),
     Object { text: String },
 }
@@ -41,10 +40,8 @@ impl Document {
 pub(super) async fn create(
     State(backends): State<Backends>,
     call: Call,
-    headers: HeaderMap,
-    bytes: Bytes,
+    Body(request): Body<Request>,
 ) -> Result<Json<Value>, ApiError> {
-    let request: Request = body(&headers, &bytes)?;
     let model = request.model.clone();
     let documents: Vec<String> = request.documents.into_iter().map(Document::into_text).collect();
     let kept = request.return_documents.then(|| documents.clone());

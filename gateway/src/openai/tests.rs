@@ -144,6 +144,10 @@ async fn router(fixed: Vec<Fixed>) -> routing::Router {
 }
 
 async fn front() -> Router {
+    routes(backends().await)
+}
+
+pub(super) async fn backends() -> Backends {
     let services = Services::new().add(EncoderServiceServer::new(Stub));
     let encoder = memory::channel(services, &LimitsConfig::default()).await.unwrap();
     let fixed = Fixed {
@@ -151,11 +155,11 @@ async fn front() -> Router {
         backend: Arc::new(IsomerBackend::over(encoder, 1 << 20)),
         remote: false,
     };
-    routes(Backends {
+    Backends {
         router: router(vec![fixed]).await,
         augmentation: None,
         max_message_bytes: 1 << 20,
-    })
+    }
 }
 
 struct Answered {

@@ -18,13 +18,13 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderValue, header};
 use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 
-use super::{Labels, is_grpc, labels::OTHER, refuse};
-use crate::error::Fault;
+use super::{Labels, is_grpc, labels::OTHER};
+use crate::{error::Fault, refusals::Refusals};
 
 /// How fast a body must come.
 #[derive(Debug, Clone, Copy)]
@@ -46,23 +46,27 @@ pub(crate) struct Bounds {
     pub(crate) labels: Labels,
     /// Largest body in bytes.
     pub(crate) most: usize,
+    /// How callers are told.
+    pub(crate) refusals: Refusals,
 }
 
 /// Refuses bodies that are too large by their own account or in a coding that nothing here undoes, and watches the others.
 pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
+    let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
     let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
     if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         // Undone, a kilobyte may be a gigabyte.
-        let fault = Fault::invalid("content-encoding", "compressed requests are not taken");
-        return with_status(
-            refuse(fault.mend("send the body as it is"), is_grpc),
-            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        let fault = Fault::new(
+            tonic::Code::InvalidArgument,
+            "UNSUPPORTED_MEDIA_TYPE",
+            "compressed requests are not taken",
         );
+        return tell(fault.field("content-encoding").mend("send the body as it is"));
     }
     if has_two_lengths(request.headers()) {
         let fault = Fault::invalid("content-length", "the request says twice where it ends").mend("say it once");
-        let mut refusal = refuse(fault, is_grpc);
+        let mut refusal = tell(fault);
         // What else is on the connection may be the rest of it.
         refusal
             .headers_mut()
@@ -79,7 +83,7 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
     // A gRPC message comes with five bytes before it.
     let most = bounds.most.saturating_add(if is_grpc { 5 } else { 0 }) as u64;
     if http_body::Body::size_hint(request.body()).lower() > most {
-        return with_status(refuse(too_large(most), is_grpc), StatusCode::PAYLOAD_TOO_LARGE);
+        return tell(too_large(most));
     }
     next.run(request.map(|body| Arriving::wrap(body, most, PACE))).await
 }
@@ -91,14 +95,6 @@ fn has_two_lengths(headers: &HeaderMap) -> bool {
     let coding = codings.next();
     let is_odd = |coding: &HeaderValue| !coding.as_bytes().eq_ignore_ascii_case(b"chunked");
     lengths > 1 || codings.next().is_some() || coding.is_some_and(is_odd) || (lengths == 1 && coding.is_some())
-}
-
-/// A refusal over HTTP has the status that HTTP has for it; over gRPC it has none.
-fn with_status(mut response: Response, status: StatusCode) -> Response {
-    if response.status() != StatusCode::OK {
-        *response.status_mut() = status;
-    }
-    response
 }
 
 /// A body that must come in time.

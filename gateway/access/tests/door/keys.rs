@@ -15,7 +15,12 @@ async fn a_key_opens_what_its_scopes_say_and_nothing_else() {
         (caller.name(), caller.principal()),
         ("team", format!("key:{id}").as_str())
     );
-    ask(&access, "/v1/embeddings", &[("x-api-key", &text)]).await.unwrap();
+    for header in ["x-api-key", "api-key"] {
+        for path in ["/v1/embeddings", ENCODE] {
+            let caller = ask(&access, path, &[(header, &text)]).await.unwrap();
+            assert_eq!(caller.principal(), format!("key:{id}"), "{header} at {path}");
+        }
+    }
     ask_with(&access, "/metrics", &text).await.unwrap();
     for (path, scope) in [
         (KEYS, "admin"),

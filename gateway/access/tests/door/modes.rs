@@ -51,13 +51,28 @@ async fn an_address_that_others_reach_is_refused_while_nobody_has_a_key() {
 async fn an_open_loopback_is_closed_to_pages_and_names_from_elsewhere() {
     let access = door_with(AccessConfig::default()).await;
     access.check_listen(at("127.0.0.1:50051")).await.unwrap();
-    for headers in [
-        &[("host", "rebound.example:50051")][..],
-        &[("host", "localhost:50051"), ("origin", "https://evil.example")],
+    for (headers, reason) in [
+        (&[("host", "rebound.example:50051")][..], "FOREIGN_HOST"),
+        (
+            &[("host", "localhost:50051"), ("origin", "https://evil.example")],
+            "FOREIGN_ORIGIN",
+        ),
     ] {
         let fault = ask(&access, "/v1/embeddings", headers).await.unwrap_err();
-        assert_eq!(fault.reason, "FOREIGN_HOST");
+        assert_eq!(fault.reason, reason);
     }
+}
+
+#[tokio::test]
+async fn an_open_loopback_answers_pages_of_the_origins_that_were_named() {
+    let access = door_with(AccessConfig::default()).await;
+    access.check_listen(at("127.0.0.1:50051")).await.unwrap();
+    access.allow_pages(&["https://app.example".to_owned(), "*".to_owned()]);
+    let from = |origin: &'static str| [("host", "localhost:50051"), ("origin", origin)];
+    let named = ask(&access, "/v1/embeddings", &from("https://app.example")).await;
+    assert_eq!(named.unwrap().name(), "anyone");
+    let other = ask(&access, "/v1/embeddings", &from("https://evil.example")).await;
+    assert_eq!(other.unwrap_err().reason, "FOREIGN_ORIGIN", "`*` names nobody");
 }
 
 #[tokio::test]
@@ -76,7 +91,10 @@ async fn where_anyone_may_come_other_services_keys_are_passed_over_and_ours_are_
         ask_with(&access, ENCODE, &text).await.unwrap_err().reason,
         "REVOKED_KEY"
     );
-    let twice = [("authorization", format!("Bearer {text}")), ("x-api-key", text.clone())];
+    let twice = [
+        ("authorization", format!("Bearer {text}")),
+        ("api-key", "sk-unused".to_owned()),
+    ];
     let twice: Vec<(&str, &str)> = twice.iter().map(|(name, value)| (*name, value.as_str())).collect();
     assert_eq!(
         ask(&access, ENCODE, &twice).await.unwrap_err().reason,
@@ -96,7 +114,12 @@ async fn credentials_leave_the_request_whatever_becomes_of_it() {
         for path in [ENCODE, KEYS] {
             let mut parts = request(
                 path,
-                &[("authorization", &format!("Bearer {text}")), ("x-other", "stays")],
+                &[
+                    ("authorization", &format!("Bearer {text}")),
+                    ("x-api-key", &text),
+                    ("api-key", &text),
+                    ("x-other", "stays"),
+                ],
             );
             let _ = access.admit(&mut parts).await;
             assert!(!format!("{parts:?}").contains(&text[17..]), "{parts:?}");

@@ -1,0 +1,110 @@
+//! How callers are told that a request failed before, around or behind its handler: gRPC's by a status, HTTP's in a sentence, unless
+//! those of a path read another shape.
+
+use std::{error::Error, sync::Arc};
+
+use axum::{body::Body, response::Response};
+use http::{HeaderValue, StatusCode, header};
+use tonic::{Code, Status};
+
+use crate::error::Fault;
+
+/// Makes an answer of a fault.
+pub type Shape = fn(Fault) -> Response;
+
+/// The shapes of a server's paths.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Refusals(Arc<[(&'static str, Shape)]>);
+
+impl Refusals {
+    /// These, and `shape` for the paths that begin so; of two that fit a path, the one added first.
+    pub(crate) fn with(&self, prefix: &'static str, shape: Shape) -> Self {
+        Self(self.0.iter().copied().chain([(prefix, shape)]).collect())
+    }
+
+    /// Those of both; these first.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self(self.0.iter().chain(other.0.iter()).copied().collect())
+    }
+
+    /// The shape that a caller of `path` reads.
+    pub(crate) fn shape(&self, path: &str, is_grpc: bool) -> Shape {
+        if is_grpc {
+            return |fault| Status::from(fault).into_http();
+        }
+        let own = self.0.iter().find(|(prefix, _)| path.starts_with(prefix));
+        own.map_or(plain_refusal, |(_, shape)| *shape)
+    }
+}
+
+/// An HTTP answer that says a fault in a sentence.
+pub fn plain_refusal(fault: Fault) -> Response {
+    let mut response = Response::new(Body::from(format!("{fault}\n")));
+    // What is not served does not exist for an HTTP client.
+    *response.status_mut() = match fault.http_status() {
+        StatusCode::NOT_IMPLEMENTED => StatusCode::NOT_FOUND,
+        status => status,
+    };
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/plain; charset=utf-8"),
+    );
+    if let Some(after) = fault.retry_after {
+        // Whole seconds, never zero: an HTTP client must not hammer.
+        headers.insert(
+            header::RETRY_AFTER,
+            HeaderValue::from(after.as_secs_f64().ceil().max(1.0) as u64),
+        );
+    }
+    response
+}
+
+/// Why a request's body could not be read to its end: what the layers around the handler had against it, or that it broke off.
+pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if let Some(status) = error.downcast_ref::<Status>() {
+            return Fault::from_status(status);
+        }
+        cause = error.source();
+    }
+    Fault::new(
+        Code::InvalidArgument,
+        "BROKEN_BODY",
+        format!("the body cannot be read: {error}"),
+    )
+    .mend("send it to its end")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn teapot(_: Fault) -> Response {
+        let mut response = Response::default();
+        *response.status_mut() = StatusCode::IM_A_TEAPOT;
+        response
+    }
+
+    #[test]
+    fn a_path_has_its_own_shape_and_grpc_always_a_status() {
+        let refusals = Refusals::default().and(&Refusals::default().with("/v1/", teapot));
+        let told = |path: &str, is_grpc| refusals.shape(path, is_grpc)(Fault::unimplemented("no"));
+        assert_eq!(told("/v1/x", false).status(), StatusCode::IM_A_TEAPOT);
+        assert_eq!(told("/v10", false).status(), StatusCode::NOT_FOUND);
+        let grpc = told("/v1/x", true);
+        assert_eq!(
+            (grpc.status(), &grpc.headers()["grpc-status"]),
+            (StatusCode::OK, &HeaderValue::from_static("12"))
+        );
+    }
+
+    #[test]
+    fn a_bodys_fault_is_found_under_other_errors() {
+        let fault = Fault::invalid("content-length", "is a lie").mend("say it once");
+        let wrapped = axum::Error::new(axum::Error::new(Status::from(fault.clone())));
+        assert_eq!(body_fault(&wrapped), fault);
+        assert_eq!(body_fault(&std::io::Error::other("gone")).reason, "BROKEN_BODY");
+    }
+}
