@@ -88,8 +88,10 @@ def check_augmented(client, model, texts):
     expect([len(one["variants"]) for one in used] == [2] * len(texts), f"two variants a text were asked for: {used}")
     again = client.embeddings.create(model=model, input=[texts[0]] + [one["text"] for one in used[0]["variants"]])
     pooled = vectors(again).mean(axis=0)
-    pooled /= np.linalg.norm(pooled)
-    expect(np.allclose(found[0], pooled, atol=1e-6), "the pooled vector is not the mean of its parts, scaled to length 1")
+    # Scaled to length 1 where the encoder's own vectors are.
+    if np.allclose(np.linalg.norm(plain, axis=1), 1, atol=1e-3):
+        pooled /= np.linalg.norm(pooled)
+    expect(np.allclose(found[0], pooled, atol=1e-5), "the pooled vector is not the mean of its parts")
     print(f"augment: {len(texts)} texts, two variants each, pooled as numpy does")
 
 

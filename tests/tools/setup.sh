@@ -15,14 +15,17 @@ ensure() {
     ln -sf "$ISOMER_TOOLS/$1/bin/$1" "$ISOMER_TOOLS/bin/$1"
 }
 
-# A virtual environment for the Python clients, made again when its requirements change.
+# ensure_python_clients REQUIREMENTS [NAME]: a virtual environment for the Python clients, made again when its requirements change.
 ensure_python_clients() {
-    local requirements="$1" stamp
-    stamp="$ISOMER_TOOLS/pyclients/$(sha256sum "$requirements" | cut -c1-16)"
-    ISOMER_TEST_PYTHON="$ISOMER_TOOLS/pyclients/bin/python"
+    local requirements="$1" folder="$ISOMER_TOOLS/py${2:-clients}" stamp
+    # Requirements may include others, by their path from where they are.
+    stamp="$(sed -n "s|^-r |$(dirname "$requirements")/|p" "$requirements")"
+    # shellcheck disable=SC2086
+    stamp="$folder/$(cat "$requirements" $stamp | sha256sum | cut -c1-16)"
+    ISOMER_TEST_PYTHON="$folder/bin/python"
     if [ ! -e "$stamp" ]; then
-        say "installing the Python client libraries"
-        python3 -m venv --clear "$ISOMER_TOOLS/pyclients"
+        say "installing the Python client libraries ($requirements)"
+        python3 -m venv --clear "$folder"
         "$ISOMER_TEST_PYTHON" -m pip install --quiet --disable-pip-version-check -r "$requirements"
         touch "$stamp"
     fi

@@ -142,8 +142,12 @@ async fn encode(backends: &Backends, call: &Call, request: Request) -> Result<En
     };
     let answer = backends.router.encode(request, call.deadline).await?;
     let (answer, cost) = (answer.response, answer.cost_usd);
-    let usage = answer.usage.unwrap_or_default();
+    let mut usage = answer.usage.unwrap_or_default();
     call.charge(usage.tokens, cost);
+    if usage.cached_texts > 0 {
+        // No model ran for these, and nothing is charged; OpenAI's number is that of what was sent.
+        usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
+    }
     Ok(Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),

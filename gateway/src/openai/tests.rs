@@ -79,9 +79,6 @@ impl EncoderService for Stub {
                 return Err(fault.field("encoder_id").mend("did you mean `one`?").into());
             }
         }
-        if request.inputs.is_empty() {
-            return Err(Fault::invalid("inputs", "there is nothing to encode").into());
-        }
         let rows: Vec<[f32; 2]> = request
             .inputs
             .iter()
@@ -90,6 +87,7 @@ impl EncoderService for Stub {
                 Input::TokenIds(tokens) => [tokens.ids.len() as f32, 2.0],
             })
             .collect();
+        let cached = rows.iter().filter(|row| row[0] == 8.0).count() as u64;
         if request.truncation() == Truncation::Error && rows.iter().any(|row| row[0] > 20.0) {
             return Err(Fault::invalid("inputs[0].text", "is too long").into());
         }
@@ -109,8 +107,11 @@ impl EncoderService for Stub {
                 digest: "abc".to_owned(),
                 ..VectorSpace::default()
             }),
+            token_counts: rows.iter().map(|row| row[0] as u32).collect(),
+            // Texts of eight letters are taken from a cache.
             usage: Some(Usage {
-                tokens: 7,
+                tokens: if cached > 0 { 0 } else { 7 },
+                cached_texts: cached,
                 ..Usage::default()
             }),
             errors: errors.into_iter().collect(),
@@ -220,6 +221,17 @@ async fn inputs_come_in_four_forms_and_vectors_in_two() {
 }
 
 #[tokio::test]
+async fn tokens_are_those_of_what_was_sent_though_no_model_ran() {
+    let front = front().await;
+    let body = json!({ "model": "one", "input": ["in cache", "it too!!"] });
+    let answered = post(&front, "/v1/embeddings", body).await;
+    assert_eq!(
+        answered.json["usage"],
+        json!({ "prompt_tokens": 16, "total_tokens": 16 })
+    );
+}
+
+#[tokio::test]
 async fn what_is_wrong_is_told_in_openais_shape() {
     let front = front().await;
     for (body, status, kind, param, code, word) in [
@@ -237,7 +249,7 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             "invalid_request_error",
             json!("input"),
             "invalid_argument",
-            "nothing to encode",
+            "give at least one text",
         ),
         (
             json!({"model": "one", "input": {"text": "a"}}),

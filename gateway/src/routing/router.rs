@@ -130,6 +130,10 @@ impl Router {
     pub async fn encode(&self, request: EncodeRequest, deadline: Option<Instant>) -> Result<Answer, Fault> {
         let shared = &self.shared;
         let route = shared.table().route(&request.encoder_id)?;
+        // Every server says so; the cache would answer it by itself.
+        if request.inputs.is_empty() {
+            return Err(Fault::invalid("inputs", "is empty").mend("give at least one text"));
+        }
         let spent = Mutex::new(0.0);
         let send = |request: EncodeRequest| {
             let (route, spent) = (&route, &spent);

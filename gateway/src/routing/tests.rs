@@ -488,6 +488,19 @@ async fn texts_are_encoded_once_among_requests_and_kept() {
 }
 
 #[tokio::test]
+async fn a_request_without_texts_is_refused_whether_answers_are_kept_or_not() {
+    for config in [plain(), with_cache()] {
+        let fake = Fake::new(1);
+        let scene = scene(config, &[("a", &fake)]).await;
+        let fault = scene.router.encode(request(&[]), None).await.unwrap_err();
+        assert_eq!(
+            (fault.code, fault.field.as_deref()),
+            (Code::InvalidArgument, Some("inputs"))
+        );
+    }
+}
+
+#[tokio::test]
 async fn failures_are_not_kept_and_a_caller_that_leaves_harms_no_other() {
     let fake = Fake::new(1);
     fake.set(|manner| manner.takes = Duration::from_millis(100));

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Real clients against a running gateway; see README.md. `tests/clients/run` installs what this needs and starts it.
+
+Exit code 0: every check holds. 1: one was missed, or something did not start (said on stderr).
+"""
+
+import argparse
+import base64
+import json
+import pathlib
+import subprocess
+import sys
+import urllib.request
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
+
+import numpy  # noqa: E402
+
+import encoders  # noqa: E402
+import expected  # noqa: E402
+import isomer_client  # noqa: E402
+import python_clients as clients  # noqa: E402
+from house import Failed, House, ROOT  # noqa: E402
+from table import Table  # noqa: E402
+
+MODEL = "paraphrase-MiniLM-L3-v2"
+# Two services offer it, as replicas.
+SHARED = "shared-minilm"
+ORIGIN = "https://app.example"
+OPENAI, LANGCHAIN, GRPC, RERANK = "openai (PyPI)", "LangChain", "grpcio", "HTTP"
+
+
+def start(house):
+    """Two services, a gateway in front of them, the provider in Python and the stub servers, and a gateway that wants keys."""
+    replicas = [house.serve(f"embed-{number}", "--model", MODEL) for number in (1, 2)]
+    (house.folder / "secrets").mkdir()
+    config = house.write(
+        "gateway.toml",
+        f"""
+        [addresses]
+        allow = ["127.0.0.1"]
+        [providers]
+        file_dirs = ["{house.folder / 'secrets'}"]
+        [web]
+        allowed_origins = ["{ORIGIN}"]
+        """,
+    )
+    gateway = house.serve("gateway", "--config", config)
+    for number, replica in enumerate(replicas, 1):
+        house.run(
+            "gateway",
+            *("providers", "--server", gateway, "create", f"embed-{number}", "--kind", "isomer"),
+            *("--address", f"grpc://{replica}", "--encoder", f"{SHARED}={MODEL}"),
+        )
+    house.python_provider(gateway)
+    http, grpc = house.stubs()
+    for stubbed in encoders.STUBBED:
+        encoders.register(house, "gateway", gateway, stubbed, http, grpc)
+    return gateway, http
+
+
+def start_keyed(house):
+    config = house.write("keyed.toml", '[access]\nmode = "required"\n[server.limits]\nmax_message_bytes = 1048576\n')
+
+    def key(name, scope):
+        printed = house.run("keyed", "keys", "create", "--config", config, "--name", name, "--scope", scope)
+        return next(word for word in printed.split() if word.startswith("iso_") and len(word) > 60)
+
+    keys = {"good": key("search", "encode"), "evaluate": key("report", "evaluate"), "revoked": key("gone", "encode")}
+    house.run("keyed", "keys", "revoke", "--config", config, keys["revoked"].split("_")[1])
+    return house.serve("keyed", "--config", config, "--model", MODEL), keys
+
+
+def embed(house, texts, *more):
+    """The command line's own vectors."""
+    source = house.write("texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in texts))
+    output = str(house.folder / "vectors.npy")
+    house.run("alone", "embed", "--model", MODEL, "--input", source, "--output", output, *more)
+    return numpy.load(output)
+
+
+def probed(house, gateway, name):
+    return house.run("gateway", "providers", "--server", gateway, "check", name).splitlines()[0]
+
+
+def seen(http):
+    with urllib.request.urlopen(f"http://{http}/seen", timeout=10) as answer:
+        return json.load(answer)
+
+
+def sent_as_documented(http, stubbed):
+    """Nothing that the stub refused, and everything that was asked for."""
+    told = seen(http).get(stubbed.kind)
+    isomer_client.expect(told, "it was never called")
+    isomer_client.expect(not told["wrong"], f"{len(told['wrong'])} requests do not fit the reference: {told['wrong'][:3]}")
+    isomer_client.expect(told["most"] <= stubbed.most, f"{told['most']} texts at once, {stubbed.most} are taken")
+    for name in stubbed.types.values():
+        isomer_client.expect(any(name in option for option in told["options"]), f"`{name}` was never sent: {told['options']}")
+    options = ", ".join(sorted(told["options"]))
+    return f"{told['requests']} requests, {told['items']} items, at most {told['most']} at once: {options}"
+
+
+def rerank(address, encoder_id, model):
+    documents = [f"document number {k} of some" for k in range(7)]
+    body = json.dumps({"model": encoder_id, "query": "which one", "documents": documents, "top_n": 4})
+    request = urllib.request.Request(f"http://{address}/v1/rerank", body.encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        found = [(one["index"], one["relevance_score"]) for one in json.load(answer)["results"]]
+    due = [(index, expected.stub_score(model, "which one", document)) for index, document in enumerate(documents)]
+    due = sorted(due, key=lambda one: -one[1])[:4]
+    isomer_client.expect([(index, float(numpy.float32(score))) for index, score in found] == due, f"{found} instead of {due}")
+    return "4 best of 7, scores equal"
+
+
+def in_python(table, house, gateway, keyed, keys, due, stubs):
+    texts = encoders.texts()
+    for name, rows in due.items():
+        table.check(OPENAI, f"vectors of {name}", clients.openai_vectors, gateway, name, texts, rows())
+        table.check(LANGCHAIN, f"vectors of {name}", clients.langchain_texts, gateway, name, texts, rows())
+        table.check(GRPC, f"vectors of {name}", clients.grpc_vectors, gateway, stubs, name, texts, rows())
+    few = texts[:12]
+    local = lambda n: embed(house, few, "--dimensions", str(n))  # noqa: E731
+    table.check(OPENAI, f"dimensions of {SHARED}", clients.openai_dimensions, gateway, SHARED, few, local)
+    for stubbed in encoders.STUBBED:
+        if stubbed.dimensions:
+            narrow = lambda n, one=stubbed: one.rows(few, dimensions=n)  # noqa: E731
+            table.check(OPENAI, f"dimensions of {stubbed.id}", clients.openai_dimensions, gateway, stubbed.id, few, narrow)
+        if stubbed.types:
+            table.check(OPENAI, f"prompt of {stubbed.id}", clients.openai_prompt, gateway, stubbed.id, few, stubbed.rows(few, "query"))
+        if stubbed.reranker:
+            table.check(RERANK, f"rerank by {stubbed.kind}", rerank, gateway, f"{stubbed.kind}-rerank", stubbed.reranker)
+    table.check(OPENAI, "models", clients.openai_models, gateway, list(due))
+    table.check(OPENAI, "errors", clients.openai_errors, gateway, SHARED)
+    table.check(OPENAI, "augment (GASE)", clients.openai_augmented, gateway, SHARED, [text for text in texts if text.isascii()][6:14])
+    first = due[SHARED]()[:12]
+    table.check(OPENAI, "keys, sizes", clients.openai_keys, keyed, keys, MODEL, few, first)
+    tokenizer = clients.cl100k(house.folder)
+    table.check(LANGCHAIN, f"default (token ids) at {SHARED}", clients.langchain_tokens_refused, gateway, SHARED, few)
+    openai = next(one for one in encoders.STUBBED if one.kind == "openai")
+    table.check(
+        LANGCHAIN, f"default (token ids) at {openai.id}", clients.langchain_tokens_taken, gateway, openai.id, few, openai.rows, tokenizer
+    )
+    table.check(GRPC, "reflection, health", clients.grpc_served, gateway, stubs)
+    table.check(GRPC, "keys", clients.grpc_keys, keyed, stubs, keys, MODEL, few, first)
+
+
+def in_node(table, house, gateway, keyed, keys, due):
+    texts = encoders.texts()
+
+    def one(name, some):
+        rows = due[name]()[: len(some)]
+        return {"id": name, "texts": some, "rows": base64.b64encode(rows.tobytes()).decode()}
+
+    plan = {
+        "address": gateway,
+        "origin": ORIGIN,
+        "protos": str(ROOT / "proto"),
+        "encoders": [one(name, texts) for name in due],
+        "keyed": {"address": keyed, "keys": keys, "encoder": {**one(SHARED, texts[:12]), "id": MODEL}},
+    }
+    path = house.write("plan.json", json.dumps(plan))
+    done = subprocess.run(["node", str(HERE / "clients.mjs"), path], capture_output=True, text=True, timeout=300)
+    for line in done.stdout.splitlines():
+        row = json.loads(line)
+        table.add(row["client"], row["what"], row["holds"], row["detail"])
+    if done.returncode != 0:
+        table.add("Node", "clients.mjs", False, done.stderr.strip()[-400:])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--isomer", required=True, help="the binary")
+    arguments = parser.parse_args()
+    table = Table()
+    try:
+        with House(arguments.isomer) as house, isomer_client.generated_stubs() as stubs:
+            gateway, http = start(house)
+            keyed, keys = start_keyed(house)
+            texts = encoders.texts()
+            alone = embed(house, texts)
+            module = expected.python_provider()
+            due = {SHARED: lambda: alone, module.ENCODER: lambda: expected.provider_rows(module, texts)}
+            due |= {one.id: (lambda one=one: one.rows(texts)) for one in encoders.STUBBED}
+            for one in encoders.STUBBED:
+                name = f"stub-{one.kind}"
+                table.check("isomer providers check", name, probed, house, gateway, name)
+            in_python(table, house, gateway, keyed, keys, due, stubs)
+            in_node(table, house, gateway, keyed, keys, due)
+            for one in encoders.STUBBED:
+                table.check(f"stub of {one.provider_kind}", "sent what its reference says", sent_as_documented, http, one)
+    except (Failed, isomer_client.CheckFailed) as failure:
+        print(f"tests/clients: {failure}", file=sys.stderr)
+        return 1
+    table.show()
+    return 1 if table.misses() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
