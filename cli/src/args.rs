@@ -7,6 +7,7 @@ pub(crate) mod stats;
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use isomer_proto::transform::v1::JudgeScale;
 
 use crate::gate_args::GateArgs;
 
@@ -380,6 +381,17 @@ pub(crate) enum ScaleArg {
     Fluency,
 }
 
+impl ScaleArg {
+    /// As the services name it.
+    pub(crate) fn proto(self) -> JudgeScale {
+        match self {
+            Self::Similarity => JudgeScale::Similarity,
+            Self::Quality => JudgeScale::Quality,
+            Self::Fluency => JudgeScale::Fluency,
+        }
+    }
+}
+
 /// `isomer transform judge-select`
 #[derive(Args, Debug)]
 #[command(
@@ -689,7 +701,7 @@ pub(crate) struct ReportArgs {
 /// `isomer check`
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite minimal --rule max_drop=3 --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential --undecided fail\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
+    after_help = "Suites that ship: quick (its data is built in), minimal, pteb, hteb-english, hteb-multilingual (their data is found by name:\n`isomer datasets`). Examples:\n  isomer check\n  isomer check --suite minimal --data-root ./data --limit 200\n  isomer check --suite suite.toml --transformation stopword_removal --generator none\n  isomer check --suite minimal --rule max_drop=3 --rule max_drop=6,of=length,basis=point --rule min_score=70,of=original\n  isomer check --model new --baseline old --suite hteb-english --rule margin=1 --sequential --undecided fail\n  isomer check --suite minimal --judge openai:gemma3:27b@http://localhost:11434/v1 --judge-sample 100 --judge-scale similarity,quality\n  isomer check --model all-MiniLM-L6-v2 --model paraphrase-MiniLM-L3-v2 --suite suite.toml --generator local:qwen2.5-coder-1.5b-instruct --out report"
 )]
 pub(crate) struct CheckArgs {
     /// Encoders to profile; repeat for several.
@@ -730,9 +742,27 @@ pub(crate) struct CheckArgs {
     )]
     pub(crate) transformations: Vec<String>,
     #[command(flatten)]
+    pub(crate) judge: CheckJudgeArgs,
+    #[command(flatten)]
     pub(crate) gate: GateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
+}
+
+/// Who rates what became of the texts of a check.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Judge")]
+pub(crate) struct CheckJudgeArgs {
+    /// A language model that rates what became of the texts, as --generator names one; `none`: nobody. The report then
+    /// says how drift goes with the ratings. Best another model than the generator [default: the suite's, else nobody].
+    #[arg(long, env = "ISOMER_JUDGE", value_name = "SPEC")]
+    pub(crate) judge: Option<String>,
+    /// Most texts that are rated of each data set, transformation and seed; 0: all [default: the suite's, else 50].
+    #[arg(long, env = "ISOMER_JUDGE_SAMPLE", value_name = "N")]
+    pub(crate) judge_sample: Option<u32>,
+    /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
+    #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
+    pub(crate) judge_scales: Vec<ScaleArg>,
 }
 
 /// `isomer serve`

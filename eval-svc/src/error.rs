@@ -136,6 +136,13 @@ fn run(error: RunError) -> Fault {
                 ..*fault
             }
         }
+        RunError::Judge { field, fault, .. } => Fault {
+            message,
+            field: Some(field),
+            ..*fault
+        },
+        RunError::JudgeSilent { .. } => Fault::unavailable("JUDGE_FAILED", message)
+            .mend("check the judge's address, model and key, and start the run again; finished units are kept"),
         RunError::BadVectors { .. } => Fault::precondition("BAD_VECTORS", message),
         RunError::GeneratorSilent { .. } => Fault::unavailable("GENERATOR_FAILED", message)
             .mend("check the generator's address, model and key, and start the run again; finished units are kept"),

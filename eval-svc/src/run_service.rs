@@ -2,6 +2,7 @@
 
 mod convert;
 mod gate;
+mod judge;
 
 use std::time::Duration;
 

@@ -122,7 +122,7 @@ fn a_file_that_is_no_report_of_this_version_is_refused_with_its_reason() {
 #[test]
 fn a_report_without_the_later_fields_is_still_read() {
     let mut old = serde_json::to_value(report()).unwrap();
-    for field in ["drift", "error_rates", "tables", "not_computed"] {
+    for field in ["drift", "error_rates", "tables", "not_computed", "judge"] {
         old.as_object_mut().unwrap().remove(field);
     }
     old["profile"].as_object_mut().unwrap().remove("scopes");
@@ -209,7 +209,21 @@ fn every_table_is_whole_and_what_is_left_out_is_named() {
         }
     }
     let lacks = |what: &str| report.not_computed.iter().any(|one| one.what.contains(what));
-    assert!(lacks("HTEB, table 2") && lacks("judged quality"));
+    assert!(lacks("HTEB, table 2") && !lacks("judged quality"));
+    let unjudged = {
+        let mut report = report.clone();
+        report.judge = None;
+        isomer_eval::report::complete(&mut report);
+        report
+    };
+    let missing = unjudged
+        .not_computed
+        .iter()
+        .find(|one| one.what.contains("judged quality"));
+    assert!(
+        missing.is_some_and(|one| one.why.contains("--judge SPEC")),
+        "{missing:?}"
+    );
     let controls = {
         let mut report = report.clone();
         report
@@ -240,6 +254,7 @@ fn the_page_has_every_chart_and_filters_without_a_script() {
         "forest-0-title",
         "forest-1-title",
         "flow-title",
+        "judged-0-title",
     ] {
         assert!(page.contains(&format!("id=\"{id}\"")), "{id}");
     }
@@ -258,6 +273,8 @@ fn the_text_form_has_the_tables_and_what_is_missing() {
         "### As HTEB, table 14",
         "## Rankings: All data sets (n = 6)",
         "## Drift",
+        "## Judge",
+        "### Drift against ratings",
         "## Not computed",
     ] {
         assert!(page.contains(heading), "{heading}");
@@ -267,4 +284,44 @@ fn the_text_form_has_the_tables_and_what_is_missing() {
         let first = borders(table.lines().next().unwrap());
         assert!(table.lines().all(|line| borders(line) == first), "{table}");
     }
+}
+
+#[test]
+fn a_report_without_a_judge_is_valid_as_those_before_there_were_any() {
+    let mut report = report();
+    (report.judge, report.counters.judge) = (None, None);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json.get("judge"), None);
+    assert_eq!(faults(&json_schema(), &json), Vec::<String>::new());
+    let files = files(&report).unwrap();
+    for (name, content) in &files[1..3] {
+        let page = String::from_utf8(content.clone()).unwrap();
+        assert!(!page.contains("Mean rating") && !page.contains("Judge"), "{name}");
+    }
+}
+
+#[test]
+fn ratings_stand_beside_error_rates_and_drift() {
+    let report = report();
+    let judge = report.judge.as_ref().unwrap();
+    let rating = report
+        .rating_of(isomer_eval::judging::Scale::Quality, "summarisation")
+        .unwrap();
+    let told = format!("{:.2} ± 0.70", rating.mean.unwrap());
+    let files = files(&report).unwrap();
+    for (name, content) in &files[1..3] {
+        let page = String::from_utf8(content.clone()).unwrap();
+        // Of the ratings themselves, and at the foot of the drift; on the page at the error rates too.
+        let times = if *name == "report.html" { 3 } else { 2 };
+        assert_eq!(page.matches(&told).count(), times, "{told} in {name}");
+        assert!(page.contains("no correlation is defined"), "{name}");
+        assert!(page.contains(&judge.sentence()), "{name}");
+        assert!(
+            page.contains("910") && page.contains("3530"),
+            "{name}: what the judge cost"
+        );
+    }
+    let note = |part: &str| report.notes.iter().any(|note| note.contains(part));
+    assert!(note("gave no rating on 12 of 4500 questions"), "{:?}", report.notes);
+    assert!(!note("self-preference"));
 }

@@ -4,35 +4,21 @@
 mod run_stubs;
 
 use isomer_proto::eval::v1::{
-    Gate, GateBasis, GateRule, GateSequential, GateUndecided, ReportFormat, Run, RunSpec, RunState, SuiteRef, Verdict,
-    gate_rule::Limit, suite_ref,
+    Gate, GateBasis, GateRule, GateSequential, GateUndecided, ReportFormat, Run, RunSpec, RunState, Verdict,
+    gate_rule::Limit,
 };
 use isomer_service_kit::GrpcChannel;
-use run_stubs::{House, STS, create, report, report_json, run_to_end, spec};
+use run_stubs::{
+    House, create,
+    many::{scores, suite},
+    report, report_json, run_to_end, spec,
+};
 use serde_json::Value;
 use tonic::Code;
 
 use std::sync::atomic::Ordering;
 
 type Client = isomer_proto::eval::v1::run_service_client::RunServiceClient<GrpcChannel>;
-
-/// A suite over so many data sets, each with its own texts.
-fn suite(house: &House, datasets: usize, gate: &str) -> SuiteRef {
-    let folder = house.home.path().join("data");
-    std::fs::create_dir_all(&folder).unwrap();
-    let mut text =
-        format!("name = \"many\"\nseeds = [1, 2]\ntransformations = [\"summarisation\", \"paraphrase\"]\n{gate}\n");
-    for d in 0..datasets {
-        let rows = STS.replace("sentence1\": \"", &format!("sentence1\": \"Number {d}, "));
-        std::fs::write(folder.join(format!("set{d}.jsonl")), rows).unwrap();
-        text.push_str(&format!("[[dataset]]\ntask = \"sts\"\npath = \"set{d}.jsonl\"\n"));
-    }
-    SuiteRef {
-        source: Some(suite_ref::Source::Toml(text)),
-        base_dir: folder.display().to_string(),
-        file_name: "many.toml".to_owned(),
-    }
-}
 
 async fn gated(client: &mut Client, spec: RunSpec) -> (Run, Value) {
     let run = run_to_end(client, spec).await;
@@ -281,17 +267,6 @@ fn sampled(house: &House, rule: GateRule, sequential: GateSequential) -> RunSpec
         ..Gate::default()
     });
     asked
-}
-
-/// Main scores by data set, transformation and seed.
-fn scores(json: &Value) -> Vec<(String, f64)> {
-    let rows = json["scores"].as_array().unwrap();
-    rows.iter()
-        .map(|row| {
-            let place = format!("{} {} {}", row["dataset"], row["transformation"], row["seed"]);
-            (place, row["main_score"].as_f64().unwrap())
-        })
-        .collect()
 }
 
 #[tokio::test]

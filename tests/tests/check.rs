@@ -201,3 +201,50 @@ async fn the_gate_decides_the_exit_code() {
     );
     assert_eq!(stub.calls(), asked, "rules alone ask the generator for nothing");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before_it_begins() {
+    let Some(home) = Home::with_models(&[FIRST]) else {
+        return;
+    };
+    let stub = Stub::start(Answer::Good).await;
+    let suite = suite(&home);
+    let judged = |spec: &str, sample: &str| {
+        let mut command = check(&home, &suite, &stub, &[FIRST]);
+        command.args(["--judge", spec, "--judge-sample", sample]);
+        finished(command)
+    };
+    let (code, _, stderr) = judged("openai:judge@http://127.0.0.1:1/v1", "12").await;
+    assert_eq!(code, 3, "{stderr}");
+    for part in ["spec.judge.generator_id", "cannot be reached", "correct the URL"] {
+        assert!(stderr.contains(part), "{part}: {stderr}");
+    }
+    assert_eq!(stub.calls(), 0);
+
+    let judge = Stub::start(Answer::Text("4".into())).await;
+    // Geese are rated otherwise, horses not at all.
+    judge.mark("goose", [Answer::Text("2.5".into())]);
+    judge.mark("horse", [Answer::Text("It depends.".into())]);
+    let spec = format!("openai:judge@{}", judge.url());
+    let (code, report, stderr) = judged(&spec, "30").await;
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(stub.calls(), 2 * PAIRS, "the judge is another server");
+    let own = &report["judge"];
+    assert_eq!((&own["id"], &own["sample"]), (&spec.as_str().into(), &30.into()));
+    let rated = &own["ratings"][0];
+    let (texts, unreadable) = (rated["texts"].as_u64().unwrap(), rated["unreadable"].as_u64().unwrap());
+    assert_eq!((texts + unreadable, &rated["drawn"]), (30, &30.into()), "{rated}");
+    assert!(unreadable > 0, "{rated}");
+    let moved = &own["drift"][0];
+    assert_eq!((&moved["encoder"], &moved["texts"]), (&FIRST.into(), &texts.into()));
+    let [low, rho, high] = ["low", "spearman", "high"].map(|key| moved[key].as_f64().unwrap());
+    assert!(low <= rho && rho <= high && high - low < 2.0, "{moved}");
+    // Two attempts of each horse, one of the others, and the trial.
+    assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1);
+    assert_eq!(judge.calls() as u64, 30 + unreadable + 1);
+
+    let (code, again, stderr) = judged(&spec, "30").await;
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!((&again["judge"], judge.calls() as u64), (own, 30 + unreadable + 2));
+    assert_eq!(again["counters"]["judge"]["ratings_made"], 0);
+}

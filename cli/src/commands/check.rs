@@ -8,15 +8,16 @@ use std::{
 
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, RunState, Stage, StageProgress,
-    SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
+    CancelRunRequest, CreateRunRequest, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState, Stage,
+    StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref,
+    watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
 
 use super::{check_table, stdout_failure};
 use crate::{
-    args::{CheckArgs, Format, Global},
+    args::{CheckArgs, CheckJudgeArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::{Failure, GATE_FAILED},
     progress::{Display, Step},
@@ -54,6 +55,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
             .unwrap_or_default(),
         transformations: args.transformations.clone(),
         gate: args.gate.gate(),
+        judge: judge(&args.judge),
     };
     let created = client
         .create_run(CreateRunRequest {
@@ -88,6 +90,16 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         ExitCode::from(GATE_FAILED)
     } else {
         ExitCode::SUCCESS
+    })
+}
+
+/// The judge that the flags name, or what they change of the suite's.
+fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
+    let named = args.judge.is_some() || args.judge_sample.is_some() || !args.judge_scales.is_empty();
+    named.then(|| Judge {
+        generator_id: args.judge.clone().unwrap_or_default(),
+        sample: args.judge_sample,
+        scales: args.judge_scales.iter().map(|scale| scale.proto().into()).collect(),
     })
 }
 
@@ -135,6 +147,14 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
     for model in models.iter().chain(&args.baseline) {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
     }
+    if let Some(id) = args
+        .judge
+        .judge
+        .as_deref()
+        .and_then(|judge| judge.strip_prefix("local:"))
+    {
+        connection.prefetch(id, ModelKind::Generator, display).await?;
+    }
     // Without --generator the suite decides; then the service fetches it when it is first asked for.
     if let Some(id) = args.generator.as_deref().and_then(|g| g.strip_prefix("local:")) {
         connection.prefetch(id, ModelKind::Generator, display).await?;
@@ -171,6 +191,7 @@ fn show(display: &Display, progress: &StageProgress) {
         Stage::Transform => "transform",
         Stage::Encode => "encode",
         Stage::Score => "score",
+        Stage::Judge => "judge",
         Stage::Report => "report",
         Stage::Unspecified => return,
     };

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use isomer_eval::{
     profile::{EncoderProfile, Moved, RobustnessProfile},
-    report::{GateReport, Report},
+    report::{GateReport, JudgeReport, Report},
 };
 
 use crate::exit::Failure;
@@ -33,6 +33,9 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
     }
     let _ = writeln!(text, "{}", per_dataset(&report.profile));
     let _ = writeln!(text, "{}", outcomes(&report));
+    if let Some(judge) = &report.judge {
+        let _ = writeln!(text, "{}\n{}\n{}", judge.sentence(), ratings(judge), related(judge));
+    }
     let counters = &report.counters;
     let _ = writeln!(
         text,
@@ -45,6 +48,13 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
         counters.scores_cached,
         report.run.seconds,
     );
+    if let Some(judge) = &counters.judge {
+        let _ = writeln!(
+            text,
+            "ratings: {} planned, {} asked, {} from cache, {} missing; {} judge calls",
+            judge.ratings_planned, judge.ratings_made, judge.ratings_cached, judge.ratings_missing, judge.calls,
+        );
+    }
     for line in report.headline.iter().chain(&report.notes) {
         let _ = writeln!(text, "* {line}");
     }
@@ -142,6 +152,64 @@ fn per_dataset(profile: &RobustnessProfile) -> Table {
             }));
             table.add_row(row);
         }
+    }
+    table
+}
+
+/// How the texts are rated, over all data sets.
+fn ratings(judge: &JudgeReport) -> Table {
+    let mut table = table([
+        "transformation",
+        "scale",
+        "rating ± SD",
+        "texts",
+        "drawn",
+        "no rating",
+        "unchanged",
+    ]);
+    for row in judge.ratings.iter().filter(|row| row.dataset.is_none()) {
+        let rating = match (row.mean, row.sd) {
+            (Some(mean), Some(sd)) => format!("{mean:.2} ± {sd:.2}"),
+            (Some(mean), None) => format!("{mean:.2}"),
+            (None, _) => "-".to_owned(),
+        };
+        let mut cells = vec![
+            Cell::new(&row.transformation),
+            Cell::new(row.scale.title()),
+            number(rating),
+        ];
+        let counts = [row.texts, row.drawn, row.unreadable + row.failed, row.unchanged];
+        cells.extend(counts.map(|n| number(n.to_string())));
+        table.add_row(cells);
+    }
+    table
+}
+
+/// How drift goes with the ratings, over all data sets.
+fn related(judge: &JudgeReport) -> Table {
+    let mut table = table([
+        "encoder",
+        "transformation",
+        "scale",
+        "drift ~ rating (ρ)",
+        "95 % interval",
+        "n",
+        "remark",
+    ]);
+    for row in judge.drift.iter().filter(|row| row.dataset.is_none()) {
+        let interval = match (row.low, row.high) {
+            (Some(low), Some(high)) => format!("{low:+.2} to {high:+.2}"),
+            _ => "-".to_owned(),
+        };
+        table.add_row(vec![
+            Cell::new(&row.encoder),
+            Cell::new(&row.transformation),
+            Cell::new(row.scale.name()),
+            number(row.spearman.map_or("-".to_owned(), |rho| format!("{rho:+.2}"))),
+            number(interval),
+            number(row.texts.to_string()),
+            Cell::new(row.note.as_deref().unwrap_or_default()),
+        ]);
     }
     table
 }

@@ -9,13 +9,13 @@ use std::{
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::transform::v1::{
-    JudgeRequest, JudgeScale, JudgeSummary, Transformation, judge_request::Pair, judge_response::Rating,
+    JudgeRequest, JudgeSummary, Transformation, judge_request::Pair, judge_response::Rating,
 };
 use serde_json::{Value, json};
 
 use super::{augment::prefetch_generator, transform, write_failure};
 use crate::{
-    args::{Global, JudgeArgs, ScaleArg},
+    args::{Global, JudgeArgs},
     connect::{self, Connection},
     exit::Failure,
     progress::{Display, Step},
@@ -48,12 +48,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
     };
     let connection = connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?;
     let request = JudgeRequest {
-        scale: match args.scale {
-            ScaleArg::Similarity => JudgeScale::Similarity,
-            ScaleArg::Quality => JudgeScale::Quality,
-            ScaleArg::Fluency => JudgeScale::Fluency,
-        }
-        .into(),
+        scale: args.scale.proto().into(),
         generator_id: args.generator.clone().unwrap_or_default(),
         seed: Some(args.seed),
         max_attempts: Some(args.attempts),

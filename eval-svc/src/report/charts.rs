@@ -4,12 +4,14 @@
 mod dumbbell;
 mod forest;
 mod heat_map;
+mod judged;
 mod rank_flow;
 mod scale;
 
 pub(super) use dumbbell::dumbbell;
 pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};
+pub(super) use judged::judged;
 pub(super) use rank_flow::rank_flow;
 
 use svg::node::element::{Circle, Description, Line, Rectangle, SVG, Text, Title};

@@ -82,10 +82,11 @@ fn not_computed(report: &Report) -> Vec<NotComputed> {
             "no baseline was named; name one with --baseline",
         );
     }
-    if !report.drift.is_empty() {
+    if !report.drift.is_empty() && report.judge.is_none() {
         say(
             "Correlation of drift with judged quality",
-            "a run asks no judge; `isomer transform judge` rates pairs of texts outside of a run",
+            "the run names no judge; name one with --judge SPEC, e.g. --judge local:qwen2.5-coder-1.5b-instruct, or as \
+             [judge] generator in the suite",
         );
     }
     missing

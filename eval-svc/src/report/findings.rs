@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{
-    Report,
+    JudgeReport, Report,
     format::{percent, points, signed},
 };
 use crate::profile::EncoderProfile;
@@ -93,6 +93,31 @@ fn rank_change(by_total: &[&EncoderProfile]) -> Option<String> {
     })
 }
 
+/// What to know before trusting a rating.
+fn of_judge(judge: &JudgeReport) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !judge.own_texts.is_empty() {
+        notes.push(format!(
+            "The judge {} is a generator of the texts too ({}): models rate their own words higher (self-preference). Ratings \
+             by another model say more.",
+            judge.id,
+            judge.own_texts.join(", ")
+        ));
+    }
+    let all = judge.ratings.iter().filter(|row| row.dataset.is_none());
+    let (drawn, unreadable, failed) = all.fold((0, 0, 0), |(drawn, unreadable, failed), row| {
+        (drawn + row.drawn, unreadable + row.unreadable, failed + row.failed)
+    });
+    if unreadable + failed > 0 {
+        notes.push(format!(
+            "The judge gave no rating on {} of {drawn} questions ({unreadable} answers were no rating, {failed} failed): those \
+             pairs are left out of its means and correlations, nothing stands in for them.",
+            unreadable + failed
+        ));
+    }
+    notes
+}
+
 /// What to know before trusting a number.
 pub fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
@@ -109,6 +134,7 @@ pub fn notes(report: &Report) -> Vec<String> {
             ));
         }
     }
+    notes.extend(report.judge.iter().flat_map(of_judge));
     if let Some(sequential) = report.gate.as_ref().and_then(|gate| gate.sequential.as_ref())
         && let (Some(last), Some(full)) = (
             sequential

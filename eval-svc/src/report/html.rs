@@ -8,14 +8,15 @@ use minijinja::{Environment, Value, context, value::Serde};
 use super::{
     Example, Report, charts,
     format::{duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
-    gate_view,
+    gate_view, judge_view,
 };
 use crate::profile::{Axis, Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("page/report.html");
 /// Parts of the page, by the names that it includes them under.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("gate.html", gate_view::TEMPLATE),
+    ("judge.html", judge_view::TEMPLATE),
     ("comparisons.html", include_str!("page/comparisons.html")),
     ("tables.html", include_str!("page/tables.html")),
     ("examples.html", include_str!("page/examples.html")),
@@ -86,6 +87,8 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         heat_map => Value::from_safe_string(charts::heat_map(report)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
         gate => report.gate.as_ref().map(gate_view::view),
+        judge => report.judge.as_ref().map(judge_view::view),
+        rating_feet => judge_view::feet(report),
         forests => forests(report),
         rank_flow => rank_flow(report),
         scope_titles => context! {

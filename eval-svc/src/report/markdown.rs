@@ -1,6 +1,7 @@
 //! `report.md`: the findings as tables that read well in a terminal and in a merge request.
 
 mod comparisons;
+mod judge;
 mod manifest;
 mod tables;
 
@@ -22,6 +23,7 @@ pub(super) fn render(report: &Report) -> String {
     datasets(&mut page, report);
     baseline(&mut page, report);
     comparisons::write(&mut page, report);
+    judge::write(&mut page, report);
     tables::write(&mut page, report);
     checks(&mut page, report);
     examples(&mut page, report);

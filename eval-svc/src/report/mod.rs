@@ -7,6 +7,8 @@ mod format;
 mod gate;
 mod gate_view;
 mod html;
+mod judge;
+mod judge_view;
 mod junit;
 mod markdown;
 mod model;
@@ -15,6 +17,7 @@ mod tables;
 
 pub use complete::complete;
 pub use gate::{EncoderVerdict, GateReport, GateRule, GateVerdict, RoundReport, RuleVerdict, SequentialReport};
+pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
 pub use model::{
     CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
     ScoreRow, SuiteInfo, TransformationInfo,

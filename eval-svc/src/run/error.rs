@@ -90,6 +90,24 @@ pub enum RunError {
         /// What it said to the first of them.
         reason: String,
     },
+    /// The judge is not there, does not know its model, or cannot rate.
+    #[error("judge `{id}`: {}", .fault.message)]
+    Judge {
+        /// Its id.
+        id: String,
+        /// The field that names it.
+        field: String,
+        /// What it said.
+        fault: Box<Fault>,
+    },
+    /// The judge failed on every pair.
+    #[error("judge `{id}`: it failed on all of {pairs} pairs")]
+    JudgeSilent {
+        /// Its id.
+        id: String,
+        /// How many pairs.
+        pairs: usize,
+    },
     /// A score is undefined.
     #[error("{encoder} on {dataset}, {variant}: {source}")]
     Score {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    RunContext, RunError,
+    RunContext, RunError, judge,
     live::Live,
     measure::{self, Carried, Measured},
     plan::Plan,
@@ -89,6 +89,13 @@ pub(super) async fn execute(
         }
     }
 
+    // After the rounds: they need no rating, and only what the report speaks of is rated.
+    let clock = Instant::now();
+    measured.judged = judge::judge(context, &plan, &transformed, live).await?;
+    if measured.judged.is_some() {
+        durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
+    }
+
     live.step(Stage::Report, 0, "profile, statistics, pages");
     let outcome = verdicts.as_ref().map(|verdicts| GateOutcome {
         verdict: verdicts.verdict,
@@ -150,5 +157,8 @@ fn announce(plan: &Plan, live: &Live) {
     }
     for warning in plan.gate.iter().flat_map(gate::undecidable) {
         live.message(warning);
+    }
+    for warning in plan.judge.iter().flat_map(|judge| &judge.warnings) {
+        live.message(warning.as_str());
     }
 }

@@ -11,6 +11,7 @@ use isomer_proto::encoder::v1::Encoder;
 use super::{
     RunContext, RunError,
     drift::{self, Drifted, Pair, pairs_of},
+    judge::Judged,
     live::Live,
     plan::{Plan, Variant},
     progress::Meter,
@@ -46,6 +47,8 @@ pub(super) struct Measured {
     pub scored: Vec<Scored>,
     /// How far the texts moved.
     pub drifted: Vec<Drifted>,
+    /// How they are rated; absent without a judge.
+    pub judged: Option<Judged>,
 }
 
 /// A dataset's texts under one variant.

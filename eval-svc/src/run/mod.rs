@@ -1,4 +1,4 @@
-//! Runs: plan → transform → encode → score → profile → report, on a background task, kept on disk unit by unit.
+//! Runs: plan → transform → encode → score → judge → profile → report, on a background task, kept on disk unit by unit.
 //!
 //! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
 //! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
@@ -8,12 +8,14 @@ mod error;
 mod events;
 mod examples;
 mod execute;
+mod judge;
 mod live;
 mod manager;
 mod measure;
 mod plan;
 mod prepare;
 mod progress;
+mod ratings;
 mod record;
 mod rounds;
 mod store;
@@ -32,9 +34,12 @@ use crate::{config::EvalConfig, places::Places};
 pub use error::RunError;
 pub use events::{Event, EventKind};
 pub use manager::{ReportFile, ReportFormat, RunManager};
-pub use record::{Counters, Failure, GateOutcome, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice};
+pub use record::{
+    Counters, Failure, GateOutcome, JudgeCounters, RunRecord, RunRequest, RunState, Stage, StageProgress, SuiteChoice,
+};
 pub use store::{INTERRUPTED, StoreError};
 pub use transform::Outcome;
+pub(crate) use wire::judge_scale;
 
 /// Largest answer taken from a service: a batch of vectors or texts.
 const MOST_MESSAGE_BYTES: usize = 256 << 20;

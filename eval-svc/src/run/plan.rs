@@ -7,6 +7,7 @@ use std::{
 
 use isomer_proto::encoder::v1::Encoder;
 
+use super::judge::PlannedJudge;
 use crate::{
     dataset::Dataset,
     gate::Bound,
@@ -117,6 +118,8 @@ pub(super) struct Plan {
     pub baseline: Option<usize>,
     /// Rules to decide, where there are any.
     pub gate: Option<Bound>,
+    /// Who rates what became of the texts, where anybody does.
+    pub judge: Option<PlannedJudge>,
     /// Transformations.
     pub transformations: Vec<PlannedTransformation>,
     /// Distinct texts.

@@ -9,7 +9,7 @@ use isomer_proto::{
 use isomer_service_kit::Fault;
 
 use super::{
-    RunContext, RunError,
+    RunContext, RunError, judge,
     plan::{self, Plan, PlannedTransformation},
     record::{RunRequest, SuiteChoice},
     transform, wire,
@@ -30,6 +30,10 @@ const MOST_ENCODERS: usize = 256;
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
     let (mut suite, suite_digest) = suite(&request.suite)?;
     apply(&mut suite, request)?;
+    let judging = suite.judge.settled().map_err(|set| {
+        let message = format!("is missing: {set}; name one with --judge, or as [judge] generator in the suite");
+        invalid("spec.judge.generator_id", message)
+    })?;
     let ids = encoder_ids(context, &suite, request)?;
     let baseline = suite
         .baseline
@@ -69,11 +73,12 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         .clone()
         .or_else(|| suite.generator.clone())
         .unwrap_or_default();
-    let plan = Plan {
+    let mut plan = Plan {
         generator,
         suite_digest,
         baseline,
         gate,
+        judge: None,
         suite,
         encoders,
         transformations,
@@ -82,6 +87,13 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         requests,
     };
     transform::probe(context, &plan).await?;
+    if let Some(judging) = judging {
+        let field = match request.judge.generator {
+            Some(_) => "spec.judge.generator_id",
+            None => "spec.suite",
+        };
+        plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
+    }
     Ok(plan)
 }
 
@@ -116,6 +128,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
 /// Lays the request's overrides over the suite.
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
+    suite.judge = std::mem::take(&mut suite.judge).overlaid(&request.judge);
     if request.baseline.is_some() {
         suite.baseline.clone_from(&request.baseline);
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{gate::Gate, report::GateVerdict};
+use crate::{gate::Gate, judging::Judge, report::GateVerdict};
 
 /// Version of the `run.json` format.
 pub(super) const SCHEMA: &str = "isomer.run/1";
@@ -32,6 +32,8 @@ pub struct RunRequest {
     pub transformations: Vec<String>,
     /// Laid over the suite's gate.
     pub gate: Gate,
+    /// Laid over the suite's judge.
+    pub judge: Judge,
 }
 
 /// Where the suite's text comes from.
@@ -97,13 +99,22 @@ pub enum Stage {
     Encode,
     /// Units scored.
     Score,
+    /// What became of the texts rated.
+    Judge,
     /// Profile, statistics, files.
     Report,
 }
 
 impl Stage {
     /// Every stage, in order.
-    pub const ALL: [Self; 5] = [Self::Plan, Self::Transform, Self::Encode, Self::Score, Self::Report];
+    pub const ALL: [Self; 6] = [
+        Self::Plan,
+        Self::Transform,
+        Self::Encode,
+        Self::Score,
+        Self::Judge,
+        Self::Report,
+    ];
 }
 
 /// Progress of one stage.
@@ -164,6 +175,31 @@ pub struct Counters {
     pub kept_original: u64,
     /// Texts that came back without a text; the original stands in.
     pub failed_texts: u64,
+    /// What a judge did; absent where none was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeCounters>,
+}
+
+/// What a judge did and what it found done already.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct JudgeCounters {
+    /// Pairs to rate x scales, equal pairs of a transformation once.
+    pub ratings_planned: u64,
+    /// Asked now.
+    pub ratings_made: u64,
+    /// Found in the transform service's cache.
+    pub ratings_cached: u64,
+    /// Without a rating, since no answer was one or the judge failed.
+    pub ratings_missing: u64,
+    /// Calls to the judge, retries and the trial before the run included.
+    pub calls: u64,
+    /// Tokens that it read, prompts included.
+    pub tokens: u64,
+    /// Tokens that it wrote.
+    pub generated_tokens: u64,
+    /// Whether some of the tokens are estimated, because the judge does not count them.
+    pub tokens_estimated: bool,
 }
 
 /// A run, as `run.json` holds it.

@@ -8,6 +8,7 @@ use super::{
     RunRecord, drift, examples,
     measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
+    ratings,
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
@@ -54,6 +55,11 @@ pub(super) fn report(
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
         profile: profile::profile(&grid(plan, scored), plan.baseline),
         gate,
+        judge: plan
+            .judge
+            .as_ref()
+            .zip(measured.judged.as_ref())
+            .map(|(judge, judged)| ratings::report(plan, transformed, judge, judged, &measured.drifted)),
         checks: checks(plan, transformed),
         error_rates: Vec::new(),
         drift: drift::rows(plan, &measured.drifted),

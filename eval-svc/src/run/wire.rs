@@ -3,6 +3,7 @@
 use isomer_proto::transform::v1::{self as proto, transformation::Kind};
 
 use crate::{
+    judging::Scale,
     profile::Axis,
     suite::{OnFailure, Transformation},
 };
@@ -65,5 +66,14 @@ pub(super) fn check_name(check: i32) -> &'static str {
         Ok(proto::Check::TooFew) => "too_few",
         Ok(proto::Check::Duplicate) => "duplicate",
         Ok(proto::Check::Unspecified) | Err(_) => "unknown",
+    }
+}
+
+/// A scale as a message.
+pub(crate) fn judge_scale(scale: Scale) -> proto::JudgeScale {
+    match scale {
+        Scale::Similarity => proto::JudgeScale::Similarity,
+        Scale::Quality => proto::JudgeScale::Quality,
+        Scale::Fluency => proto::JudgeScale::Fluency,
     }
 }

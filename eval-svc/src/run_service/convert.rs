@@ -22,6 +22,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         baseline: filled(spec.baseline_encoder_id),
         transformations: spec.transformations,
         gate: super::gate::gate(spec.gate)?,
+        judge: super::judge::judge(spec.judge)?,
     })
 }
 
@@ -98,6 +99,7 @@ fn spec(request: RunRequest) -> proto::RunSpec {
         baseline_encoder_id: request.baseline.unwrap_or_default(),
         transformations: request.transformations,
         gate: super::gate::proto(&request.gate),
+        judge: super::judge::proto(&request.judge),
     }
 }
 
@@ -117,6 +119,7 @@ fn stage(stage: Stage) -> proto::Stage {
         Stage::Transform => proto::Stage::Transform,
         Stage::Encode => proto::Stage::Encode,
         Stage::Score => proto::Stage::Score,
+        Stage::Judge => proto::Stage::Judge,
         Stage::Report => proto::Stage::Report,
     }
 }
@@ -134,6 +137,7 @@ fn progress(progress: StageProgress) -> proto::StageProgress {
 
 /// The proto counts what a generator made; texts made by rule show in the report.
 fn counters(counters: Counters) -> proto::RunCounters {
+    let judge = counters.judge.unwrap_or_default();
     proto::RunCounters {
         texts_planned: counters.texts_planned,
         texts_generated: counters.texts_generated,
@@ -145,6 +149,11 @@ fn counters(counters: Counters) -> proto::RunCounters {
         scores_cached: counters.scores_cached,
         kept_original: counters.kept_original,
         failed_texts: counters.failed_texts,
+        ratings_planned: judge.ratings_planned,
+        ratings_made: judge.ratings_made,
+        ratings_cached: judge.ratings_cached,
+        ratings_missing: judge.ratings_missing,
+        judge_calls: judge.calls,
     }
 }
 

@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use super::{
     SuiteError,
-    parse::filled,
+    parse::{filled, table},
     reader::{Document, Found, Section},
 };
 use crate::{
@@ -37,23 +37,6 @@ pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
         sequential: sequential(&section)?,
         rules: rules(&section)?,
     })
-}
-
-fn table<'a>(
-    document: &'a Document<'a>,
-    field: &str,
-    item: &'a Spanned<DeValue<'a>>,
-    wanted: &str,
-) -> Result<Section<'a>, SuiteError> {
-    match item.get_ref() {
-        DeValue::Table(table) => Ok(Section {
-            document,
-            prefix: format!("{field}."),
-            table,
-            span: item.span(),
-        }),
-        _ => Err(document.wrong_type(item, field.to_owned(), wanted)),
-    }
 }
 
 /// One of a few names.

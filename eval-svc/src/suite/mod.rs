@@ -55,11 +55,18 @@
 //! [[gate.rule]]
 //! margin = 1.0                                                       # at most a point below the baseline encoder: signed-rank
 //! of = "total"                                                       # test over data sets, Holm over rules and encoders
+//!
+//! [judge]                                                            # a model that rates what became of the texts;
+//! generator = "local:qwen2.5-coder-1.5b-instruct"                    # as `generator` above: better another one than that
+//! sample = 50                                                        # texts of each data set, transformation and seed;
+//!                                                                    # 0: all
+//! scales = ["similarity"]                                            # 0 to 5; also "quality" and "fluency", 1 to 5
 //! ```
 
 mod dataset;
 mod error;
 mod gate;
+mod judge;
 mod nearest;
 mod parse;
 mod reader;
@@ -74,6 +81,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
     gate::Gate,
+    judging::Judge,
     places::Wanted,
     task::{Profile, TaskType},
 };
@@ -125,6 +133,8 @@ pub struct Suite {
     pub datasets: Vec<DatasetSpec>,
     /// Rules that encoders must keep; without any there is no gate.
     pub gate: Gate,
+    /// Who rates what became of the texts; nobody where it names none.
+    pub judge: Judge,
 }
 
 /// What stands in for a text that no attempt could transform.

@@ -6,12 +6,12 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, gate,
+    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, gate, judge,
     reader::{Document, Found, Section},
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "name",
     "description",
     "seeds",
@@ -26,6 +26,7 @@ const FIELDS: [&str; 14] = [
     "profile",
     "dataset",
     "gate",
+    "judge",
 ];
 const MOST_SEEDS: usize = 100;
 
@@ -58,7 +59,26 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         profile: profile(&top)?,
         datasets: dataset::datasets(&top, base_dir)?,
         gate: gate::gate(&top)?,
+        judge: judge::judge(&top)?,
     })
+}
+
+/// A table of the document, to be read field by field.
+pub(super) fn table<'a>(
+    document: &'a Document<'a>,
+    field: &str,
+    item: &'a Spanned<DeValue<'a>>,
+    wanted: &str,
+) -> Result<Section<'a>, SuiteError> {
+    match item.get_ref() {
+        DeValue::Table(table) => Ok(Section {
+            document,
+            prefix: format!("{field}."),
+            table,
+            span: item.span(),
+        }),
+        _ => Err(document.wrong_type(item, field.to_owned(), wanted)),
+    }
 }
 
 fn name(top: &Section<'_>) -> Result<String, SuiteError> {

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 use super::*;
+use crate::judging::Scale;
 
 const GOOD: &str = r#"name = "nightly"
 seeds = [1, 2]
@@ -86,6 +87,41 @@ fn a_typo_in_a_name_names_its_line_and_the_nearest_name() {
         message,
         "nightly.toml:4: `profile`: unknown metric profile `mteb-v3`; did you mean `mteb-v2`?"
     );
+}
+
+#[test]
+fn a_judge_is_read_and_what_is_wrong_with_it_names_its_line() {
+    let with = |judge: &str| parse(&format!("{GOOD}\n[judge]\n{judge}"));
+    let judge = with("generator = \"local:a\"\nsample = 0\nscales = [\"fluency\", \"similarity\"]")
+        .unwrap()
+        .judge;
+    assert_eq!((judge.generator.as_deref(), judge.sample), (Some("local:a"), Some(0)));
+    assert_eq!(judge.scales, [Scale::Fluency, Scale::Similarity]);
+    assert_eq!(parse(GOOD).unwrap().judge, Judge::default());
+    let line = GOOD.lines().count() + 3;
+    for (judge, message) in [
+        (
+            "sampel = 3",
+            format!(":{line}: unknown field `judge.sampel`; did you mean `sample`?"),
+        ),
+        ("generator = \"\"", format!(":{line}: `judge.generator`: is empty")),
+        (
+            "sample = 20",
+            "`judge.generator`: missing: say which model rates".to_owned(),
+        ),
+        (
+            "scales = [\"fluent\"]\ngenerator = \"x\"",
+            format!(":{line}: `judge.scales[0]`: unknown scale `fluent`; did you mean `fluency`?"),
+        ),
+        (
+            "scales = [\"quality\", \"quality\"]\ngenerator = \"x\"",
+            "`quality` is named twice".to_owned(),
+        ),
+        ("generator = \"x\"\nsample = 5000000000", "0 rates all texts".to_owned()),
+    ] {
+        let complaint = with(judge).unwrap_err().to_string();
+        assert!(complaint.contains(&message), "{message}: {complaint}");
+    }
 }
 
 #[test]

@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 
 use isomer_eval::{
     gate::{Basis, OnUndecided},
+    judging::Scale,
     profile::{Axis, Column, Grid, profile},
     report::{
-        CheckRow, DatasetInfo, DriftRow, EncoderInfo, EncoderVerdict, Example, GateReport, GateRule, GateVerdict,
-        GeneratorInfo, Picked, Report, RuleVerdict, RunInfo, SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
+        CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderVerdict, Example, GateReport, GateRule,
+        GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report, RuleVerdict, RunInfo, SCHEMA,
+        ScoreRow, SuiteInfo, TransformationInfo, complete,
     },
-    run::{Counters, Outcome},
+    run::{Counters, JudgeCounters, Outcome},
     suite::Transformation,
     task::TaskType,
 };
@@ -348,6 +350,79 @@ fn dataset(d: usize) -> DatasetInfo {
     }
 }
 
+/// Ratings on one scale, worse where more is lost, and drift that goes with them more or less.
+fn judge() -> JudgeReport {
+    let scale = Scale::Quality;
+    let places = || std::iter::once(None).chain((0..DATASETS.len()).map(Some));
+    let name = |d: Option<usize>| d.map(|d| DATASETS[d].0.to_owned());
+    let mut ratings = Vec::new();
+    let mut drift = Vec::new();
+    for (t, (_, label, _, effect)) in transformations().iter().enumerate() {
+        for d in places() {
+            let many = if d.is_some() { 1 } else { 6 };
+            let mean = 4.8 + effect * 0.06 + 0.3 * noise([d.unwrap_or(9), t, 3, 1]);
+            ratings.push(RatingRow {
+                scale,
+                transformation: (*label).to_owned(),
+                dataset: name(d),
+                asked: 780 * many,
+                unchanged: 12 * many,
+                drawn: 150 * many,
+                unreadable: if t == 3 { 2 * many } else { 0 },
+                failed: 0,
+                texts: 50 * many,
+                mean: Some(mean),
+                sd: Some(0.7),
+            });
+        }
+    }
+    for (e, (encoder, ..)) in ENCODERS.iter().enumerate() {
+        for (t, (_, label, _, effect)) in transformations().iter().enumerate() {
+            for d in places() {
+                let many = if d.is_some() { 1 } else { 6 };
+                // One that no correlation is defined for.
+                let flat = t == 4;
+                let rho = -0.2 + 0.5 * noise([e, t, d.unwrap_or(9), 5]);
+                let half = 1.9 / f64::from(50 * many).sqrt();
+                if flat && d.is_some() {
+                    continue;
+                }
+                drift.push(DriftRating {
+                    scale,
+                    encoder: (*encoder).to_owned(),
+                    transformation: (*label).to_owned(),
+                    dataset: name(d),
+                    texts: 50 * u64::from(many as u32),
+                    mean_rating: Some(4.8 + effect * 0.06),
+                    mean_drift: Some(0.05 - effect * 0.018),
+                    spearman: (!flat).then_some(rho),
+                    low: (!flat).then_some(rho - half),
+                    high: (!flat).then_some(rho + half),
+                    undefined_resamples: 0,
+                    note: flat.then(|| "every text is rated 5: no correlation is defined".to_owned()),
+                });
+            }
+        }
+    }
+    JudgeReport {
+        id: "stub:judge".to_owned(),
+        digest: "99".repeat(32),
+        seed: 1337,
+        attempts: 3,
+        sample: 50,
+        scales: vec![JudgedScale {
+            scale,
+            low: 1,
+            high: 5,
+            prompt_version: "judge_quality@1".to_owned(),
+            prompt_digest: "cd".repeat(32),
+        }],
+        own_texts: Vec::new(),
+        ratings,
+        drift,
+    }
+}
+
 /// One rule, and each of its three verdicts.
 fn gate() -> GateReport {
     let rule = GateRule {
@@ -418,6 +493,7 @@ pub fn report() -> Report {
         datasets: (0..DATASETS.len()).map(dataset).collect(),
         profile: profile(&grid, Some(0)),
         gate: Some(gate()),
+        judge: Some(judge()),
         checks: checks(),
         error_rates: Vec::new(),
         drift: drift(),
@@ -435,6 +511,16 @@ pub fn report() -> Report {
             texts_encoded: 61_000,
             tokens_encoded: 1_204_000,
             scores_computed: 384,
+            judge: Some(JudgeCounters {
+                ratings_planned: 3_600,
+                ratings_made: 3_500,
+                ratings_cached: 100,
+                ratings_missing: 12,
+                calls: 3_530,
+                tokens: 910_000,
+                generated_tokens: 7_100,
+                tokens_estimated: false,
+            }),
             ..Counters::default()
         },
         durations: BTreeMap::from([("transform".to_owned(), 611.0), ("encode_and_score".to_owned(), 131.5)]),

@@ -4,6 +4,9 @@
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
+pub mod judge;
+pub mod many;
+
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
@@ -26,9 +29,9 @@ use isomer_proto::{
         run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
     },
     transform::v1::{
-        Axis, Check, ListTransformationsRequest, ListTransformationsResponse, Measures, Outcome, TransformRequest,
-        TransformResponse, TransformResult, TransformStreamEnd, TransformStreamRequest, TransformStreamResponse,
-        TransformSummary, TransformationInfo,
+        Axis, Check, JudgeRequest, JudgeResponse, ListTransformationsRequest, ListTransformationsResponse, Measures,
+        Outcome, TransformRequest, TransformResponse, TransformResult, TransformStreamEnd, TransformStreamRequest,
+        TransformStreamResponse, TransformSummary, TransformationInfo,
         transform_service_server::{TransformService, TransformServiceServer},
         transform_stream_response,
         transformation::Kind,
@@ -39,7 +42,7 @@ use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
 /// Dimensions of the stub's vectors.
-const DIMENSIONS: usize = 16;
+pub const DIMENSIONS: usize = 16;
 
 /// Encodes a text as counts of its letters, hashed into sixteen places with a salt per encoder.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +53,7 @@ pub struct StubEncoder {
     pub broken: Arc<Mutex<Option<String>>>,
 }
 
-fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
+pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     let salt: u32 = encoder.bytes().map(u32::from).sum();
     let mut vector = [0.01f32; DIMENSIONS];
     for (i, byte) in text.to_lowercase().bytes().enumerate() {
@@ -144,6 +147,8 @@ pub struct StubTransform {
     pub silent: Arc<Mutex<bool>>,
     /// Texts depend on the seed.
     pub sampled: Arc<Mutex<bool>>,
+    /// Who rates.
+    pub judge: judge::StubJudge,
 }
 
 fn catalogue() -> Vec<TransformationInfo> {
@@ -251,6 +256,10 @@ impl TransformService for StubTransform {
                 .into());
         }
         Ok(Response::new(TransformResponse::default()))
+    }
+
+    async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
+        Ok(Response::new(self.judge.judge(request.into_inner()).await?))
     }
 
     async fn transform_stream(

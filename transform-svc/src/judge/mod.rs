@@ -130,6 +130,8 @@ pub struct Rated {
     pub prompt_tokens: u64,
     /// Tokens generated now.
     pub generated_tokens: u64,
+    /// Whether these are estimated, since the generator does not count them.
+    pub tokens_estimated: bool,
     /// Wait for a place at the generator.
     pub waited: Duration,
 }
@@ -165,6 +167,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
         calls: 0,
         prompt_tokens: 0,
         generated_tokens: 0,
+        tokens_estimated: false,
         waited: Duration::ZERO,
     };
     for attempt in 0..judging.max_attempts {
@@ -190,6 +193,7 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
         rated.calls += answer.calls;
         rated.prompt_tokens += answer.prompt_tokens;
         rated.generated_tokens += answer.generated_tokens;
+        rated.tokens_estimated |= answer.tokens_estimated;
         rated.waited += answer.waited;
         let id = || judging.generator.identity().id.clone();
         let text = match answer.text {

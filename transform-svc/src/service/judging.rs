@@ -168,6 +168,7 @@ impl Totals {
         self.usage.tokens += rated.prompt_tokens;
         self.usage.generated_tokens += rated.generated_tokens;
         self.usage.generator_calls += rated.calls;
+        self.usage.tokens_estimated |= rated.tokens_estimated;
         self.waited = self.waited.max(rated.waited);
     }
 

@@ -32,6 +32,17 @@ impl Scale {
         }
     }
 
+    /// A scale between two values, with a tick every `step`.
+    pub(super) fn between(low: f64, high: f64, step: f64, from: f64, to: f64) -> Self {
+        Self {
+            low,
+            high,
+            from,
+            to,
+            step,
+        }
+    }
+
     /// Position of a value.
     pub(super) fn at(&self, value: f64) -> f64 {
         self.from + (value - self.low) / (self.high - self.low) * (self.to - self.from)

@@ -3,7 +3,10 @@
 use super::{Report, header, plain, row};
 use crate::{
     profile::{Level, Quantity, ScopeProfile},
-    report::format::{fine, fine3, p_value, place, signed_fine},
+    report::{
+        RatingRow,
+        format::{fine, fine3, p_value, percent, place, signed_fine},
+    },
 };
 
 /// Per scope: places, stability, reliability, groups; then drift.
@@ -138,6 +141,18 @@ fn drift(page: &mut String, report: &Report) {
         cells.extend(report.suite.transformations.iter().map(|one| {
             let drift = report.drift_of(&encoder.encoder, &one.label);
             drift.map_or("–".to_owned(), fine3)
+        }));
+        row(page, &cells);
+    }
+    let mut cells = vec!["Texts left unchanged".to_owned()];
+    let transformations = report.suite.transformations.iter();
+    cells.extend(transformations.map(|one| percent(report.unchanged_share(&one.label, None))));
+    row(page, &cells);
+    for scale in report.judged_scales() {
+        let mut cells = vec![format!("Mean rating ({})", scale.title())];
+        cells.extend(report.suite.transformations.iter().map(|one| {
+            let rating = report.rating_of(scale, &one.label);
+            rating.map_or("–".to_owned(), RatingRow::rating_text)
         }));
         row(page, &cells);
     }

@@ -36,6 +36,19 @@ pub(super) fn write(page: &mut String, report: &Report) {
     for generator in &report.generators {
         line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);
     }
+    if let Some(judge) = &report.judge {
+        line!(
+            page,
+            "- Judge {}: `{}`; seed {}, {} attempts",
+            plain(&judge.id),
+            judge.digest,
+            judge.seed,
+            judge.attempts
+        );
+        for one in &judge.scales {
+            line!(page, "- Prompt {}: `{}`", plain(&one.prompt_version), one.prompt_digest);
+        }
+    }
     for one in report
         .suite
         .transformations
@@ -74,6 +87,25 @@ pub(super) fn write(page: &mut String, report: &Report) {
             ""
         }
     );
+    if let Some(judge) = &counters.judge {
+        line!(
+            page,
+            "- Ratings planned {}: asked {}, from the cache {}, without a rating {}; judge calls {}, which read {} tokens and wrote \
+             {}{}",
+            judge.ratings_planned,
+            judge.ratings_made,
+            judge.ratings_cached,
+            judge.ratings_missing,
+            judge.calls,
+            judge.tokens,
+            judge.generated_tokens,
+            if judge.tokens_estimated {
+                " (partly estimated)"
+            } else {
+                ""
+            }
+        );
+    }
     line!(
         page,
         "- Texts encoded {} ({} tokens); scores computed {}, found {}",

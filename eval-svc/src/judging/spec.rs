@@ -1,0 +1,154 @@
+//! Who rates, what, and how many.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is rated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Semantic similarity of a text and what became of it, 0 to 5 (PTEB).
+    Similarity,
+    /// Quality of the transformation, 1 to 5 (HTEB).
+    Quality,
+    /// Fluency of the transformed text, 1 to 5 (HTEB).
+    Fluency,
+}
+
+impl Scale {
+    /// Every scale.
+    pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
+
+    /// As a suite and the command line spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Similarity => "similarity",
+            Self::Quality => "quality",
+            Self::Fluency => "fluency",
+        }
+    }
+
+    /// Lowest and highest rating.
+    pub fn range(self) -> (u8, u8) {
+        match self {
+            Self::Similarity => (0, 5),
+            Self::Quality | Self::Fluency => (1, 5),
+        }
+    }
+
+    /// As a heading, e.g. `similarity, 0 to 5`.
+    pub fn title(self) -> String {
+        let (low, high) = self.range();
+        format!("{}, {low} to {high}", self.name())
+    }
+}
+
+/// Who rates what became of the texts. What is absent is left to whoever is asked next: request, suite, default.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Judge {
+    /// Generator id of the judge; [`Judge::NOBODY`]: nobody, whatever the suite says.
+    pub generator: Option<String>,
+    /// Most texts of each data set, transformation and seed; 0: all; default [`Judge::SAMPLE`].
+    pub sample: Option<u32>,
+    /// What is rated; empty: similarity.
+    pub scales: Vec<Scale>,
+}
+
+/// A judge with its settings made up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Judging {
+    /// Generator id.
+    pub(crate) generator: String,
+    /// Most texts of each data set, transformation and seed; 0: all.
+    pub(crate) sample: u32,
+    /// Distinct, in their own order; at least one.
+    pub(crate) scales: Vec<Scale>,
+}
+
+impl Judge {
+    /// Texts rated of each data set, transformation and seed where no number is named.
+    pub const SAMPLE: u32 = 50;
+    /// In the place of a generator id: no judge.
+    pub const NOBODY: &'static str = "none";
+
+    /// This judge with another's settings laid over it.
+    #[must_use]
+    pub fn overlaid(mut self, over: &Self) -> Self {
+        self.generator = over.generator.clone().or(self.generator);
+        self.sample = over.sample.or(self.sample);
+        if !over.scales.is_empty() {
+            self.scales.clone_from(&over.scales);
+        }
+        self
+    }
+
+    /// The settings with the defaults filled in; `None` where nobody is to rate.
+    ///
+    /// # Errors
+    /// Says what is set for a judge that nobody names.
+    pub(crate) fn settled(&self) -> Result<Option<Judging>, String> {
+        let Some(generator) = &self.generator else {
+            let set = match (self.sample, self.scales.first()) {
+                (None, None) => return Ok(None),
+                (Some(sample), _) => format!("a sample of {sample} texts"),
+                (None, Some(scale)) => format!("the scale `{}`", scale.name()),
+            };
+            return Err(format!("{set} is given, and no judge that would rate"));
+        };
+        if generator == Self::NOBODY {
+            return Ok(None);
+        }
+        let mut scales = self.scales.clone();
+        scales.sort_unstable();
+        scales.dedup();
+        if scales.is_empty() {
+            scales.push(Scale::Similarity);
+        }
+        Ok(Some(Judging {
+            generator: generator.clone(),
+            sample: self.sample.unwrap_or(Self::SAMPLE),
+            scales,
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn judge(generator: Option<&str>, sample: Option<u32>, scales: &[Scale]) -> Judge {
+        Judge {
+            generator: generator.map(str::to_owned),
+            sample,
+            scales: scales.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_request_is_laid_over_the_suite_and_the_rest_is_default() {
+        let suite = judge(Some("local:a"), Some(7), &[]);
+        let over = judge(None, None, &[Scale::Fluency, Scale::Quality, Scale::Fluency]);
+        let settled = suite.clone().overlaid(&over).settled().unwrap().unwrap();
+        assert_eq!((settled.generator.as_str(), settled.sample), ("local:a", 7));
+        assert_eq!(settled.scales, [Scale::Quality, Scale::Fluency]);
+        let plain = judge(Some("local:b"), None, &[]).settled().unwrap().unwrap();
+        assert_eq!((plain.sample, plain.scales), (Judge::SAMPLE, vec![Scale::Similarity]));
+        let nobody = judge(Some(Judge::NOBODY), None, &[]);
+        assert_eq!(suite.overlaid(&nobody).settled(), Ok(None));
+        assert_eq!(Judge::default().settled(), Ok(None));
+    }
+
+    #[test]
+    fn settings_of_a_judge_that_nobody_names_are_a_mistake() {
+        let complaint = judge(None, Some(20), &[]).settled().unwrap_err();
+        assert!(complaint.contains("a sample of 20 texts"), "{complaint}");
+        assert!(
+            judge(None, None, &[Scale::Quality])
+                .settled()
+                .unwrap_err()
+                .contains("`quality`")
+        );
+    }
+}

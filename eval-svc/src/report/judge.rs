@@ -1,0 +1,154 @@
+//! What a report says of its judge.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Report, format::fine};
+use crate::judging::Scale;
+
+/// A judge, its ratings, and how far the texts moved under each encoder against them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgeReport {
+    /// Its generator id.
+    pub id: String,
+    /// Digest of its weights, where known.
+    pub digest: String,
+    /// Seed of the draw of the texts and of the judge's sampling: the run's first.
+    pub seed: u64,
+    /// Most attempts per pair; the first is greedy.
+    pub attempts: u32,
+    /// Most texts of each data set, transformation and seed that were rated; 0: all.
+    pub sample: u32,
+    /// What was rated, and how it was asked.
+    pub scales: Vec<JudgedScale>,
+    /// Generators of the texts that are the judge itself: it rated its own words.
+    pub own_texts: Vec<String>,
+    /// Ratings per scale and transformation, over data sets and of each where there are several.
+    pub ratings: Vec<RatingRow>,
+    /// Drift against ratings per scale, encoder and transformation, over data sets and of each that has enough texts.
+    pub drift: Vec<DriftRating>,
+}
+
+/// A scale that was rated on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct JudgedScale {
+    /// Which.
+    pub scale: Scale,
+    /// Lowest rating.
+    pub low: u8,
+    /// Highest rating.
+    pub high: u8,
+    /// Prompt id and version.
+    pub prompt_version: String,
+    /// SHA-256 (hex) of the prompt.
+    pub prompt_digest: String,
+}
+
+/// How what a transformation made is rated. Counts are of texts x seeds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct RatingRow {
+    /// On which scale.
+    pub scale: Scale,
+    /// Name with parameters.
+    pub transformation: String,
+    /// Dataset name; absent: over all of them.
+    pub dataset: Option<String>,
+    /// Texts that were to be transformed.
+    pub asked: u64,
+    /// Of these, those that stayed as they were: the checks failed, or the transformation left them alone. Not rated.
+    pub unchanged: u64,
+    /// Of those that changed, those that were drawn to be rated.
+    pub drawn: u64,
+    /// Of these, those for which no answer of the judge was a rating.
+    pub unreadable: u64,
+    /// Of these, those on which the judge failed.
+    pub failed: u64,
+    /// Distinct texts with a rating.
+    pub texts: u64,
+    /// Mean over these texts, a text's seeds averaged first.
+    pub mean: Option<f64>,
+    /// Sample standard deviation over these texts.
+    pub sd: Option<f64>,
+}
+
+/// How far texts moved under an encoder against how they are rated.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DriftRating {
+    /// On which scale.
+    pub scale: Scale,
+    /// Encoder id.
+    pub encoder: String,
+    /// Name with parameters.
+    pub transformation: String,
+    /// Dataset name; absent: over all of them.
+    pub dataset: Option<String>,
+    /// Distinct texts with a rating and a drift, a text's seeds averaged first.
+    pub texts: u64,
+    /// Their mean rating.
+    pub mean_rating: Option<f64>,
+    /// Their mean drift.
+    pub mean_drift: Option<f64>,
+    /// Spearman's rho of drift with rating over these texts; absent where there are too few or all are equal.
+    pub spearman: Option<f64>,
+    /// Lower end of its 95 % percentile bootstrap interval over texts (1,000 resamples).
+    pub low: Option<f64>,
+    /// Upper end.
+    pub high: Option<f64>,
+    /// Resamples left out because the correlation is undefined on them.
+    pub undefined_resamples: u64,
+    /// What could not be computed, and why.
+    pub note: Option<String>,
+}
+
+impl Report {
+    /// How what a transformation made is rated on a scale, over all data sets.
+    pub fn rating_of(&self, scale: Scale, transformation: &str) -> Option<&RatingRow> {
+        let mut rows = self.judge.iter().flat_map(|judge| &judge.ratings);
+        rows.find(|row| row.scale == scale && row.transformation == transformation && row.dataset.is_none())
+    }
+
+    /// Scales that were rated on, in their order.
+    pub fn judged_scales(&self) -> Vec<Scale> {
+        let judged = self.judge.iter().flat_map(|judge| &judge.scales);
+        judged.map(|judged| judged.scale).collect()
+    }
+}
+
+impl DriftRating {
+    /// What a reader must know of it.
+    pub(super) fn remark(&self) -> String {
+        let resamples = match self.undefined_resamples {
+            0 => None,
+            n => Some(format!("{n} of 1,000 resamples have no correlation and are left out")),
+        };
+        let parts: Vec<String> = self.note.iter().cloned().chain(resamples).collect();
+        parts.join("; ")
+    }
+}
+
+impl RatingRow {
+    /// `4.21 ± 0.63`, or a dash.
+    pub(super) fn rating_text(&self) -> String {
+        match (self.mean, self.sd) {
+            (Some(mean), Some(sd)) => format!("{} ± {}", fine(mean), fine(sd)),
+            (Some(mean), None) => fine(mean),
+            (None, _) => "–".to_owned(),
+        }
+    }
+}
+
+impl JudgeReport {
+    /// Who rated what, in a sentence.
+    pub fn sentence(&self) -> String {
+        let scales: Vec<String> = self.scales.iter().map(|one| one.scale.title()).collect();
+        let how_many = match self.sample {
+            0 => "all texts".to_owned(),
+            most => format!("at most {most} texts of each data set, transformation and seed"),
+        };
+        format!(
+            "{} rated {how_many} that passed the checks and changed ({}).",
+            self.id,
+            scales.join("; ")
+        )
+    }
+}

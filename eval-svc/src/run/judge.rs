@@ -1,0 +1,367 @@
+//! Stage: what became of the texts rated by a language model, through the transform service, which keeps every answer.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Instant,
+};
+
+use futures::{StreamExt, stream};
+use isomer_proto::{
+    common::v1::Usage,
+    transform::v1::{
+        JudgeRequest, JudgeResponse, judge_request::Pair as ProtoPair, judge_response::Rating as ProtoRating,
+        transform_service_client::TransformServiceClient,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+
+use super::{
+    RunContext, RunError,
+    drift::{Pair, pairs_of},
+    live::Live,
+    plan::{Plan, Variant},
+    progress::Meter,
+    record::{JudgeCounters, Stage},
+    transform::Transformed,
+    wire,
+};
+use crate::{
+    judging::{Judging, Scale, draw},
+    retry,
+    suite::Suite,
+};
+
+/// Requests to the judge under way at the same time: the next is queued when the last pairs of one are slow.
+const IN_FLIGHT: usize = 2;
+/// Pairs of one request. Its answer comes when all are rated, so progress is told in steps of as many.
+const PAIRS: usize = 16;
+/// What a judge is tried with before anything is generated.
+const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens its doors.");
+
+/// A judge that has rated a pair of ours.
+#[derive(Debug, Clone)]
+pub(super) struct PlannedJudge {
+    /// Who, what and how many.
+    pub judging: Judging,
+    /// Its id, as it answered.
+    pub id: String,
+    /// Digest of its weights, where known.
+    pub digest: String,
+    /// Version and digest of the prompt of each of the scales.
+    pub prompts: Vec<(String, String)>,
+    /// What the trial took.
+    pub trial: Usage,
+    /// What the trial showed that a person should know.
+    pub warnings: Vec<String>,
+}
+
+/// How a pair was rated.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rating {
+    /// In the scale's own unit.
+    Score(f64),
+    /// No answer was a rating.
+    Unreadable,
+    /// The judge failed.
+    Failed,
+}
+
+/// Which texts of a data set were rated under one transformation and seed.
+#[derive(Debug, Clone)]
+pub(super) struct Drawn {
+    /// Position of the data set.
+    pub table: usize,
+    /// Position of the transformation.
+    pub transformation: usize,
+    /// Position of the seed.
+    pub seed: usize,
+    /// Texts that were to be transformed.
+    pub texts: u64,
+    /// Of these, those that passed the checks and changed.
+    pub changed: u64,
+    /// Of these, those that were drawn; distinct.
+    pub pairs: Vec<Pair>,
+}
+
+/// What the stage found.
+#[derive(Debug, Default)]
+pub(super) struct Judged {
+    /// What was drawn, by transformation, data set and seed.
+    pub drawn: Vec<Drawn>,
+    /// By scale, position of the transformation, and pair.
+    pub ratings: HashMap<(Scale, usize, Pair), Rating>,
+}
+
+/// Has the judge rate a pair of ours on each scale, past the cache: so it is known to be there, to have its model and to
+/// answer, and what it is, before anything is generated. `field` is where it was named.
+pub(super) async fn probe(
+    context: &RunContext,
+    suite: &Suite,
+    judging: Judging,
+    field: &str,
+) -> Result<PlannedJudge, RunError> {
+    let failed = |fault: Fault| RunError::Judge {
+        id: judging.generator.clone(),
+        field: field.to_owned(),
+        fault: Box::new(fault),
+    };
+    let mut planned = PlannedJudge {
+        judging: judging.clone(),
+        id: judging.generator.clone(),
+        digest: String::new(),
+        prompts: Vec::with_capacity(judging.scales.len()),
+        trial: Usage::default(),
+        warnings: Vec::new(),
+    };
+    for scale in &judging.scales {
+        let request = JudgeRequest {
+            bypass_cache: true,
+            pairs: vec![ProtoPair {
+                id: String::new(),
+                original: TRIAL.0.to_owned(),
+                transformed: TRIAL.1.to_owned(),
+            }],
+            ..asking(suite, &judging, *scale)
+        };
+        let mut client = TransformServiceClient::new(context.clients.transform.clone());
+        let answer = client.judge(request).await;
+        let answer = answer
+            .map_err(|status| failed(Fault::from_status(&status)))?
+            .into_inner();
+        let Some(rating) = answer.ratings.into_iter().next() else {
+            return Err(failed(Fault::internal(
+                "the transform service answered without a rating",
+            )));
+        };
+        match outcome(&rating, suite.attempts) {
+            Rating::Score(_) => {}
+            Rating::Unreadable => planned.warnings.push(format!(
+                "the judge {} was tried with a pair of ours, and no answer was a rating ({}, {}). Such pairs are counted and \
+                 left out; a stronger model rates more of them",
+                judging.generator,
+                scale.name(),
+                rating.error
+            )),
+            Rating::Failed => {
+                let fault = Fault::unavailable("JUDGE_FAILED", format!("it could not rate a pair: {}", rating.error));
+                return Err(failed(fault.mend("check the judge's address, model and key")));
+            }
+        }
+        let provenance = rating.provenance.unwrap_or_default();
+        if !provenance.generator_id.is_empty() {
+            planned.id = provenance.generator_id;
+        }
+        planned.digest = provenance.generator_digest;
+        planned
+            .prompts
+            .push((provenance.prompt_version, provenance.prompt_digest));
+        add(&mut planned.trial, &answer.usage.unwrap_or_default());
+    }
+    Ok(planned)
+}
+
+fn add(sum: &mut Usage, more: &Usage) {
+    sum.generator_calls += more.generator_calls;
+    sum.tokens += more.tokens;
+    sum.generated_tokens += more.generated_tokens;
+    sum.tokens_estimated |= more.tokens_estimated;
+}
+
+/// What every request for a scale has in common. The seed is the run's first, so that later rounds change no rating.
+fn asking(suite: &Suite, judging: &Judging, scale: Scale) -> JudgeRequest {
+    JudgeRequest {
+        scale: wire::judge_scale(scale).into(),
+        generator_id: judging.generator.clone(),
+        seed: suite.seeds.first().copied(),
+        max_attempts: Some(suite.attempts),
+        ..JudgeRequest::default()
+    }
+}
+
+fn outcome(rating: &ProtoRating, attempts: u32) -> Rating {
+    match rating.score {
+        Some(score) if score.is_finite() => Rating::Score(score),
+        _ if rating.unreadable >= attempts => Rating::Unreadable,
+        _ => Rating::Failed,
+    }
+}
+
+/// Which texts of what has been transformed are rated.
+fn drawn(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Drawn> {
+    let seed = plan.suite.seeds.first().copied().unwrap_or_default();
+    let mut all = Vec::new();
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        for (d, table) in plan.tables.iter().enumerate() {
+            let asked: BTreeSet<usize> = table.requests.of(planned).iter().flatten().copied().collect();
+            for s in 0..plan.suite.seeds.len() {
+                let variant = Variant::Transformed {
+                    transformation: t,
+                    seed: s,
+                };
+                let mut pairs = pairs_of(plan, transformed, d, variant);
+                pairs.retain(|(original, made)| original != made);
+                let texts: Vec<(&str, &str)> = pairs
+                    .iter()
+                    .map(|(original, made)| (plan.corpus.get(*original), plan.corpus.get(*made)))
+                    .collect();
+                all.push(Drawn {
+                    table: d,
+                    transformation: t,
+                    seed: s,
+                    texts: asked.len() as u64,
+                    changed: pairs.len() as u64,
+                    pairs: draw(seed, &texts, judging.sample)
+                        .into_iter()
+                        .map(|i| pairs[i])
+                        .collect(),
+                });
+            }
+        }
+    }
+    all
+}
+
+/// Runs the stage over all that has been transformed; nothing without a judge.
+pub(super) async fn judge(
+    context: &RunContext,
+    plan: &Plan,
+    transformed: &Transformed,
+    live: &Live,
+) -> Result<Option<Judged>, RunError> {
+    let Some(judge) = &plan.judge else { return Ok(None) };
+    let mut judged = Judged {
+        drawn: drawn(plan, transformed, &judge.judging),
+        ratings: HashMap::new(),
+    };
+    let mut passes = Vec::new();
+    for scale in &judge.judging.scales {
+        for t in 0..plan.transformations.len() {
+            let own = judged.drawn.iter().filter(|one| one.transformation == t);
+            let pairs: BTreeSet<Pair> = own.flat_map(|one| one.pairs.iter().copied()).collect();
+            passes.push((*scale, t, pairs.into_iter().collect::<Vec<Pair>>()));
+        }
+    }
+    let total: usize = passes.iter().map(|(_, _, pairs)| pairs.len()).sum();
+    count(live, |counters| {
+        counters.ratings_planned = total as u64;
+        spend(counters, &judge.trial);
+    });
+    let mut meter = Meter::new(Stage::Judge, total as u64, Instant::now());
+    for (scale, t, pairs) in passes {
+        one_pass(context, plan, judge, live, &mut meter, &mut judged, (scale, t), &pairs).await?;
+    }
+    let failed = judged
+        .ratings
+        .values()
+        .filter(|rating| **rating == Rating::Failed)
+        .count();
+    if failed > 0 && failed == judged.ratings.len() {
+        return Err(RunError::JudgeSilent {
+            id: judge.id.clone(),
+            pairs: failed,
+        });
+    }
+    Ok(Some(judged))
+}
+
+fn count(live: &Live, count: impl FnOnce(&mut JudgeCounters)) {
+    live.count(|counters| count(counters.judge.get_or_insert_default()));
+}
+
+fn spend(counters: &mut JudgeCounters, usage: &Usage) {
+    counters.calls += usage.generator_calls;
+    counters.tokens += usage.tokens;
+    counters.generated_tokens += usage.generated_tokens;
+    counters.tokens_estimated |= usage.tokens_estimated;
+}
+
+/// Pairs of one transformation on one scale.
+#[expect(clippy::too_many_arguments)]
+async fn one_pass(
+    context: &RunContext,
+    plan: &Plan,
+    judge: &PlannedJudge,
+    live: &Live,
+    meter: &mut Meter,
+    judged: &mut Judged,
+    (scale, t): (Scale, usize),
+    pairs: &[Pair],
+) -> Result<(), RunError> {
+    let planned = &plan.transformations[t];
+    meter.detail(format!("{} of {}", scale.name(), planned.label));
+    live.tell(meter);
+    let failed = |fault: Fault| RunError::Transform {
+        what: format!("the judge {}, {} of {}", judge.id, scale.name(), planned.label),
+        fault: Box::new(fault),
+    };
+    let base = JudgeRequest {
+        transformation: Some(wire::transformation(&planned.transformation)),
+        ..asking(&plan.suite, &judge.judging, scale)
+    };
+    let size = context.config.transform_batch_items.clamp(1, PAIRS);
+    let request = |chunk: &[Pair]| {
+        let pairs = chunk.iter().map(|(original, made)| ProtoPair {
+            id: String::new(),
+            original: plan.corpus.get(*original).to_owned(),
+            transformed: plan.corpus.get(*made).to_owned(),
+        });
+        let request = JudgeRequest {
+            pairs: pairs.collect(),
+            ..base.clone()
+        };
+        (chunk.to_vec(), request)
+    };
+    let requests: Vec<(Vec<Pair>, JudgeRequest)> = pairs.chunks(size).map(request).collect();
+    let mut answers = stream::iter(requests)
+        .map(|(chunk, request)| {
+            let channel = context.clients.transform.clone();
+            async move { (chunk, ask(channel, request).await) }
+        })
+        .buffer_unordered(IN_FLIGHT);
+    while let Some((chunk, answer)) = answers.next().await {
+        let answer = answer.map_err(failed)?;
+        let (mut cached, mut missing) = (0, 0);
+        let mut known = 0;
+        for rating in &answer.ratings {
+            let Some(pair) = chunk.get(rating.index as usize) else {
+                return Err(failed(Fault::internal(format!(
+                    "the transform service rated pair {} of {}",
+                    rating.index,
+                    chunk.len()
+                ))));
+            };
+            let outcome = outcome(rating, plan.suite.attempts);
+            let fresh = judged.ratings.insert((scale, t, *pair), outcome).is_none();
+            known += u64::from(fresh);
+            cached += u64::from(fresh && rating.provenance.as_ref().is_some_and(|p| p.cache_hit));
+            missing += u64::from(fresh && !matches!(outcome, Rating::Score(_)));
+        }
+        if known != chunk.len() as u64 {
+            return Err(failed(Fault::internal(
+                "the transform service answered before every pair had a rating",
+            )));
+        }
+        count(live, |counters| {
+            counters.ratings_made += known - cached;
+            counters.ratings_cached += cached;
+            counters.ratings_missing += missing;
+            spend(counters, &answer.usage.unwrap_or_default());
+        });
+        meter.add(known, cached, Instant::now());
+        live.tell(meter);
+    }
+    Ok(())
+}
+
+async fn ask(channel: GrpcChannel, request: JudgeRequest) -> Result<JudgeResponse, Fault> {
+    let answer = retry::calls(|| {
+        let mut client =
+            TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
+        let request = request.clone();
+        async move { client.judge(request).await }
+    });
+    match answer.await {
+        Ok(answer) => Ok(answer.into_inner()),
+        Err(status) => Err(Fault::from_status(&status)),
+    }
+}

@@ -1,0 +1,201 @@
+//! From ratings to what the report says of them. Pure.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{
+    drift::{Drifted, Pair, pairs_of},
+    judge::{Drawn, Judged, PlannedJudge, Rating},
+    plan::{Plan, Variant},
+    transform::Transformed,
+};
+use crate::{
+    judging::{LEAST_TEXTS, Scale, relate},
+    report::{DriftRating, JudgeReport, JudgedScale, RatingRow},
+    stats,
+};
+
+/// What the judge said, and how far each encoder moved what it rated.
+pub(super) fn report(
+    plan: &Plan,
+    transformed: &Transformed,
+    judge: &PlannedJudge,
+    judged: &Judged,
+    drifted: &[Drifted],
+) -> JudgeReport {
+    let scales = &judge.judging.scales;
+    let mut report = JudgeReport {
+        id: judge.id.clone(),
+        digest: judge.digest.clone(),
+        seed: plan.suite.seeds.first().copied().unwrap_or_default(),
+        attempts: plan.suite.attempts,
+        sample: judge.judging.sample,
+        scales: scales
+            .iter()
+            .zip(&judge.prompts)
+            .map(|(scale, (version, digest))| {
+                let (low, high) = scale.range();
+                JudgedScale {
+                    scale: *scale,
+                    low,
+                    high,
+                    prompt_version: version.clone(),
+                    prompt_digest: digest.clone(),
+                }
+            })
+            .collect(),
+        own_texts: own_texts(judge, transformed),
+        ratings: Vec::new(),
+        drift: Vec::new(),
+    };
+    let moved = moved(plan, transformed, drifted);
+    for scale in scales {
+        for t in 0..plan.transformations.len() {
+            for table in scopes(plan) {
+                let drawn: Vec<&Drawn> = judged
+                    .drawn
+                    .iter()
+                    .filter(|one| one.transformation == t && table.is_none_or(|table| one.table == table))
+                    .collect();
+                report
+                    .ratings
+                    .push(rating_row(plan, judged, (*scale, t, table), &drawn));
+            }
+        }
+        for e in 0..plan.encoders.len() {
+            for t in 0..plan.transformations.len() {
+                for table in scopes(plan) {
+                    let row = drift_row(plan, judged, &moved, (*scale, e, t, table));
+                    // Of a data set alone, only what can be told; over all of them, also why nothing can.
+                    if table.is_none() || row.texts >= LEAST_TEXTS as u64 {
+                        report.drift.push(row);
+                    }
+                }
+            }
+        }
+    }
+    report
+}
+
+/// Over all data sets, and each of them where there are several.
+fn scopes(plan: &Plan) -> Vec<Option<usize>> {
+    let each = (0..plan.tables.len()).map(Some).filter(|_| plan.tables.len() > 1);
+    std::iter::once(None).chain(each).collect()
+}
+
+/// Generators that are the judge: by id, by weights, or by the model's name on any server.
+fn own_texts(judge: &PlannedJudge, transformed: &Transformed) -> Vec<String> {
+    let model = |id: &str| {
+        id.split_once(':')
+            .map(|(kind, rest)| (kind.to_owned(), served(kind, rest)))
+    };
+    let same = |(id, digest): &(&String, &String)| {
+        let served = model(id).is_some_and(|own| Some(own) == model(&judge.id));
+        **id == judge.id || (!digest.is_empty() && **digest == judge.digest) || served
+    };
+    let all = transformed.generators.iter().filter(same);
+    all.map(|(id, _)| id.clone()).collect()
+}
+
+/// `MODEL` of `MODEL@URL`.
+fn served(kind: &str, rest: &str) -> String {
+    match rest.rsplit_once('@') {
+        Some((model, _)) if kind == "openai" => model.to_owned(),
+        _ => rest.to_owned(),
+    }
+}
+
+fn rating_row(
+    plan: &Plan,
+    judged: &Judged,
+    (scale, t, table): (Scale, usize, Option<usize>),
+    drawn: &[&Drawn],
+) -> RatingRow {
+    let sum = |of: fn(&Drawn) -> u64| drawn.iter().map(|one| of(one)).sum::<u64>();
+    let rated = drawn.iter().flat_map(|one| &one.pairs);
+    let (mut unreadable, mut failed) = (0, 0);
+    let mut texts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    for pair in rated {
+        match judged.ratings.get(&(scale, t, *pair)) {
+            Some(Rating::Score(score)) => texts.entry(pair.0).or_default().push(*score),
+            Some(Rating::Unreadable) => unreadable += 1,
+            Some(Rating::Failed) | None => failed += 1,
+        }
+    }
+    let means: Vec<f64> = texts.values().filter_map(|seeds| stats::mean(seeds)).collect();
+    RatingRow {
+        scale,
+        transformation: plan.transformations[t].label.clone(),
+        dataset: table.map(|table| plan.tables[table].dataset.name().to_owned()),
+        asked: sum(|one| one.texts),
+        unchanged: sum(|one| one.texts - one.changed),
+        drawn: sum(|one| one.pairs.len() as u64),
+        unreadable,
+        failed,
+        texts: means.len() as u64,
+        mean: stats::mean(&means),
+        sd: stats::sample_sd(&means),
+    }
+}
+
+/// Drift of each pair by encoder, data set, transformation and seed.
+type Moved = HashMap<(usize, usize, usize, usize), HashMap<Pair, f64>>;
+
+fn moved(plan: &Plan, transformed: &Transformed, drifted: &[Drifted]) -> Moved {
+    let one = |one: &Drifted| {
+        let variant = Variant::Transformed {
+            transformation: one.transformation,
+            seed: one.seed,
+        };
+        let pairs = pairs_of(plan, transformed, one.table, variant);
+        let drift = pairs.into_iter().zip(&one.drift);
+        let drift = drift.filter_map(|(pair, drift)| Some((pair, f64::from((*drift)?))));
+        ((one.encoder, one.table, one.transformation, one.seed), drift.collect())
+    };
+    drifted.iter().map(one).collect()
+}
+
+fn drift_row(
+    plan: &Plan,
+    judged: &Judged,
+    moved: &Moved,
+    (scale, e, t, table): (Scale, usize, usize, Option<usize>),
+) -> DriftRating {
+    let own = judged
+        .drawn
+        .iter()
+        .filter(|one| one.transformation == t && table.is_none_or(|table| one.table == table));
+    // Both of a text, seed by seed.
+    let mut texts: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    for one in own {
+        let Some(drift) = moved.get(&(e, one.table, t, one.seed)) else {
+            continue;
+        };
+        for pair in &one.pairs {
+            if let (Some(Rating::Score(score)), Some(drift)) = (judged.ratings.get(&(scale, t, *pair)), drift.get(pair))
+            {
+                let (drifts, scores) = texts.entry(pair.0).or_default();
+                drifts.push(*drift);
+                scores.push(*score);
+            }
+        }
+    }
+    let averaged = texts
+        .values()
+        .filter_map(|(drifts, scores)| Some((stats::mean(drifts)?, stats::mean(scores)?)));
+    let (drifts, scores): (Vec<f64>, Vec<f64>) = averaged.unzip();
+    let relation = relate(&drifts, &scores);
+    DriftRating {
+        scale,
+        encoder: plan.encoders[e].id.clone(),
+        transformation: plan.transformations[t].label.clone(),
+        dataset: table.map(|table| plan.tables[table].dataset.name().to_owned()),
+        texts: relation.texts as u64,
+        mean_rating: stats::mean(&scores),
+        mean_drift: stats::mean(&drifts),
+        spearman: relation.spearman,
+        low: relation.interval.map(|(low, _)| low),
+        high: relation.interval.map(|(_, high)| high),
+        undefined_resamples: relation.undefined_resamples as u64,
+        note: relation.note,
+    }
+}

@@ -1,0 +1,124 @@
+//! A judge that rates by rule and remembers what it said, as a cache on disk would.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use isomer_proto::{
+    common::v1::{Provenance, Usage},
+    transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
+};
+use isomer_service_kit::Fault;
+
+/// Pairs whose transformed text holds this get no readable rating.
+pub const UNREADABLE: &str = "court";
+
+/// Counts what it is asked.
+#[derive(Debug, Clone, Default)]
+pub struct StubJudge {
+    /// Ratings made, not found; trials apart.
+    pub made: Arc<AtomicU64>,
+    /// Ratings asked past the cache.
+    pub trials: Arc<AtomicU64>,
+    /// What was asked: scale, original, transformed.
+    pub asked: Arc<Mutex<Vec<(JudgeScale, String, String)>>>,
+    /// Each rating that is made takes so long.
+    pub pause: Arc<Mutex<Duration>>,
+    /// From the first pair on that is no trial, it fails.
+    pub fails: Arc<Mutex<bool>>,
+    known: Arc<Mutex<HashSet<String>>>,
+}
+
+/// How the stub rates: by the letters of the transformed text.
+pub fn rating(scale: JudgeScale, transformed: &str) -> Option<f64> {
+    let sum: u32 = transformed.bytes().map(u32::from).sum();
+    let score = match scale {
+        JudgeScale::Similarity => f64::from(sum % 11) / 2.0,
+        _ => f64::from(1 + sum % 5),
+    };
+    (!transformed.contains(UNREADABLE)).then_some(score)
+}
+
+impl StubJudge {
+    pub async fn judge(&self, request: JudgeRequest) -> Result<JudgeResponse, Fault> {
+        match request.generator_id.as_str() {
+            "missing" => {
+                return Err(Fault::not_found("UNKNOWN_GENERATOR", "unknown generator `missing`")
+                    .field("generator_id")
+                    .mend("use `local:ID` or `openai:MODEL@URL`"));
+            }
+            "down" => {
+                return Err(
+                    Fault::unavailable("GENERATOR_UNREACHABLE", "the generator `down` cannot be reached")
+                        .mend("start the server"),
+                );
+            }
+            _ => {}
+        }
+        let (scale, attempts) = (request.scale(), request.max_attempts.unwrap());
+        let mut response = JudgeResponse::default();
+        let (mut usage, mut summary) = (Usage::default(), JudgeSummary::default());
+        let fails = *self.fails.lock().unwrap() && !request.bypass_cache;
+        for (index, pair) in request.pairs.into_iter().enumerate() {
+            assert_ne!(pair.original, pair.transformed, "only what changed is rated");
+            let key = format!(
+                "{scale:?}|{:?}|{:?}|{}|{}",
+                request.seed, request.transformation, pair.original, pair.transformed
+            );
+            let cache_hit = !request.bypass_cache && self.known.lock().unwrap().contains(&key);
+            let score = rating(scale, &pair.transformed).filter(|_| !fails);
+            if request.bypass_cache {
+                self.trials.fetch_add(1, Ordering::SeqCst);
+            } else {
+                self.asked
+                    .lock()
+                    .unwrap()
+                    .push((scale, pair.original, pair.transformed));
+                let pause = *self.pause.lock().unwrap();
+                if !cache_hit && !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                if !cache_hit && !fails {
+                    self.made.fetch_add(1, Ordering::SeqCst);
+                    self.known.lock().unwrap().insert(key);
+                }
+            }
+            if !cache_hit {
+                let calls = if score.is_some() { 1 } else { attempts.into() };
+                usage.generator_calls += calls;
+                usage.tokens += 100 * calls;
+                usage.generated_tokens += calls;
+            }
+            summary.cache_hits += u64::from(cache_hit);
+            response.ratings.push(Rating {
+                id: pair.id,
+                index: index as u32,
+                score,
+                error: match score {
+                    Some(_) => String::new(),
+                    None if fails => "connection reset".to_owned(),
+                    None => "`I would rather not say` is no rating".to_owned(),
+                },
+                unreadable: if score.is_none() && !fails { attempts } else { 0 },
+                provenance: Some(Provenance {
+                    generator_id: request.generator_id.clone(),
+                    generator_digest: format!("weights-of-{}", request.generator_id),
+                    prompt_version: format!("judge_{}@1", scale.as_str_name().to_lowercase()),
+                    prompt_digest: "digest-of-judge".to_owned(),
+                    cache_hit,
+                    ..Provenance::default()
+                }),
+            });
+        }
+        // Backwards: the index says which pair a rating is of.
+        response.ratings.reverse();
+        response.usage = Some(usage);
+        response.summary = Some(summary);
+        Ok(response)
+    }
+}
