@@ -34,7 +34,7 @@ use crate::{
 /// Requests to the judge under way at the same time: the next is queued when the last pairs of one are slow.
 const IN_FLIGHT: usize = 2;
 /// Pairs of one request. Its answer comes when all are rated, so progress is told in steps of as many.
-const PAIRS: usize = 16;
+const PAIRS: usize = 8;
 /// What a judge is tried with before anything is generated.
 const TRIAL: (&str, &str) = ("The shop opens at nine.", "At nine the shop opens its doors.");
 
