@@ -199,3 +199,53 @@ fn drift_row(
         note: relation.note,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::common::v1::Usage;
+
+    use super::*;
+    use crate::judging::Judging;
+
+    fn judge(id: &str, digest: &str) -> PlannedJudge {
+        PlannedJudge {
+            judging: Judging {
+                generator: id.to_owned(),
+                sample: 50,
+                scales: vec![Scale::Similarity],
+            },
+            id: id.to_owned(),
+            digest: digest.to_owned(),
+            prompts: Vec::new(),
+            trial: Usage::default(),
+            warnings: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_judge_is_a_generator_of_the_texts_by_id_by_weights_or_by_the_models_name_on_another_server() {
+        let mut transformed = Transformed::default();
+        for (id, digest) in [
+            ("local:a", "77"),
+            ("openai:gemma3:27b@http://one/v1", ""),
+            ("house", ""),
+        ] {
+            transformed.generators.insert(id.to_owned(), digest.to_owned());
+        }
+        let own = |id: &str, digest: &str| own_texts(&judge(id, digest), &transformed);
+        assert_eq!(own("local:a", ""), ["local:a"]);
+        assert_eq!(own("local:/models/copy-of-a.gguf", "77"), ["local:a"]);
+        assert_eq!(
+            own("openai:gemma3:27b@http://two/v1", ""),
+            ["openai:gemma3:27b@http://one/v1"]
+        );
+        assert_eq!(own("house", ""), ["house"]);
+        for (id, digest) in [
+            ("local:b", "78"),
+            ("openai:gemma3:4b@http://one/v1", ""),
+            ("other house", ""),
+        ] {
+            assert_eq!(own(id, digest), Vec::<String>::new(), "{id}");
+        }
+    }
+}
