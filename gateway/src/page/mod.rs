@@ -67,7 +67,7 @@ async fn home(
     match view::page(&pages.router, &encoders, &runs, &trial) {
         Ok(html) => document(
             Html(html),
-            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         ),
         Err(error) => plain_refusal(Fault::internal(format!("the page cannot be made: {error}"))),
     }

@@ -169,11 +169,13 @@ fn trial_view(trial: &Trial, encoders: &[Encoder]) -> TrialView {
             || fresh && first_loaded.is_some_and(|first| first.id == encoder.id),
         hint: "",
     });
-    // Those that make one text of one text, in its own language.
-    let shown = ENTRIES.iter().filter(|entry| {
-        entry.served && !matches!(entry.kind, Kind::Distractors | Kind::MultiSwap | Kind::Continuation)
-    });
-    let transformations = shown.map(|entry| Choice {
+    // Those that make one text of one text, in its own language; first those that are done at once.
+    let mut shown: Vec<_> = ENTRIES
+        .iter()
+        .filter(|entry| entry.served && !matches!(entry.kind, Kind::Distractors | Kind::MultiSwap | Kind::Continuation))
+        .collect();
+    shown.sort_by_key(|entry| entry.calls > 0);
+    let transformations = shown.into_iter().map(|entry| Choice {
         name: entry.name.to_owned(),
         chosen: trial.transformations.iter().any(|name| name == entry.name)
             || fresh && entry.kind == Kind::StopwordRemoval,
