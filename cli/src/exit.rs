@@ -27,6 +27,14 @@ impl Failure {
         }
     }
 
+    /// The same, with the flag to blame in front.
+    pub(crate) fn of_flag(self, flag: &str) -> Self {
+        Self {
+            message: format!("{flag}: {}", self.message),
+            code: self.code,
+        }
+    }
+
     /// Nobody reads the output any more: nothing to tell, and nobody to be told.
     pub(crate) fn closed_pipe() -> Self {
         Self {

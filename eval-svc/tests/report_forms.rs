@@ -324,4 +324,8 @@ fn ratings_stand_beside_error_rates_and_drift() {
     let note = |part: &str| report.notes.iter().any(|note| note.contains(part));
     assert!(note("gave no rating on 12 of 4500 questions"), "{:?}", report.notes);
     assert!(!note("self-preference"));
+    assert_eq!(
+        cell(&report, "hteb-13", "Drift against a judge's ratings", 4).0,
+        "300 texts at most"
+    );
 }

@@ -219,6 +219,12 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     for part in ["spec.judge.generator_id", "cannot be reached", "correct the URL"] {
         assert!(stderr.contains(part), "{part}: {stderr}");
     }
+    let (code, _, stderr) = judged("local:qwen2.5-coder-1.5b-instrct", "12").await;
+    assert_eq!(code, 3, "{stderr}");
+    assert!(
+        stderr.contains("--judge: ") && stderr.contains("did you mean qwen2.5-coder-1.5b-instruct"),
+        "{stderr}"
+    );
     assert_eq!(stub.calls(), 0);
 
     let judge = Stub::start(Answer::Text("4".into())).await;

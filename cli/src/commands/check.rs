@@ -153,7 +153,8 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
         .as_deref()
         .and_then(|judge| judge.strip_prefix("local:"))
     {
-        connection.prefetch(id, ModelKind::Generator, display).await?;
+        let fetched = connection.prefetch(id, ModelKind::Generator, display).await;
+        fetched.map_err(|failure| failure.of_flag("--judge"))?;
     }
     // Without --generator the suite decides; then the service fetches it when it is first asked for.
     if let Some(id) = args.generator.as_deref().and_then(|g| g.strip_prefix("local:")) {

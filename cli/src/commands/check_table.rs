@@ -168,15 +168,10 @@ fn ratings(judge: &JudgeReport) -> Table {
         "unchanged",
     ]);
     for row in judge.ratings.iter().filter(|row| row.dataset.is_none()) {
-        let rating = match (row.mean, row.sd) {
-            (Some(mean), Some(sd)) => format!("{mean:.2} ± {sd:.2}"),
-            (Some(mean), None) => format!("{mean:.2}"),
-            (None, _) => "-".to_owned(),
-        };
         let mut cells = vec![
             Cell::new(&row.transformation),
             Cell::new(row.scale.title()),
-            number(rating),
+            number(row.rating_text()),
         ];
         let counts = [row.texts, row.drawn, row.unreadable + row.failed, row.unchanged];
         cells.extend(counts.map(|n| number(n.to_string())));

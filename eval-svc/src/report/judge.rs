@@ -128,7 +128,7 @@ impl DriftRating {
 
 impl RatingRow {
     /// `4.21 ± 0.63`, or a dash.
-    pub(super) fn rating_text(&self) -> String {
+    pub fn rating_text(&self) -> String {
         match (self.mean, self.sd) {
             (Some(mean), Some(sd)) => format!("{} ± {}", fine(mean), fine(sd)),
             (Some(mean), None) => fine(mean),

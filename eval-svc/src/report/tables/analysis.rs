@@ -128,13 +128,28 @@ fn methods(tables: &mut Tables, grid: &Grid, report: &Report) {
             ),
         ),
     ];
-    let rows = lines.map(|(analysis, unit, aggregation, method, n)| {
-        plain(
-            [analysis, unit, aggregation, method, n.as_str()]
-                .map(Cell::text)
-                .to_vec(),
+    let judged = report.judge.as_ref().map(|judge| {
+        (
+            "Drift against a judge's ratings",
+            "Drift and rating of a text",
+            "Mean over seeds",
+            "Spearman's ρ over texts, 95 % percentile bootstrap interval",
+            format!(
+                "{} texts at most",
+                judge.drift.iter().map(|row| row.texts).max().unwrap_or_default()
+            ),
         )
     });
+    let rows = lines
+        .into_iter()
+        .chain(judged)
+        .map(|(analysis, unit, aggregation, method, n)| {
+            plain(
+                [analysis, unit, aggregation, method, n.as_str()]
+                    .map(Cell::text)
+                    .to_vec(),
+            )
+        });
     tables.add(
         "hteb-13",
         "HTEB, table 13",
@@ -142,6 +157,6 @@ fn methods(tables: &mut Tables, grid: &Grid, report: &Report) {
         ["Analysis", "Unit of observation", "Averaged before", "Method", "n"]
             .map(|name| column("", name))
             .to_vec(),
-        rows.to_vec(),
+        rows.collect(),
     );
 }
