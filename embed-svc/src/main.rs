@@ -47,6 +47,6 @@ async fn serve(args: Args) -> Result<(), (u8, String)> {
         config::load(args.config.as_deref(), &flags).map_err(|error| (2, error.to_string()))?;
     config.models = config.models.with_env();
     let _telemetry = telemetry::init("isomer-embed", &config.telemetry).map_err(failed)?;
-    let listener = server::bind(config.server.listen).await.map_err(failed)?;
+    let listener = server::bind(&config.server).map_err(failed)?;
     run(config, listener, shutdown::signal()).await.map_err(failed)
 }

@@ -38,7 +38,7 @@ async fn serve(args: Args) -> Result<(), (u8, String)> {
         .map_or_else(|| json!({}), |listen| json!({ "server": { "listen": listen } }));
     let config: GatewayConfig = config::load(args.config.as_deref(), &flags).map_err(|error| (2, error.to_string()))?;
     let _telemetry = telemetry::init("isomer-gateway", &config.telemetry).map_err(failed)?;
-    let listener = server::bind(config.server.listen).await.map_err(failed)?;
+    let listener = server::bind(&config.server).map_err(failed)?;
     upstreams::run(config, listener, shutdown::signal())
         .await
         .map_err(failed)

@@ -11,7 +11,7 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use serde::{Deserialize, Serialize};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tonic::Code;
 
 use crate::{
@@ -31,6 +31,8 @@ const HEADERS: Duration = Duration::from_secs(30);
 /// Most bytes of headers over HTTP/1.1, and of a body that is read before it is asked for: thousands of connections may each hold so
 /// much. (Over HTTP/2 hyper allows 16 KiB of headers.)
 const HTTP_1_BUFFER: usize = 64 << 10;
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1024;
 /// How often a silent HTTP/2 connection is asked whether it still lives, and how long it may take to answer.
 const KEEP_ALIVE: Duration = Duration::from_secs(30);
 
@@ -46,6 +48,9 @@ pub struct ServerConfig {
     pub limits: LimitsConfig,
     /// Longest wait for requests in flight when stopping, in seconds.
     pub shutdown_grace_seconds: u64,
+    /// Lets another process with the same setting listen on the same address (`SO_REUSEPORT`): start the new one, then stop the old one,
+    /// and there is no moment without a listener. Only on Unix.
+    pub reuse_port: bool,
 }
 
 impl Default for ServerConfig {
@@ -55,6 +60,17 @@ impl Default for ServerConfig {
             tls: None,
             limits: LimitsConfig::default(),
             shutdown_grace_seconds: 30,
+            reuse_port: false,
+        }
+    }
+}
+
+impl ServerConfig {
+    /// The defaults, on another address.
+    pub fn at(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            ..Self::default()
         }
     }
 }
@@ -64,6 +80,13 @@ impl Validate for ServerConfig {
         self.limits
             .validate()
             .map_err(|error| error.within("limits").within("server"))?;
+        if self.reuse_port && !cfg!(unix) {
+            return Err(ConfigError::new(
+                "server.reuse_port",
+                "there is no SO_REUSEPORT on this system",
+                "leave it out",
+            ));
+        }
         // The files are read now, so that a wrong path or a broken key is told before a port is bound.
         if let Some(tls) = &self.tls {
             tls::server_config(tls).map_err(|fault| {
@@ -83,8 +106,9 @@ impl Validate for ServerConfig {
 ///
 /// # Errors
 /// `UNAVAILABLE` with the reason `CANNOT_BIND` when the address is in use, not ours or not permitted.
-pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
-    TcpListener::bind(address).await.map_err(|error| {
+pub fn bind(config: &ServerConfig) -> Result<TcpListener, Fault> {
+    let address = config.listen;
+    listener(address, config.reuse_port).map_err(|error| {
         let fault = |message: String| {
             Fault::new(Code::Unavailable, "CANNOT_BIND", message).with("address", address.to_string())
         };
@@ -97,6 +121,23 @@ pub async fn bind(address: SocketAddr) -> Result<TcpListener, Fault> {
             _ => fault(format!("cannot listen on {address}: {error}")).mend("choose another address"),
         }
     })
+}
+
+fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4(),
+        SocketAddr::V6(_) => TcpSocket::new_v6(),
+    }?;
+    // A port whose last connections are still being forgotten is free; on Windows the option means something else.
+    #[cfg(unix)]
+    {
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(reuse_port)?;
+    }
+    #[cfg(not(unix))]
+    let _ = reuse_port;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Serves until `shutdown` completes; then health says NOT_SERVING, nothing new is accepted, requests in flight get up to

@@ -61,7 +61,7 @@ fn gateway(folder: &Path) -> (tokio::runtime::Runtime, SocketAddr) {
         let database = isomer_database::Database::open(&database).await.unwrap();
         let registry = Registry::open(config, Some(database)).await.unwrap();
         registry.screen_with(Arc::new(Gatekeeper));
-        let listener = server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let listener = server::bind(&server::ServerConfig::at(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move {
             let services = Services::new().add(registry.service());

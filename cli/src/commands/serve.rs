@@ -24,14 +24,16 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     if let Some(listen) = args.listen {
         config.server.listen = listen;
     }
-    // Bound first: a port in use is told before a model is loaded.
-    let listener = server::bind(config.server.listen).await?;
-    let address = listener
-        .local_addr()
-        .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
+    // Bound first: a port in use is told before a model is loaded. A shared port is taken last: who comes to it meanwhile is served by the
+    // process that is there.
+    let bound = if config.server.reuse_port {
+        None
+    } else {
+        Some(server::bind(&config.server)?)
+    };
     let house = isomer_gateway::compose(config.clone(), Caller::Anyone).await?;
     house
-        .check_listen(address)
+        .check_listen(config.server.listen)
         .await
         .map_err(|error| Failure::usage(error.to_string()))?;
     for model in &args.models {
@@ -43,6 +45,13 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
         display.message(&format!("loading {model}"));
         house.warm_up(model).await?;
     }
+    let listener = match bound {
+        Some(listener) => listener,
+        None => server::bind(&config.server)?,
+    };
+    let address = listener
+        .local_addr()
+        .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
     display.message(&format!(
         "isomer serves {} on {address}",
         house.front().names().join(", ")

@@ -90,9 +90,9 @@ async fn a_message_too_long_for_trailers_arrives_cut_and_says_so() {
 
 #[tokio::test]
 async fn a_port_in_use_is_told_with_its_mend() {
-    let first = server::bind(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let first = server::bind(&ServerConfig::at(([127, 0, 0, 1], 0).into())).unwrap();
     let address = first.local_addr().unwrap();
-    let fault = server::bind(address).await.unwrap_err();
+    let fault = server::bind(&ServerConfig::at(address)).unwrap_err();
     assert_eq!((fault.code, fault.reason.as_str()), (Code::Unavailable, "CANNOT_BIND"));
     assert!(
         fault.message.contains(&address.to_string()) && fault.message.contains("in use"),
@@ -103,8 +103,7 @@ async fn a_port_in_use_is_told_with_its_mend() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_is_told_with_its_address() {
-    let nobody = server::bind(([127, 0, 0, 1], 0).into())
-        .await
+    let nobody = server::bind(&ServerConfig::at(([127, 0, 0, 1], 0).into()))
         .unwrap()
         .local_addr()
         .unwrap();

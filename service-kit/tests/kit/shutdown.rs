@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use isomer_service_kit::server::ServerConfig;
+use isomer_service_kit::server::{self, ServerConfig};
 use tokio::net::TcpStream;
 
 use crate::support::{Obedient, Running, StreamKind, eventually, get, open, services};
@@ -85,6 +85,38 @@ async fn an_idle_connection_does_not_delay_the_end() {
     running.stop();
     running.ended(Duration::from_secs(5)).await.unwrap();
     drop((channel, silent));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_server_hands_its_port_over_to_the_next_one() {
+    let shared = ServerConfig {
+        reuse_port: true,
+        ..grace(20)
+    };
+    let (before, after) = (Obedient::default(), Obedient::default());
+    let mut first = Running::start(services(&before), shared.clone()).await;
+    let address = first.address;
+    server::bind(&ServerConfig::at(address)).unwrap_err();
+    let channel = first.connect().await;
+    let held = tokio::spawn(async move { get(&channel, "held").await });
+    before.seen.begun(1).await;
+
+    let listen = ServerConfig {
+        listen: address,
+        ..shared
+    };
+    let second = Running::listen(services(&after), listen).await;
+    first.stop();
+    // Until the first has closed its listener some connections are still its own; they are answered too.
+    for _ in 0..50 {
+        get(&second.connect().await, "x").await.unwrap();
+    }
+    assert!(!first.task.is_finished(), "it left a request behind");
+    before.seen.release.notify_waiters();
+    assert_eq!(held.await.unwrap().unwrap(), "held");
+    first.ended(Duration::from_secs(10)).await.unwrap();
+    assert!(after.seen.begun.load(std::sync::atomic::Ordering::SeqCst) > 40);
 }
 
 #[cfg(unix)]

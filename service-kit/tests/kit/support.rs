@@ -195,8 +195,14 @@ pub struct Running {
 }
 
 impl Running {
+    /// Whatever port the configuration says.
     pub async fn start(services: Services, config: server::ServerConfig) -> Self {
-        let listener = server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self::listen(services, server::ServerConfig { listen, ..config }).await
+    }
+
+    pub async fn listen(services: Services, config: server::ServerConfig) -> Self {
+        let listener = server::bind(&config).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move { server::serve(services, &config, listener, stopped.map(drop)).await });

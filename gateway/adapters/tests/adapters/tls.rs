@@ -76,7 +76,7 @@ impl Files {
             ..ServerConfig::default()
         };
         let services = Services::new().http(router(Arc::new(Mutex::new(Vec::new())), |call| Reply::ok(listed(call))));
-        let listener = server::bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let listener = server::bind(&ServerConfig::at("127.0.0.1:0".parse().unwrap())).unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
         address
