@@ -8,10 +8,11 @@ use std::{
 };
 
 use axum::{BoxError, body::Body, body::Bytes};
-use http_body::{Body as _, Frame, SizeHint};
+use http_body::{Frame, SizeHint};
 use isomer_access::Caller;
 use isomer_proto::{
     common::v1::Usage,
+    eval::v1::ScoreResponse,
     transform::v1::{
         AugmentResponse, EncodeAugmentedResponse, JudgeResponse, TransformResponse, TransformStreamResponse,
         transform_stream_response::Event,
@@ -41,6 +42,7 @@ fn reader(path: &str) -> Option<Read> {
         "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
             |bytes| Ok(EncodeAugmentedResponse::decode(bytes)?.usage)
         }
+        "/isomer.eval.v1.TaskService/Score" => |bytes| Ok(ScoreResponse::decode(bytes)?.usage),
         _ => return None,
     })
 }
@@ -193,7 +195,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(charged, 5);
+        assert_eq!(charged, 6);
     }
 
     fn framed(message: &impl Message) -> Vec<u8> {

@@ -19,7 +19,7 @@ use crate::{
     page::{self, Pages},
     provider::Audited,
     proxy::{self, Upstream},
-    routing::{Fixed, Router, RoutingConfig},
+    routing::{Fixed, Memory, Router, RoutingConfig},
     screening::Screen,
 };
 
@@ -66,10 +66,18 @@ pub(crate) async fn ways(settings: &Settings, database: Option<Database>, fixed:
         guard,
         max_message_bytes: settings.max_message_bytes,
     };
+    let memory = match &database {
+        Some(database) => Some(Memory::open(database.clone()).await?),
+        None => None,
+    };
     let registry = Registry::open(settings.providers.clone(), database).await?;
-    let router = Router::new(settings.routing.clone(), fixed, registry.watch(), move |provider| {
-        connect(provider, &surroundings)
-    })
+    let router = Router::new(
+        settings.routing.clone(),
+        memory,
+        fixed,
+        registry.watch(),
+        move |provider| connect(provider, &surroundings),
+    )
     .await;
     registry.screen_with(Arc::new(Screen(router.clone())));
     Ok(Ways { router, registry })

@@ -66,7 +66,8 @@ async fn embeddings(Json(asked): Json<Asked>) -> Json<Value> {
     }))
 }
 
-struct Instant;
+/// The service.
+pub(crate) struct Instant;
 
 fn encoder() -> Encoder {
     Encoder {

@@ -141,7 +141,7 @@ impl EncoderService for Stub {
 async fn router(fixed: Vec<Fixed>) -> routing::Router {
     let (_providers, none) = watch::channel(Vec::new().into());
     let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
-    routing::Router::new(RoutingConfig::default(), fixed, none, refuse).await
+    routing::Router::new(RoutingConfig::default(), None, fixed, none, refuse).await
 }
 
 async fn front() -> Router {

@@ -12,6 +12,7 @@ mod cache;
 mod choose;
 mod config;
 mod health;
+mod memory;
 pub(crate) mod metrics;
 mod replica;
 mod route;
@@ -23,5 +24,6 @@ mod table;
 mod tests;
 
 pub use config::RoutingConfig;
+pub(crate) use memory::Memory;
 pub(crate) use replica::Standing;
 pub use router::{Answer, Fixed, Router};

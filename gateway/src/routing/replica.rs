@@ -14,7 +14,11 @@ use isomer_service_kit::Fault;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::breaker::{Breaker, BreakerRules};
+use super::{
+    breaker::{Breaker, BreakerRules},
+    memory::Kept,
+    space::Fingerprint,
+};
 
 /// Share of a new latency in the moving average.
 const NEWEST: f64 = 0.1;
@@ -33,6 +37,8 @@ pub(crate) struct Replica {
     pub(crate) check: CheckOptions,
     /// US dollars for a million tokens; 0 where it costs nothing or nobody knows.
     pub(crate) price_per_million_tokens: f64,
+    /// What it gave first; absent for what the configuration names.
+    pub(super) kept: Option<Kept>,
     /// False for what runs in this process: it is not asked for its health, and keeps its own answers.
     pub(crate) remote: bool,
     outstanding: AtomicUsize,
@@ -77,6 +83,7 @@ impl Replica {
             backend,
             check: CheckOptions::default(),
             price_per_million_tokens: 0.0,
+            kept: None,
             remote,
             outstanding: AtomicUsize::new(0),
             answered: AtomicU64::new(0),
@@ -92,6 +99,11 @@ impl Replica {
                 known: Vec::new(),
             }),
         }
+    }
+
+    /// What it gave first for an encoder, as far as that is remembered.
+    pub(super) fn first(&self, encoder_id: &str) -> Option<Arc<Fingerprint>> {
+        self.kept.as_ref()?.first(encoder_id)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

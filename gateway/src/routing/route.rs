@@ -47,13 +47,32 @@ struct Claim {
 enum State {
     /// Not compared yet.
     New,
-    /// Serves the route's vector space, and what it looked like.
+    /// Serves the route's vector space: what it gave first, and what its answers say of themselves.
     Held(Option<Arc<Fingerprint>>, Option<Identity>),
     /// Serves another one.
     Refused(String),
 }
 
 impl Claim {
+    /// Holds a first look, or what is remembered of one, against what the provider gives now.
+    async fn hold(&self, encoder_id: &str, taken: Fingerprint, identity: Option<Identity>) {
+        let first = match self.replica.first(encoder_id) {
+            Some(first) => first,
+            None => {
+                let taken = Arc::new(taken);
+                if let Some(kept) = &self.replica.kept {
+                    kept.keep(encoder_id, &taken).await;
+                }
+                *self.state() = State::Held(Some(taken), identity);
+                return;
+            }
+        };
+        match first.differs(&taken) {
+            Some(difference) => self.refuse(encoder_id, &changed(&difference)),
+            None => *self.state() = State::Held(Some(first), identity),
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -70,18 +89,27 @@ impl Claim {
     }
 }
 
+fn changed(difference: &str) -> String {
+    format!("its vectors have changed: before and now, {difference}")
+}
+
 impl Route {
     pub(super) fn new(encoder_id: String, generation: u64, replicas: Vec<Arc<Replica>>) -> Self {
         let alone = replicas.len() == 1;
-        let claim = |replica| Claim {
-            replica,
+        let claim = |replica: Arc<Replica>| Claim {
             // A single provider is its own measure.
-            state: Mutex::new(if alone { State::Held(None, None) } else { State::New }),
+            state: Mutex::new(if alone {
+                State::Held(replica.first(&encoder_id), None)
+            } else {
+                State::New
+            }),
+            replica,
         };
+        let claims = replicas.into_iter().map(claim).collect();
         Self {
             encoder_id,
             generation,
-            claims: replicas.into_iter().map(claim).collect(),
+            claims,
             asked: AtomicBool::new(false),
             compared: AsyncMutex::new(None),
             looked: AtomicBool::new(false),
@@ -175,7 +203,7 @@ impl Route {
                             &format!("it and provider `{first}` differ: {difference}"),
                         );
                     }
-                    _ => *claim.state() = State::Held(Some(Arc::new(taken)), None),
+                    _ => claim.hold(&self.encoder_id, taken, None).await,
                 },
             }
         }
@@ -199,19 +227,19 @@ impl Route {
                 // Health checks and requests speak of servers that do not answer.
                 continue;
             };
-            match before.as_ref().and_then(|before| before.differs(&taken)) {
-                Some(difference) => claim.refuse(
-                    &self.encoder_id,
-                    &format!("its vectors have changed: before and now, {difference}"),
-                ),
-                None if before.is_none() => *claim.state() = State::Held(Some(Arc::new(taken)), identity),
-                None => {}
+            match before {
+                None => claim.hold(&self.encoder_id, taken, identity).await,
+                Some(before) => {
+                    if let Some(difference) = before.differs(&taken) {
+                        claim.refuse(&self.encoder_id, &changed(&difference));
+                    }
+                }
             }
         }
     }
 
-    /// Whether there is something to look at before the next probe is due: claims that could not be compared, or a provider of which
-    /// nothing is known yet that a change could be told from.
+    /// Whether there is something to look at before the next probe is due: claims that could not be compared, or a single provider that was
+    /// not looked at since this process began.
     pub(super) fn wants_look(&self, probing: bool) -> bool {
         if !self.asked.load(Ordering::Relaxed) || !self.remote() {
             return false;
@@ -221,7 +249,8 @@ impl Route {
             // Not while somebody is at it: probes would pile up behind a provider that does not answer.
             return self.compared.try_lock().is_ok();
         }
-        probing && any(|state| matches!(state, State::Held(None, _))) && !self.looked.swap(true, Ordering::Relaxed)
+        let alone = self.claims.len() == 1;
+        probing && alone && any(|state| matches!(state, State::Held(..))) && !self.looked.swap(true, Ordering::Relaxed)
     }
 
     /// Holds an answer's vector space against what the provider answered before and what others of the route answer.

@@ -24,7 +24,9 @@ use super::{
     budget::RetryBudget,
     cache::{self, Cache},
     config::RoutingConfig,
-    health, metrics,
+    health,
+    memory::{Kept, Memory},
+    metrics,
     replica::Replica,
     route::Route,
     table::{Member, Table},
@@ -71,6 +73,7 @@ pub(super) struct Shared {
     /// last route.
     making: AsyncMutex<u64>,
     fixed: Vec<Member>,
+    memory: Option<Arc<Memory>>,
     pub(super) connect: Box<Connect>,
 }
 
@@ -84,9 +87,11 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Router {
-    /// A router over the encoders that the configuration names and the providers of a registry, followed as they change.
-    pub async fn new(
+    /// A router over the encoders that the configuration names and the providers of a registry, followed as they change. Without a `memory`
+    /// what providers gave first is forgotten with this process.
+    pub(crate) async fn new(
         config: RoutingConfig,
+        memory: Option<Arc<Memory>>,
         fixed: Vec<Fixed>,
         mut providers: watch::Receiver<Arc<[Provider]>>,
         connect: impl Fn(&Provider) -> Result<Arc<dyn EncoderBackend>, Fault> + Send + Sync + 'static,
@@ -105,6 +110,7 @@ impl Router {
             budget: Mutex::new(RetryBudget::new(config.retry_ratio, config.retries_per_second, now)),
             making: AsyncMutex::new(0),
             fixed: fixed.collect(),
+            memory,
             connect: Box::new(connect),
             config,
         });
@@ -287,6 +293,13 @@ impl Shared {
                 .find(|member| member.settings.as_ref() == Some(&settings));
             members.push(kept.cloned().unwrap_or_else(|| self.member(settings)));
         }
+        if let Some(memory) = &self.memory {
+            for gone in before.replicas.iter().filter_map(|member| member.settings.as_ref()) {
+                if providers.iter().all(|provider| provider.id != gone.id) {
+                    memory.forget(&gone.id).await;
+                }
+            }
+        }
         self.install(members, &mut generation).await;
     }
 
@@ -309,6 +322,7 @@ impl Shared {
     pub(super) fn replica(&self, provider: &Provider, backend: Arc<dyn EncoderBackend>) -> Replica {
         let mut replica = Replica::new(provider.id.clone(), backend, true, self.config.breaker());
         replica.check = CheckOptions::of(provider);
+        replica.kept = self.memory.clone().map(|memory| Kept::new(memory, provider));
         replica.price_per_million_tokens = provider.price_per_million_tokens;
         replica
     }

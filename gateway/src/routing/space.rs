@@ -7,17 +7,19 @@ use isomer_adapters::check;
 use isomer_proto::common::v1::VectorSpace;
 use isomer_service_kit::Fault;
 
+use serde::{Deserialize, Serialize};
+
 use super::replica::Replica;
 
 /// What a provider's vectors for an encoder look like.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Fingerprint {
     identity: Identity,
     vectors: check::Fingerprint,
 }
 
 /// What a vector space says of its model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     weights: String,
     pipeline: String,

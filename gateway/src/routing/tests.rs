@@ -11,6 +11,7 @@ use std::{
 };
 
 use isomer_adapters::EncoderBackend;
+use isomer_database::Database;
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{
@@ -26,7 +27,7 @@ use tokio::{
 };
 use tonic::Code;
 
-use super::{Router, RoutingConfig};
+use super::{Memory, Router, RoutingConfig};
 
 /// How a fake provider behaves.
 #[derive(Debug, Clone, Default)]
@@ -195,6 +196,10 @@ fn provider(id: &str, encoder: &str) -> Provider {
 
 /// A router over fakes that all offer encoder `e`.
 async fn scene(config: RoutingConfig, fakes: &[(&str, &Arc<Fake>)]) -> Scene {
+    scene_with(config, None, fakes).await
+}
+
+async fn scene_with(config: RoutingConfig, memory: Option<Arc<Memory>>, fakes: &[(&str, &Arc<Fake>)]) -> Scene {
     let by_id: BTreeMap<String, Arc<Fake>> = fakes
         .iter()
         .map(|(id, fake)| ((*id).to_owned(), Arc::clone(fake)))
@@ -208,7 +213,7 @@ async fn scene(config: RoutingConfig, fakes: &[(&str, &Arc<Fake>)]) -> Scene {
         }
     };
     Scene {
-        router: Router::new(config, Vec::new(), providers, connect).await,
+        router: Router::new(config, memory, Vec::new(), providers, connect).await,
         registry,
     }
 }
@@ -399,7 +404,7 @@ async fn a_provider_is_refused_where_its_encoder_is_served_from_other_weights() 
     let connect = move |provider: &Provider| -> Result<Arc<dyn EncoderBackend>, Fault> {
         Ok(Arc::<Fake>::clone(&by_id[provider.id.as_str()]))
     };
-    let router = Router::new(plain(), Vec::new(), providers, connect).await;
+    let router = Router::new(plain(), None, Vec::new(), providers, connect).await;
     let fault = router.admit(&provider("b", "e")).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.reason.as_str()),
@@ -445,6 +450,40 @@ async fn a_provider_whose_vectors_change_is_noticed_by_the_probe() {
     sleep(Duration::from_millis(200)).await;
     let answer = scene.router.encode(request(&["x"]), None).await.unwrap();
     assert_eq!(rows(&answer.response), [vector(2, "x")]);
+}
+
+#[tokio::test]
+async fn a_provider_that_was_exchanged_while_no_gateway_ran_is_noticed() {
+    let database = Database::open("sqlite::memory:").await.unwrap();
+    let config = RoutingConfig {
+        probe_interval_seconds: 3600,
+        ..plain()
+    };
+    let start = async |fake: &Arc<Fake>| {
+        let memory = Memory::open(database.clone()).await.unwrap();
+        let scene = scene_with(config.clone(), Some(memory), &[("a", fake)]).await;
+        let _ = scene.router.encode(request(&["x"]), None).await;
+        sleep(Duration::from_millis(500)).await;
+        let then = scene.router.encode(request(&["x"]), None).await;
+        (scene, then)
+    };
+    let weights = |weights| {
+        let fake = Fake::new(weights);
+        fake.set(|manner| manner.tells = false);
+        fake
+    };
+    assert!(start(&weights(1)).await.1.is_ok());
+    assert!(start(&weights(1)).await.1.is_ok());
+    let (scene, refused) = start(&weights(2)).await;
+    let fault = refused.unwrap_err();
+    assert_eq!(fault.reason, "OTHER_SPACE");
+    assert!(fault.message.contains("have changed"), "{fault}");
+    // Taking it out and registering it again is consent, across another restart too.
+    scene.registry.send(Vec::new().into()).unwrap();
+    sleep(Duration::from_millis(200)).await;
+    drop(scene);
+    assert!(start(&weights(2)).await.1.is_ok());
+    assert!(start(&weights(1)).await.1.is_err());
 }
 
 #[tokio::test]
