@@ -2,9 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[allow(dead_code, reason = "here it is served behind TLS")]
-#[path = "../examples/load/upstream.rs"]
+#[path = "../examples/gateway_load/upstream.rs"]
 mod upstream;
-#[path = "../examples/load/vectors.rs"]
+#[path = "../examples/gateway_load/vectors.rs"]
 mod vectors;
 
 use std::{fs, net::SocketAddr, path::PathBuf};

