@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use axum::{Json, Router, routing::post};
+use axum::{Json, Router, routing::post, serve::ListenerExt};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Usage, VectorSpace},
@@ -26,7 +26,8 @@ pub(crate) async fn serve(listen: SocketAddr) {
     println!("{}", listener.local_addr().expect("bound"));
     let grpc = Routes::new(EncoderServiceServer::new(Instant)).into_axum_router();
     let app = Router::new().route("/v1/embeddings", post(embeddings)).merge(grpc);
-    axum::serve(listener, app).await.expect("serves");
+    let at_once = listener.tap_io(|stream| stream.set_nodelay(true).expect("a socket"));
+    axum::serve(at_once, app).await.expect("serves");
 }
 
 #[derive(Deserialize)]
