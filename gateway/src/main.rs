@@ -7,6 +7,10 @@ use isomer_gateway::{GatewayConfig, upstreams};
 use isomer_service_kit::{Fault, config, server, shutdown, telemetry};
 use serde_json::json;
 
+/// A gateway moves many small and middling pieces between threads, which contend for the system's allocator.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Routes gRPC calls to embed-svc, transform-svc and eval-svc.
 #[derive(Debug, Parser)]
 #[command(name = "isomer-gateway", version)]

@@ -52,7 +52,7 @@ impl Front {
             ..ServerConfig::default()
         };
         let services = add(Services::new(), backends().await).doorkeeper(Arc::new(Keeper));
-        let listener = server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let listener = server::bind(&server::ServerConfig::at(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
         Self {
