@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Faults under load: 64 clients ask a gateway in front of two replicas while one of them is killed, hangs, is slow or errs.
+"""Faults under load: 64 clients ask a gateway in front of two replicas while one of them hangs, is slow or errs, while the gateway is
+restarted, and while a replica is killed.
 
     pip install -r tests/python/requirements.txt
     python tests/bench/gateway_faults.py --isomer target/release/isomer --seconds 60
 
 Replica `one` is an `isomer serve` of its own. Replica `two` is another one behind a proxy in this script that passes calls on, waits two
-seconds first, or answers every fifth with INTERNAL. Every answer is compared bit for bit with the vectors that a server alone gives.
+seconds first, or answers every fifth with INTERNAL. For the restart a second gateway is started on the same port (`server.reuse_port`), and
+then the first is told to stop. Every answer is compared bit for bit with the vectors that a server alone gives.
 Prints, a line a fault: requests, failures by code, wrong vectors, requests a second, median and 99th percentile in milliseconds.
-Exits 1 where a vector was wrong, or where a client saw a failure while a replica was killed, hung or slow.
+Exits 1 where a vector was wrong, or where a client saw a failure in any case but that of errors.
 """
 
 import argparse
@@ -31,10 +33,10 @@ MODEL = "paraphrase-MiniLM-L3-v2"
 LIMIT = 256 << 20
 
 
-def serve(isomer, home, arguments):
+def serve(isomer, home, arguments, listen="127.0.0.1:0"):
     """Starts `isomer serve` and waits for its address."""
     process = subprocess.Popen(
-        [isomer, "serve", "--listen", "127.0.0.1:0", *arguments],
+        [isomer, "serve", "--listen", listen, *arguments],
         env={"ISOMER_HOME": str(home), "ISOMER_OFFLINE": "1", "PATH": "/usr/bin:/bin"},
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -142,7 +144,7 @@ async def measure(args, pb, stubs):
         )
         (home / "providers.toml").write_text(table)
         (home / "gateway.toml").write_text(
-            f'[addresses]\nallow = ["127.0.0.1"]\n[providers]\nfile = "{home}/providers.toml"\n[routing]\ncache_bytes = 0\n{args.routing}\n'
+            f'[server]\nreuse_port = true\n[addresses]\nallow = ["127.0.0.1"]\n[providers]\nfile = "{home}/providers.toml"\n[routing]\ncache_bytes = 0\n{args.routing}\n'
         )
         gateway, gateway_at = serve(args.isomer, home, ["--config", str(home / "gateway.toml")])
         processes.append(gateway)
@@ -166,6 +168,16 @@ async def measure(args, pb, stubs):
         await fault("one hangs (SIGSTOP)", lambda: one.send_signal(signal.SIGSTOP))
         await fault("two answers two seconds late", lambda: setattr(proxy, "mode", "slow"))
         await fault("two errs in 20 %", lambda: setattr(proxy, "mode", "errors"), must_hold=False)
+
+        async def restart():
+            settings = ["--config", str(home / "gateway.toml")]
+            after, _ = await asyncio.to_thread(serve, args.isomer, home, settings, gateway_at)
+            processes.append(after)
+            gateway.terminate()
+
+        restarts = []
+        await fault("the gateway is restarted", lambda: restarts.append(asyncio.create_task(restart())))
+        await restarts[0]
         await fault("one is killed (SIGKILL)", lambda: one.kill())
         return 1 if bad else 0
     finally:
