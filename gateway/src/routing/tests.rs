@@ -287,17 +287,30 @@ async fn a_failing_replica_costs_no_caller_anything_and_gets_a_rest() {
     let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
     scene.router.encode(request(&["warm"]), None).await.unwrap();
     a.set(|manner| manner.fails = Some(Code::Unavailable));
+    let begun = Instant::now();
     for _ in 0..100 {
         scene.router.encode(request(&["x"]), None).await.unwrap();
     }
-    assert!(a.asked() < 20, "the breaker let {} requests through", a.asked());
+    // A trial in 20 ms at most, and what it takes to open.
+    let trials = begun.elapsed().as_millis() as usize / 20;
+    assert!(
+        a.asked() < 20 + trials,
+        "the breaker let {} requests through",
+        a.asked()
+    );
     a.set(|manner| manner.fails = None);
-    sleep(Duration::from_millis(100)).await;
-    let before = a.asked();
-    for _ in 0..100 {
-        scene.router.encode(request(&["x"]), None).await.unwrap();
+    // On a busy machine health checks may fail for a while too.
+    for round in 0.. {
+        sleep(Duration::from_millis(100)).await;
+        let before = a.asked();
+        for _ in 0..100 {
+            scene.router.encode(request(&["x"]), None).await.unwrap();
+        }
+        if a.asked() > before + 20 {
+            break;
+        }
+        assert!(round < 50, "it did not come back");
     }
-    assert!(a.asked() > before + 20, "it came back");
 }
 
 #[tokio::test]
