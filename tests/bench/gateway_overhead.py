@@ -11,8 +11,9 @@ request goes through. All on this machine, so that processors are shared by clie
 are named and left out.
 
 For each way: requests a second over 64 connections that ask again at once, and the front's resident memory after that. Then at half of the
-rate that Isomer's gateway reaches (for LiteLLM: half of its own), starting when due: median and 99th percentile, and what is added to the
-upstream alone under the same load. Every answer's vector is checked; a wrong or missing one ends the run.
+rate that Isomer's gateway reaches (for LiteLLM: half of its own), starting when due: median and 99th percentile of the latency, and what is
+added to the upstream alone under the same load. The two are measured in turns, and the middle one of the differences counts: what else a
+machine does changes within seconds. Every answer's vector is checked; a wrong or missing one ends the run.
 """
 
 import argparse
@@ -22,6 +23,7 @@ import os
 import pathlib
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -84,10 +86,10 @@ class Bench:
                 process.wait(5)
             process.kill()
 
-    def drive(self, way, rate=None):
+    def drive(self, way, rate=None, seconds=None):
         """One measurement; exits where a vector was wrong or an answer missing."""
         name, where, model, extra = way
-        command = [self.load, "drive", *where, "--model", model, "--connections", self.args.connections, "--seconds", self.args.seconds, *extra]
+        command = [self.load, "drive", *where, "--model", model, "--connections", self.args.connections, "--seconds", seconds or self.args.seconds, *extra]
         command += ["--rate", rate] if rate else []
         done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
         if done.returncode:
@@ -169,16 +171,16 @@ def table(bench, title, alone, fronts):
     for way, process in [(alone, None), *fronts]:
         seen = bench.drive(way)
         full[way[0]] = (seen["requests_per_second"], memory_mib(process.pid) if process else None)
-    half = min(full[alone[0]][0], full[fronts[0][0][0]][0]) / 2
+    half = full[fronts[0][0][0]][0] / 2
     for way, process in [(alone, None), *fronts]:
         rate = min(half, full[way[0]][0] / 2)
-        # The two are measured next to each other: what else the machine does changes within minutes.
-        base = bench.drive(alone, rate)
-        seen = base if way is alone else bench.drive(way, rate)
+        turns = [(bench.drive(alone, rate, bench.args.turn), bench.drive(way, rate, bench.args.turn)) for _ in range(bench.args.turns)]
+        p50, p99 = (statistics.median(seen[key] for _, seen in turns) for key in ("p50_ms", "p99_ms"))
+        added = [statistics.median(seen[key] - base[key] for base, seen in turns) for key in ("p50_ms", "p99_ms")]
         most, memory = full[way[0]]
-        added = lambda key: "" if way is alone else f"{seen[key] - base[key]:.2f}"
         shown = "" if memory is None else f"{memory:.0f}"
-        print(f"| {way[0]} | {most:.0f} | {shown} | {rate:.0f} | {seen['p50_ms']:.2f} | {seen['p99_ms']:.2f} | {added('p50_ms')} | {added('p99_ms')} |", flush=True)
+        more = " | ".join("" if way is alone else f"{value:.2f}" for value in added)
+        print(f"| {way[0]} | {most:.0f} | {shown} | {rate:.0f} | {p50:.2f} | {p99:.2f} | {more} |", flush=True)
 
 
 def run(bench):
@@ -234,6 +236,8 @@ def main():
     parser.add_argument("--workers", type=int, default=2, help="processes of LiteLLM")
     parser.add_argument("--connections", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--turns", type=int, default=7, help="measurements at half load, of each way and of the upstream alone")
+    parser.add_argument("--turn", type=float, default=3, help="seconds of each")
     parser.add_argument("--only", nargs="+", choices=["embed", "grpc", "http"], default=["embed", "grpc", "http"])
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as home:
