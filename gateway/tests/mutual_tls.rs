@@ -121,6 +121,11 @@ async fn ask(connection: &ClientConfig) -> Result<Vec<u8>, Code> {
     Ok(matrix.data.to_vec())
 }
 
+/// In TLS 1.3 a client learns that its certificate was refused after its own handshake: then the connection breaks (`UNKNOWN`).
+fn assert_no_connection(outcome: Result<Vec<u8>, Code>) {
+    assert!(matches!(outcome, Err(Code::Unavailable | Code::Unknown)), "{outcome:?}");
+}
+
 #[tokio::test]
 async fn every_hop_asks_for_a_certificate_and_shows_one() {
     let (authority, stranger, home) = (Authority::new(), Authority::new(), TempDir::new().unwrap());
@@ -128,17 +133,16 @@ async fn every_hop_asks_for_a_certificate_and_shows_one() {
     let vector = ask(&authority.client(address, Some(&authority))).await.unwrap();
     assert_eq!(vector, vectors::bytes("A text."));
     for own in [None, Some(&stranger)] {
-        assert_eq!(ask(&authority.client(address, own)).await, Err(Code::Unavailable));
+        assert_no_connection(ask(&authority.client(address, own)).await);
     }
     // A server of another authority is none of ours.
     let mistaken = stranger.client(address, Some(&authority));
-    assert_eq!(ask(&mistaken).await, Err(Code::Unavailable));
+    assert_no_connection(ask(&mistaken).await);
 }
 
 #[tokio::test]
 async fn a_gateway_without_a_certificate_gets_nothing_from_its_upstream() {
     let (authority, home) = (Authority::new(), TempDir::new().unwrap());
     let address = gateway(&authority, None, &home).await;
-    let refused = ask(&authority.client(address, Some(&authority))).await.unwrap_err();
-    assert!(matches!(refused, Code::Unavailable | Code::NotFound), "{refused:?}");
+    assert_no_connection(ask(&authority.client(address, Some(&authority))).await);
 }
