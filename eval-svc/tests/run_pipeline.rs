@@ -155,7 +155,9 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
             .run
             .unwrap();
         assert_eq!(found.state(), RunState::Failed);
-        assert!(found.error.contains("interrupted"), "{}", found.error);
+        // Tasks of a runtime end one after the other: the run may still see its transform service go, as no SIGKILL lets it.
+        let seen = ["interrupted", "transport error"];
+        assert!(seen.iter().any(|why| found.error.contains(why)), "{}", found.error);
         assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
         let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
