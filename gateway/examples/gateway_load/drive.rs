@@ -67,8 +67,8 @@ enum Asker {
     Grpc(EncoderServiceClient<Channel>),
 }
 
-pub(crate) async fn run(options: Options) -> Value {
-    let options: &'static Options = Box::leak(Box::new(options));
+pub(crate) async fn run(options: Box<Options>) -> Value {
+    let options: &'static Options = Box::leak(options);
     let start = Instant::now() + Duration::from_millis(200);
     let tasks: Vec<_> = (0..options.connections)
         .map(|connection| tokio::spawn(one(options, connection, start)))

@@ -29,7 +29,7 @@ enum Command {
         listen: SocketAddr,
     },
     /// A load.
-    Drive(drive::Options),
+    Drive(Box<drive::Options>),
 }
 
 #[tokio::main]
