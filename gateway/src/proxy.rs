@@ -2,7 +2,7 @@
 //!
 //! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`) and trailers pass through, and a caller that
 //! goes away drops the call behind it. Size limits are therefore those of the service behind. What answers say of tokens is charged to
-//! the caller ([`crate::charging`]).
+//! the caller (`charging`).
 
 use axum::{Router, body::Body, extract::Request, response::Response, routing::any};
 use isomer_access::Caller;

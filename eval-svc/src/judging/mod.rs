@@ -1,7 +1,7 @@
 //! Judges: a language model rates what became of the texts, and how far an encoder moved them is held against that.
 //!
 //! Rated are pairs of a text and what a transformation made of it, where the checks passed and something changed: of each
-//! data set, transformation and seed at most so many, drawn by the run's first seed and the text ([`draw`]). So the same
+//! data set, transformation and seed at most so many, drawn by the run's first seed and the text (`draw`). So the same
 //! texts are rated under every transformation, what a later round of a sequential gate adds changes nothing that is there,
 //! and a second run asks for the same ratings, which the transform service has kept.
 //!
