@@ -1,7 +1,11 @@
 //! Certificates on every hop: who asks the gateway shows one, and so does the gateway where it asks embed-svc.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[allow(dead_code, reason = "here it is served behind TLS")]
+#[allow(
+    dead_code,
+    clippy::print_stdout,
+    reason = "here it is served behind TLS, by the test"
+)]
 #[path = "../examples/gateway_load/upstream.rs"]
 mod upstream;
 #[path = "../examples/gateway_load/vectors.rs"]
