@@ -25,10 +25,10 @@ const HEAD: usize = 5;
 /// Bytes of text that a token is taken for where nothing was counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
-type Read = fn(&[u8]) -> Result<Option<Usage>, DecodeError>;
+pub(crate) type Read = fn(&[u8]) -> Result<Option<Usage>, DecodeError>;
 
 /// How the usage of a method's answers is read; none for methods that use up nothing.
-fn reader(path: &str) -> Option<Read> {
+pub(crate) fn reader(path: &str) -> Option<Read> {
     Some(match path {
         "/isomer.transform.v1.TransformService/Transform" => |bytes| Ok(TransformResponse::decode(bytes)?.usage),
         "/isomer.transform.v1.TransformService/TransformStream" => {
@@ -47,18 +47,13 @@ fn reader(path: &str) -> Option<Read> {
     })
 }
 
-/// Whether answers of a method say what they used.
-pub(crate) fn is_charged(path: &str) -> bool {
-    reader(path).is_some()
-}
-
-/// The answer to a call of `path`, charged to `caller` as it passes.
-pub(crate) fn charged<B>(body: B, path: &str, caller: Caller) -> Body
+/// An answer, charged to `caller` as it passes, by what `read` finds in it.
+pub(crate) fn charged<B>(body: B, read: Option<Read>, caller: Caller) -> Body
 where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    let ledger = reader(path).map(|read| Ledger {
+    let ledger = read.map(|read| Ledger {
         read,
         waiting: Vec::new(),
         passed: 0,
@@ -190,7 +185,7 @@ mod tests {
                 for method in &service.method {
                     let path = format!("/{full}/{}", method.name());
                     let expected = has_usage(method.output_type(), &messages, 2);
-                    assert_eq!(is_charged(&path), expected, "{path}");
+                    assert_eq!(reader(&path).is_some(), expected, "{path}");
                     charged += usize::from(expected);
                 }
             }

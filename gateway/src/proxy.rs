@@ -32,15 +32,15 @@ pub fn route(upstream: Upstream) -> Router {
 async fn forward(upstream: Upstream, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = parts.extensions.get::<Caller>().cloned();
-    let path = parts.uri.path().to_owned();
-    if caller.is_some() && charging::is_charged(&path) {
+    let read = charging::reader(parts.uri.path());
+    if caller.is_some() && read.is_some() {
         // A compressed answer could not be read in passing.
         parts.headers.remove("grpc-accept-encoding");
     }
     let request = http::Request::from_parts(parts, tonic::body::Body::new(body));
     match upstream.channel.clone().oneshot(request).await {
         Ok(response) => response.map(|body| match caller {
-            Some(caller) => charging::charged(body, &path, caller),
+            Some(caller) => charging::charged(body, read, caller),
             None => Body::new(body),
         }),
         Err(error) => {

@@ -15,7 +15,7 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
 
-use super::{check_table, stdout_failure};
+use super::{augment::prefetch_generator, check_table, stdout_failure};
 use crate::{
     args::{CheckArgs, CheckJudgeArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
@@ -147,18 +147,13 @@ async fn prefetch(connection: &Connection, args: &CheckArgs, display: &Display) 
     for model in models.iter().chain(&args.baseline) {
         connection.prefetch(model, ModelKind::Encoder, display).await?;
     }
-    if let Some(id) = args
-        .judge
-        .judge
-        .as_deref()
-        .and_then(|judge| judge.strip_prefix("local:"))
-    {
-        let fetched = connection.prefetch(id, ModelKind::Generator, display).await;
+    if let Some(judge) = args.judge.judge.as_deref().filter(|judge| !judge.is_empty()) {
+        let fetched = prefetch_generator(connection, judge, display).await;
         fetched.map_err(|failure| failure.of_flag("--judge"))?;
     }
     // Without --generator the suite decides; then the service fetches it when it is first asked for.
-    if let Some(id) = args.generator.as_deref().and_then(|g| g.strip_prefix("local:")) {
-        connection.prefetch(id, ModelKind::Generator, display).await?;
+    if let Some(generator) = args.generator.as_deref().filter(|generator| !generator.is_empty()) {
+        prefetch_generator(connection, generator, display).await?;
     } else if args.generator.is_none() && args.suite == "quick" {
         connection
             .prefetch(isomer_models::DEFAULT_GENERATOR, ModelKind::Generator, display)

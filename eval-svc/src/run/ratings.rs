@@ -51,14 +51,7 @@ pub(super) fn report(
     for scale in scales {
         for t in 0..plan.transformations.len() {
             for table in scopes(plan) {
-                let drawn: Vec<&Drawn> = judged
-                    .drawn
-                    .iter()
-                    .filter(|one| one.transformation == t && table.is_none_or(|table| one.table == table))
-                    .collect();
-                report
-                    .ratings
-                    .push(rating_row(plan, judged, (*scale, t, table), &drawn));
+                report.ratings.push(rating_row(plan, judged, (*scale, t, table)));
             }
         }
         for e in 0..plan.encoders.len() {
@@ -104,12 +97,14 @@ fn served(kind: &str, rest: &str) -> String {
     }
 }
 
-fn rating_row(
-    plan: &Plan,
-    judged: &Judged,
-    (scale, t, table): (Scale, usize, Option<usize>),
-    drawn: &[&Drawn],
-) -> RatingRow {
+/// What was drawn of a transformation, over all data sets or of one.
+fn drawn_of(judged: &Judged, t: usize, table: Option<usize>) -> impl Iterator<Item = &Drawn> {
+    let all = judged.drawn.iter();
+    all.filter(move |one| one.transformation == t && table.is_none_or(|table| one.table == table))
+}
+
+fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Option<usize>)) -> RatingRow {
+    let drawn: Vec<&Drawn> = drawn_of(judged, t, table).collect();
     let sum = |of: fn(&Drawn) -> u64| drawn.iter().map(|one| of(one)).sum::<u64>();
     let rated = drawn.iter().flat_map(|one| &one.pairs);
     let (mut unreadable, mut failed) = (0, 0);
@@ -160,13 +155,9 @@ fn drift_row(
     moved: &Moved,
     (scale, e, t, table): (Scale, usize, usize, Option<usize>),
 ) -> DriftRating {
-    let own = judged
-        .drawn
-        .iter()
-        .filter(|one| one.transformation == t && table.is_none_or(|table| one.table == table));
     // Both of a text, seed by seed.
     let mut texts: BTreeMap<u32, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for one in own {
+    for one in drawn_of(judged, t, table) {
         let Some(drift) = moved.get(&(e, one.table, t, one.seed)) else {
             continue;
         };

@@ -23,13 +23,7 @@ impl Scale {
         let step = round_step(span * 1.2 / 4.0);
         let low = ((low - span * 0.06) / step).floor() * step;
         let high = ((high + span * 0.06) / step).ceil() * step;
-        Self {
-            low,
-            high,
-            from,
-            to,
-            step,
-        }
+        Self::between(low, high, step, from, to)
     }
 
     /// A scale between two values, with a tick every `step`.
