@@ -60,8 +60,11 @@ pub async fn run(
         .into_iter()
         .filter_map(|(services, client)| client.as_ref().map(|client| part(services, client)));
     let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let services = front::services(&settings, &ways, parts, Some(&access));
+    let (services, follower) = front::services(&settings, &ways, parts, Some(&access));
     server::serve(services, &config.server, listener, shutdown).await?;
+    // Runs go on behind us; the next gateway follows them.
+    drop(follower);
+    access.release_tabs().await?;
     access.flush().await
 }
 

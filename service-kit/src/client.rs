@@ -7,6 +7,7 @@ pub use crate::trace_context::carry as carry_trace;
 
 use std::{
     path::PathBuf,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -15,6 +16,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, header};
 use serde::{Deserialize, Serialize};
 use tonic::{
+    Code, Status,
     body::Body,
     codegen::StdError,
     transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity},
@@ -145,26 +147,31 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
 }
 
 /// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries the W3C trace context
-/// of the current span in each call, the key of its configuration, and a call ends on the server too when its answer is dropped. Use it with any generated client: `EncoderServiceClient::new(channel)`.
+/// of the current span in each call, the key of its configuration, and a call ends on the server too when its answer is dropped. Where there
+/// is no connection, or it breaks before the answer, the call is `UNAVAILABLE`, and the message says to where and why. Use it with any
+/// generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     inner: Channel,
     authorization: Option<HeaderValue>,
+    /// The other side, for people.
+    place: Arc<str>,
 }
 
 impl GrpcChannel {
-    /// Wraps a tonic channel.
-    pub fn new(inner: Channel) -> Self {
+    /// Wraps a tonic channel; `place` names the other side in errors: an address, or `this process`.
+    pub fn new(inner: Channel, place: impl Into<Arc<str>>) -> Self {
         Self {
             inner,
             authorization: None,
+            place: place.into(),
         }
     }
 
     fn of(config: &ClientConfig, inner: Channel) -> Result<Self, Fault> {
         Ok(Self {
-            inner,
             authorization: bearer(&config.api_key)?,
+            ..Self::new(inner, config.address.as_str())
         })
     }
 }
@@ -207,6 +214,7 @@ where
 {
     Ok(GrpcChannel::new(
         endpoint(config)?.connect_with_connector_lazy(connector),
+        config.address.as_str(),
     ))
 }
 
@@ -259,13 +267,36 @@ fn root(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
+/// What a call is to its caller whose connection could not be made or broke before the answer. tonic knows one that could not be made; one
+/// that broke later is of an unknown error to it, such as one that was closed because the client's certificate is not trusted (in TLS 1.3
+/// that comes after the client's own handshake).
+fn lost(place: &str, error: tonic::transport::Error) -> Status {
+    let cause = root(&error);
+    let (message, error) = match Status::try_from_error(error.into()) {
+        Ok(status) if !matches!(status.code(), Code::Unavailable | Code::Unknown) => return status,
+        Ok(status) if status.code() == Code::Unavailable => {
+            (format!("{place} cannot be reached: {cause}"), StdError::from(status))
+        }
+        Ok(status) => (format!("the connection to {place} broke: {cause}"), status.into()),
+        Err(error) => (format!("the connection to {place} broke: {cause}"), error),
+    };
+    let fault = Fault::unavailable("SERVER_UNAVAILABLE", message)
+        .mend(
+            "see that it runs, that the address is right and, with TLS, that each side trusts the other's certificate",
+        )
+        .with("address", place);
+    let mut status = Status::from(fault);
+    status.set_source(error.into());
+    status
+}
+
 impl Service<http::Request<Body>> for GrpcChannel {
     type Response = http::Response<Body>;
-    type Error = tonic::transport::Error;
+    type Error = Status;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Service::poll_ready(&mut self.inner, cx)
+        Service::poll_ready(&mut self.inner, cx).map_err(|error| lost(&self.place, error))
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
@@ -280,7 +311,11 @@ impl Service<http::Request<Body>> for GrpcChannel {
         let (parts, body) = request.into_parts();
         let (body, tie) = cancel::tie(body);
         let answer = Service::call(&mut self.inner, http::Request::from_parts(parts, body));
-        let answer = async move { Ok(answer.await?.map(|body| tie.hold(body))) };
+        let place = Arc::clone(&self.place);
+        let answer = async move {
+            let answer = answer.await.map_err(|error| lost(&place, error))?;
+            Ok(answer.map(|body| tie.hold(body)))
+        };
         Box::pin(answer.instrument(span))
     }
 }

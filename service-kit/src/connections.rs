@@ -4,6 +4,7 @@
 //! are counted, with room left below the limit on open files; one that does not come to its first request in time, that is idle for
 //! long, or whose reader has stopped reading is closed; and beyond the bound a new one is closed at once.
 
+mod arrived;
 mod counted;
 mod watched;
 
@@ -11,7 +12,7 @@ use std::{
     future::{Ready, ready},
     io,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
@@ -20,7 +21,12 @@ use std::{
 use axum_server::accept::Accept;
 use tokio::{net::TcpStream, time::Instant};
 
-use self::{counted::Counted, watched::Watched};
+pub(crate) use self::arrived::{At, Newcomers, Port};
+use self::{
+    arrived::{Arrived, Newcomer},
+    counted::Counted,
+    watched::Watched,
+};
 use crate::{limits::LimitsConfig, metric_names};
 
 /// Connections, unless the configuration or the limit on open files says fewer or more.
@@ -160,11 +166,14 @@ struct Activity {
     in_flight: AtomicUsize,
     /// When the last request began or ended, in milliseconds since `begun`; 0 before the first.
     last: AtomicU64,
+    /// Until the first.
+    newcomer: Mutex<Option<Newcomer>>,
 }
 
 impl Activity {
-    fn new() -> Self {
+    fn new(newcomer: Newcomer) -> Self {
         Self {
+            newcomer: Mutex::new(Some(newcomer)),
             begun: Instant::now(),
             in_flight: AtomicUsize::new(0),
             last: AtomicU64::new(0),
@@ -173,7 +182,9 @@ impl Activity {
 
     fn touch(&self) {
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.last.store(now.max(1), Ordering::Release);
+        if self.last.swap(now.max(1), Ordering::AcqRel) == 0 {
+            drop(self.newcomer.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 
     /// When the connection is to be closed if nothing happens; none while a request is in flight.
@@ -196,16 +207,16 @@ impl Activity {
     }
 }
 
-impl<S> Accept<TcpStream, S> for Connections {
+impl<S> Accept<Arrived, S> for Connections {
     type Stream = Watched<TcpStream>;
     type Service = Counted<S>;
     type Future = Ready<io::Result<(Self::Stream, Self::Service)>>;
 
-    fn accept(&self, stream: TcpStream, service: S) -> Self::Future {
+    fn accept(&self, Arrived { stream, newcomer }: Arrived, service: S) -> Self::Future {
         let Some(place) = self.enter() else {
             return ready(Err(io::Error::other("all places are taken")));
         };
-        let activity = Arc::new(Activity::new());
+        let activity = Arc::new(Activity::new(newcomer));
         let watched = stream
             .set_nodelay(true)
             .map(|()| Watched::new(stream, Arc::clone(&activity), place));

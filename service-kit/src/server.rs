@@ -1,9 +1,24 @@
 //! Binding a port, serving on it, draining and stopping.
 
+#[cfg(target_os = "linux")]
+mod handover;
+#[cfg(not(target_os = "linux"))]
+mod handover {
+    //! Leaving a port that other processes listen on too: nothing but Linux lets one see to it that no connection is lost.
+
+    pub(super) async fn hand_over(
+        _: &std::net::TcpListener,
+        _: &crate::connections::Newcomers,
+        _: std::time::Duration,
+    ) {
+        tracing::debug!("connections that are queued when the port is closed are reset");
+    }
+}
+
 use std::{future::Future, io, net::SocketAddr, time::Duration};
 
 use axum_server::{
-    Handle,
+    Handle, Server,
     tls_rustls::{RustlsAcceptor, RustlsConfig},
 };
 use hyper_util::{
@@ -11,13 +26,16 @@ use hyper_util::{
     server::conn::auto::Builder,
 };
 use serde::{Deserialize, Serialize};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::{
+    net::{TcpListener, TcpSocket},
+    time::Instant,
+};
 use tonic::Code;
 
 use crate::{
     Services,
     config::{ConfigError, Validate},
-    connections::Connections,
+    connections::{At, Connections, Newcomers, Port},
     error::Fault,
     files,
     layers::Via,
@@ -49,7 +67,8 @@ pub struct ServerConfig {
     /// Longest wait for requests in flight when stopping, in seconds.
     pub shutdown_grace_seconds: u64,
     /// Lets another process with the same setting listen on the same address (`SO_REUSEPORT`): start the new one, then stop the old one,
-    /// and there is no moment without a listener. Only on Unix.
+    /// and there is no moment without a listener. On Linux no connection is lost either; elsewhere those are reset that wait to be accepted when
+    /// the old one closes its listener. Only on Unix.
     pub reuse_port: bool,
 }
 
@@ -141,7 +160,8 @@ fn listener(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
 }
 
 /// Serves until `shutdown` completes; then health says NOT_SERVING, nothing new is accepted, requests in flight get up to
-/// the grace period, and the server stops.
+/// the grace period, and the server stops. A port that others listen on as well is left to them first (`reuse_port`), which is part of the
+/// grace period.
 ///
 /// # Errors
 /// When TLS files cannot be used, the services cannot be put together, or the listener breaks.
@@ -157,7 +177,14 @@ pub async fn serve(
     let told = |error: io::Error| Fault::internal(format!("the server stopped: {error}"));
     let address = listener.local_addr().map_err(told)?;
     let listener = listener.into_std().map_err(told)?;
-    let handle = Handle::new();
+    let shared = config
+        .reuse_port
+        .then(|| listener.try_clone())
+        .transpose()
+        .map_err(told)?;
+    let newcomers = Newcomers::default();
+    let port = Port::new(TcpListener::from_std(listener).map_err(told)?, newcomers.clone());
+    let handle: Handle<At> = Handle::new();
     let grace = Duration::from_secs(config.shutdown_grace_seconds);
     let lifecycle = face.lifecycle;
     let closing = {
@@ -170,13 +197,19 @@ pub async fn serve(
                 "draining"
             );
             lifecycle.drain();
-            handle.graceful_shutdown(Some(grace));
+            let begun = Instant::now();
+            if let Some(listener) = shared {
+                handover::hand_over(&listener, &newcomers, grace).await;
+                // A socket is closed with the last of its descriptors.
+                drop(listener);
+            }
+            handle.graceful_shutdown(Some(grace.saturating_sub(begun.elapsed())));
             std::future::pending().await
         }
     };
     let app = face.router.into_make_service();
     let serving = async {
-        let server = axum_server::from_tcp(listener)?.handle(handle);
+        let server = Server::from_listener(port).handle(handle);
         match tls {
             Some(tls) => {
                 let acceptor = RustlsAcceptor::new(RustlsConfig::from_config(tls)).acceptor(connections);

@@ -6,7 +6,10 @@ use std::{
 };
 
 use isomer_service_kit::Fault;
-use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, MissedTickBehavior, interval, timeout},
+};
 
 use super::router::Shared;
 
@@ -23,12 +26,15 @@ pub(super) async fn watch(router: Weak<Shared>) {
     let mut probed = Instant::now();
     // The router was made from a first look at them.
     let mut tick = 1_u32;
+    let mut looking: Option<JoinHandle<()>> = None;
     loop {
         ticks.tick().await;
         let Some(shared) = router.upgrade() else { return };
         check(&shared, Duration::from_millis(config.health_timeout_ms)).await;
-        if tick.is_multiple_of(LISTING_EVERY) {
-            shared.look_at_listings().await;
+        if tick.is_multiple_of(LISTING_EVERY) && looking.as_ref().is_none_or(JoinHandle::is_finished) {
+            // Beside the health checks, which must not wait for a provider that hangs on its list.
+            let shared = Arc::clone(&shared);
+            looking = Some(tokio::spawn(async move { shared.look_at_listings().await }));
         }
         tick = tick.wrapping_add(1);
         let due = config.probe_interval_seconds > 0 && probed.elapsed().as_secs() >= config.probe_interval_seconds;
@@ -70,4 +76,117 @@ async fn check(shared: &Shared, patience: Duration) {
         }
     });
     futures::future::join_all(checks).await;
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::expect_used)]
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    };
+
+    use isomer_adapters::EncoderBackend;
+    use isomer_proto::{
+        encoder::v1::{
+            CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest,
+            RerankResponse,
+        },
+        gateway::v1::Provider,
+    };
+    use tokio::{sync::watch, time::sleep};
+
+    use super::*;
+    use crate::routing::{Fixed, Router, RoutingConfig};
+
+    /// An open provider that hangs on its list, but for the first time.
+    #[derive(Debug, Default)]
+    struct Lister {
+        looks: AtomicUsize,
+        checks: Arc<AtomicUsize>,
+        /// Health checks while it hung.
+        meanwhile: Arc<Mutex<Option<usize>>>,
+    }
+
+    /// A look at the list, until its end.
+    struct Look {
+        before: usize,
+        checks: Arc<AtomicUsize>,
+        meanwhile: Arc<Mutex<Option<usize>>>,
+    }
+
+    impl Drop for Look {
+        fn drop(&mut self) {
+            *self.meanwhile.lock().unwrap() = Some(self.checks.load(SeqCst) - self.before);
+        }
+    }
+
+    #[tonic::async_trait]
+    impl EncoderBackend for Lister {
+        async fn list(&self) -> Result<Vec<Encoder>, Fault> {
+            if self.looks.fetch_add(1, SeqCst) > 0 {
+                let _look = Look {
+                    before: self.checks.load(SeqCst),
+                    checks: Arc::clone(&self.checks),
+                    meanwhile: Arc::clone(&self.meanwhile),
+                };
+                std::future::pending::<()>().await;
+            }
+            Ok(Vec::new())
+        }
+
+        async fn get(&self, _: &str) -> Result<Encoder, Fault> {
+            Err(Fault::unimplemented("no"))
+        }
+
+        async fn encode(&self, _: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
+            Err(Fault::unimplemented("no"))
+        }
+
+        async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
+            Err(Fault::unimplemented("no"))
+        }
+
+        async fn rerank(&self, _: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
+            Err(Fault::unimplemented("no"))
+        }
+
+        async fn healthy(&self) -> Result<(), Fault> {
+            self.checks.fetch_add(1, SeqCst);
+            Ok(())
+        }
+
+        fn is_open(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_provider_that_hangs_on_its_list_holds_up_no_health_check() {
+        let lister = Arc::new(Lister::default());
+        let fixed = Fixed {
+            name: "lister".to_owned(),
+            backend: Arc::<Lister>::clone(&lister),
+            remote: true,
+        };
+        let config = RoutingConfig {
+            health_interval_ms: 2,
+            health_timeout_ms: 1000,
+            probe_interval_seconds: 0,
+            ..RoutingConfig::default()
+        };
+        let (_registry, none) = watch::channel(Vec::new().into());
+        let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
+        let _router = Router::new(config, None, vec![fixed], none, refuse).await;
+        let meanwhile = timeout(Duration::from_secs(30), async {
+            loop {
+                if let Some(checks) = *lister.meanwhile.lock().unwrap() {
+                    break checks;
+                }
+                sleep(Duration::from_millis(5)).await;
+            }
+        });
+        let meanwhile = meanwhile.await.expect("the list is given up");
+        assert!(meanwhile > 10, "{meanwhile} checks while the list hung");
+    }
 }

@@ -1,5 +1,6 @@
-use std::{fs, path::PathBuf};
+use std::fs;
 
+use isomer_authority::Authority;
 use isomer_service_kit::{
     Fault, GrpcChannel,
     client::{self, ClientConfig, ClientTls},
@@ -7,60 +8,32 @@ use isomer_service_kit::{
     server::ServerConfig,
     tls::TlsConfig,
 };
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
-use tempfile::TempDir;
 
 use crate::support::{Obedient, Running, get, services};
 
-/// An authority and the certificates it gave out, as files.
-struct Authority {
-    folder: TempDir,
+/// The name in the certificates: the server is asked for by it.
+const NAME: &str = "localhost";
+
+/// Shows a certificate of the authority, and lets in everybody or those with one of its own.
+fn secured(authority: &Authority, client_ca: bool) -> ServerConfig {
+    let tls = TlsConfig {
+        certificate_file: authority.file("server.pem"),
+        key_file: authority.file("server.key"),
+        client_ca_file: client_ca.then(|| authority.file("ca.pem")),
+    };
+    ServerConfig {
+        tls: Some(tls),
+        ..ServerConfig::default()
+    }
 }
 
-impl Authority {
-    fn new() -> Self {
-        let folder = TempDir::new().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        fs::write(folder.path().join("ca.pem"), issuer.pem()).unwrap();
-        for (name, usage) in [
-            ("server", ExtendedKeyUsagePurpose::ServerAuth),
-            ("client", ExtendedKeyUsagePurpose::ClientAuth),
-        ] {
-            let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-            params.extended_key_usages = vec![usage];
-            let key = KeyPair::generate().unwrap();
-            let certificate = params.signed_by(&key, &issuer).unwrap();
-            fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
-            fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
-        }
-        Self { folder }
-    }
-
-    fn file(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn server(&self, client_ca: bool) -> ServerConfig {
-        let tls = TlsConfig {
-            certificate_file: self.file("server.pem"),
-            key_file: self.file("server.key"),
-            client_ca_file: client_ca.then(|| self.file("ca.pem")),
-        };
-        ServerConfig {
-            tls: Some(tls),
-            ..ServerConfig::default()
-        }
-    }
-
-    fn client(&self, with_certificate: bool) -> ClientTls {
-        ClientTls {
-            ca_file: Some(self.file("ca.pem")),
-            certificate_file: with_certificate.then(|| self.file("client.pem")),
-            key_file: with_certificate.then(|| self.file("client.key")),
-            server_name: None,
-        }
+/// Trusts the authority.
+fn trusting(authority: &Authority, with_certificate: bool) -> ClientTls {
+    ClientTls {
+        ca_file: Some(authority.file("ca.pem")),
+        certificate_file: with_certificate.then(|| authority.file("client.pem")),
+        key_file: with_certificate.then(|| authority.file("client.key")),
+        server_name: None,
     }
 }
 
@@ -97,9 +70,9 @@ fn health(running: &Running) -> String {
 
 #[tokio::test]
 async fn grpc_http_1_and_http_2_share_a_port_under_tls() {
-    let authority = Authority::new();
-    let running = Running::start(services(&Obedient::default()), authority.server(false)).await;
-    assert_eq!(call(&running, authority.client(false)).await.unwrap(), "x");
+    let authority = Authority::new(NAME);
+    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    assert_eq!(call(&running, trusting(&authority, false)).await.unwrap(), "x");
     for (client, version) in [
         (
             browser(&authority, false).http1_only().build().unwrap(),
@@ -115,16 +88,16 @@ async fn grpc_http_1_and_http_2_share_a_port_under_tls() {
 
 #[tokio::test]
 async fn mutual_tls_lets_in_only_clients_of_the_authority() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let running = Running::start(services(&Obedient::default()), authority.server(true)).await;
-    assert_eq!(call(&running, authority.client(true)).await.unwrap(), "x");
+    let (authority, stranger) = (Authority::new(NAME), Authority::new(NAME));
+    let running = Running::start(services(&Obedient::default()), secured(&authority, true)).await;
+    assert_eq!(call(&running, trusting(&authority, true)).await.unwrap(), "x");
     let browser_in = browser(&authority, true).http1_only().build().unwrap();
     assert_eq!(browser_in.get(health(&running)).send().await.unwrap().status(), 200);
 
-    call(&running, authority.client(false)).await.unwrap_err();
+    call(&running, trusting(&authority, false)).await.unwrap_err();
     let forged = ClientTls {
         ca_file: Some(authority.file("ca.pem")),
-        ..stranger.client(true)
+        ..trusting(&stranger, true)
     };
     call(&running, forged).await.unwrap_err();
     browser(&authority, false)
@@ -139,13 +112,13 @@ async fn mutual_tls_lets_in_only_clients_of_the_authority() {
 
 #[tokio::test]
 async fn a_client_trusts_only_its_authority() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
-    let running = Running::start(services(&Obedient::default()), authority.server(false)).await;
-    let fault = call(&running, stranger.client(false)).await.unwrap_err();
+    let (authority, stranger) = (Authority::new(NAME), Authority::new(NAME));
+    let running = Running::start(services(&Obedient::default()), secured(&authority, false)).await;
+    let fault = call(&running, trusting(&stranger, false)).await.unwrap_err();
     assert!(fault.message.contains("certificate"), "{fault}");
     let elsewhere = ClientTls {
         server_name: Some("elsewhere.example".to_owned()),
-        ..authority.client(false)
+        ..trusting(&authority, false)
     };
     let fault = call(&running, elsewhere).await.unwrap_err();
     assert!(fault.message.contains("certificate"), "{fault}");
@@ -153,12 +126,12 @@ async fn a_client_trusts_only_its_authority() {
 
 #[test]
 fn unusable_files_are_named_before_a_port_is_bound() {
-    let authority = Authority::new();
-    authority.server(true).validate().unwrap();
+    let authority = Authority::new(NAME);
+    secured(&authority, true).validate().unwrap();
     let broken = authority.file("broken.pem");
     fs::write(&broken, "not PEM").unwrap();
     let with = |change: &dyn Fn(&mut TlsConfig)| {
-        let mut config = authority.server(true);
+        let mut config = secured(&authority, true);
         change(config.tls.as_mut().unwrap());
         config.validate().unwrap_err()
     };

@@ -1,0 +1,83 @@
+//! Connections as they come in, counted until they have asked for something.
+
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use axum_server::{AddrListener, Address};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections that have been accepted and whose first request has not begun. Who closes them resets what their clients are about to say.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Newcomers(Arc<AtomicUsize>);
+
+impl Newcomers {
+    pub(crate) fn count(&self) -> usize {
+        self.0.load(Ordering::Acquire)
+    }
+
+    fn enter(&self) -> Newcomer {
+        self.0.fetch_add(1, Ordering::AcqRel);
+        Newcomer(Self::clone(self))
+    }
+}
+
+/// One of them, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Newcomer(Newcomers);
+
+impl Drop for Newcomer {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A connection that was just accepted.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub(super) stream: TcpStream,
+    pub(super) newcomer: Newcomer,
+}
+
+/// A listener that counts whom it accepts.
+#[derive(Debug)]
+pub(crate) struct Port {
+    listener: TcpListener,
+    newcomers: Newcomers,
+}
+
+impl Port {
+    pub(crate) fn new(listener: TcpListener, newcomers: Newcomers) -> Self {
+        Self { listener, newcomers }
+    }
+}
+
+/// Where such a listener is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At(SocketAddr);
+
+impl Address for At {
+    type Stream = Arrived;
+    type Listener = Port;
+}
+
+impl AddrListener<Arrived, At> for Port {
+    async fn bind_to(At(address): At) -> io::Result<Self> {
+        Ok(Self::new(TcpListener::bind(address).await?, Newcomers::default()))
+    }
+
+    async fn accept_stream(&self) -> io::Result<(Arrived, At)> {
+        let (stream, address) = self.listener.accept().await?;
+        let newcomer = self.newcomers.enter();
+        Ok((Arrived { stream, newcomer }, At(address)))
+    }
+
+    fn get_local_addr(&self) -> io::Result<At> {
+        self.listener.local_addr().map(At)
+    }
+}

@@ -1,0 +1,300 @@
+//! Leaving a port that other processes listen on too, so that no connection is lost.
+//!
+//! With `SO_REUSEPORT` the kernel deals new connections out to the queues of all who listen on a port, and a queue that is closed takes the
+//! connections in it along: their clients see a reset. So whoever leaves first sees to it that its queue gets no new ones, and then empties
+//! it. The kernel asks a small program which of the listeners is to have a connection (`SO_ATTACH_REUSEPORT_CBPF`, since Linux 4.5, no
+//! privilege needed); the answer is a place in the list of those who listen, where a number beyond its end means that the kernel chooses as
+//! it does without a program. Nobody is told their own place, and it changes when others leave. It is found out by trying: a connection to
+//! ourselves that our own listener would not answer, and that is answered all the same, has reached somebody else.
+
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener},
+    os::fd::AsRawFd,
+    time::Duration,
+};
+
+use tokio::{
+    net::TcpSocket,
+    time::{Instant, sleep, timeout},
+};
+
+use crate::connections::Newcomers;
+
+/// How long the kernel is waited for when a place is tried. Where somebody else has it, the answer is there at once.
+const TRIAL: Duration = Duration::from_millis(250);
+/// A connection that had begun before is complete after this time: a round trip, and one lost answer sent again.
+const HANDSHAKES: Duration = Duration::from_millis(1200);
+/// Longest wait for the first requests of those that came last. Who says nothing all the time is not waited for.
+const LONGEST: Duration = Duration::from_secs(5);
+/// Between two looks at the queue.
+const LOOK: Duration = Duration::from_millis(10);
+/// Looks in a row that must find nothing: between the queue and its place among the newcomers a connection is nowhere for a moment.
+const LOOKS: u32 = 3;
+
+/// Turns new connections over to others who listen on the same port, and returns once those that were already on their way here have been
+/// accepted and have asked for something, after `most` at the latest. At once, and without any effect, where nobody else listens or the
+/// system has no such means: then what is queued when the listener closes is reset. After it the listener is to be closed without delay.
+pub(super) async fn hand_over(listener: &TcpListener, newcomers: &Newcomers, most: Duration) {
+    let steered = match steer(listener).await {
+        Ok(Some(steered)) => steered,
+        Ok(None) => {
+            tracing::debug!("nobody else listens on the port");
+            return;
+        }
+        Err(error) => {
+            tracing::debug!(%error, "new connections cannot be turned over to others: those that are queued when the port is closed are reset");
+            return;
+        }
+    };
+    let (begun, mut quiet) = (Instant::now(), 0);
+    while quiet < LOOKS && begun.elapsed() < most.min(LONGEST) {
+        sleep(LOOK).await;
+        let idle = begun.elapsed() >= HANDSHAKES && newcomers.count() == 0 && !is_queued(listener);
+        quiet = if idle { quiet + 1 } else { 0 };
+    }
+    tracing::debug!(
+        newcomers = newcomers.count(),
+        "new connections go to others who listen on the port"
+    );
+    drop(steered);
+}
+
+/// While it lives, new connections go to a place in the list.
+#[derive(Debug)]
+struct Steered<'a>(&'a TcpListener);
+
+impl<'a> Steered<'a> {
+    fn to(place: u32, listener: &'a TcpListener) -> io::Result<Self> {
+        attach(listener, libc::SO_ATTACH_REUSEPORT_CBPF, &mut [answer(place)])?;
+        Ok(Self(listener))
+    }
+}
+
+impl Drop for Steered<'_> {
+    fn drop(&mut self) {
+        // The program belongs to all who listen; left behind, it would give everything to one of them. From here to the closing of the
+        // listener the filter keeps new connections out: a client whose first packet is dropped sends it again, to somebody else.
+        if let Err(error) = set(self.0, libc::SO_DETACH_REUSEPORT_BPF, &0) {
+            tracing::debug!(%error, "the port's program stays");
+        }
+    }
+}
+
+/// Gives new connections to somebody else, if there is anybody.
+async fn steer(listener: &TcpListener) -> io::Result<Option<Steered<'_>>> {
+    // Of a list of two or more at least one of the first two is not us; usually the second, who came after us.
+    for place in [1, 0] {
+        let steered = Steered::to(place, listener)?;
+        if is_anothers(listener).await? {
+            attach(listener, libc::SO_ATTACH_FILTER, &mut without_new())?;
+            return Ok(Some(steered));
+        }
+    }
+    set(listener, libc::SO_DETACH_FILTER, &0)?;
+    Ok(None)
+}
+
+/// Whether new connections reach somebody else now.
+async fn is_anothers(listener: &TcpListener) -> io::Result<bool> {
+    let to = reachable(listener.local_addr()?);
+    let (socket, from) = match to {
+        SocketAddr::V4(_) => (TcpSocket::new_v4()?, SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))),
+        SocketAddr::V6(_) => (TcpSocket::new_v6()?, SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0))),
+    };
+    socket.bind(from)?;
+    attach(
+        listener,
+        libc::SO_ATTACH_FILTER,
+        &mut without_port(socket.local_addr()?.port()),
+    )?;
+    match timeout(TRIAL, socket.connect(to)).await {
+        Ok(connected) => connected.map(|_| true),
+        Err(_) => Ok(false),
+    }
+}
+
+/// An address of this machine's own for one that stands for all.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+type Instruction = libc::sock_filter;
+
+const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+const AND: u32 = libc::BPF_ALU | libc::BPF_AND | libc::BPF_K;
+const IF_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+
+/// Bytes of the TCP header, where the filters of a TCP socket begin to read: the sender's port, and the flags.
+const PORT: u32 = 0;
+const FLAGS: u32 = 13;
+const SYN: u32 = 0x02;
+const ACK: u32 = 0x10;
+
+fn instruction(code: u32, jt: u8, jf: u8, k: u32) -> Instruction {
+    Instruction {
+        // All codes are below 256.
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+/// Of a program that chooses a listener: its place. Of a filter: how many bytes of the packet to let in.
+fn answer(k: u32) -> Instruction {
+    instruction(RETURN, 0, 0, k)
+}
+
+/// Drops what comes from a port.
+fn without_port(port: u16) -> [Instruction; 4] {
+    [
+        instruction(LOAD_HALF, 0, 0, PORT),
+        instruction(IF_EQUAL, 0, 1, port.into()),
+        answer(0),
+        answer(u32::MAX),
+    ]
+}
+
+/// Drops the first packets of connections. Those that have begun go on: theirs are acknowledgements.
+fn without_new() -> [Instruction; 5] {
+    [
+        instruction(LOAD_BYTE, 0, 0, FLAGS),
+        instruction(AND, 0, 0, SYN | ACK),
+        instruction(IF_EQUAL, 0, 1, SYN),
+        answer(0),
+        answer(u32::MAX),
+    ]
+}
+
+fn attach(listener: &TcpListener, option: libc::c_int, program: &mut [Instruction]) -> io::Result<()> {
+    let length = u16::try_from(program.len()).map_err(io::Error::other)?;
+    // The pointer lives as long as `program`, which outlives the call; the kernel copies what it points to.
+    let program = libc::sock_fprog {
+        len: length,
+        filter: program.as_mut_ptr(),
+    };
+    set(listener, option, &program)
+}
+
+/// Sets an option of the socket. `T` is what the kernel expects for it.
+fn set<T>(listener: &TcpListener, option: libc::c_int, value: &T) -> io::Result<()> {
+    let length = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
+    // SAFETY: the descriptor is open while `listener` is borrowed; `value` is valid for reads of `length` bytes, and a program in it points
+    // to as many instructions as it says, which live until the call is over (`attach`).
+    let outcome = unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            length,
+        )
+    };
+    if outcome == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Whether a connection waits to be accepted.
+fn is_queued(listener: &TcpListener) -> bool {
+    let mut asked = libc::pollfd {
+        fd: listener.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: `asked` is one valid entry, and the call does not wait.
+    let found = unsafe { libc::poll(&raw mut asked, 1, 0) };
+    found > 0 && asked.revents & libc::POLLIN != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::HashSet, net::TcpStream};
+
+    use super::*;
+
+    fn listener(port: u16) -> TcpListener {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_reuseport(true).unwrap();
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+        socket.listen(1024).unwrap().into_std().unwrap()
+    }
+
+    fn port(listener: &TcpListener) -> u16 {
+        listener.local_addr().unwrap().port()
+    }
+
+    /// Connections, by the ports they come from.
+    struct Clients(Vec<TcpStream>);
+
+    impl Clients {
+        fn of(listener: &TcpListener) -> Self {
+            let to = listener.local_addr().unwrap();
+            Self((0..64).map(|_| TcpStream::connect(to).unwrap()).collect())
+        }
+
+        /// How many of them are in the listener's queue, which is empty afterwards.
+        fn in_queue(&self, listener: &TcpListener) -> usize {
+            listener.set_nonblocking(true).unwrap();
+            let own: HashSet<u16> = self.0.iter().map(|one| one.local_addr().unwrap().port()).collect();
+            std::iter::from_fn(|| listener.accept().ok())
+                .filter(|(_, from)| own.contains(&from.port()))
+                .count()
+        }
+    }
+
+    #[tokio::test]
+    async fn who_leaves_keeps_what_is_queued_and_gets_nothing_new() {
+        for older in [true, false] {
+            let first = listener(0);
+            let second = listener(port(&first));
+            let (leaving, staying) = if older { (&first, &second) } else { (&second, &first) };
+            let before = Clients::of(leaving);
+            let steered = steer(leaving).await.unwrap().expect("somebody else listens");
+            let after = Clients::of(leaving);
+            assert_eq!(after.in_queue(staying), 64, "the older one leaves: {older}");
+            let kept = before.in_queue(leaving);
+            // The kernel deals them out by a hash of both ends: that one of two gets none of 64 does not happen.
+            assert!((1..64).contains(&kept), "{kept}");
+            assert!(!is_queued(leaving));
+            drop(steered);
+        }
+    }
+
+    #[tokio::test]
+    async fn who_is_alone_learns_so_and_stays_reachable() {
+        let only = listener(0);
+        assert!(steer(&only).await.unwrap().is_none());
+        assert_eq!(Clients::of(&only).in_queue(&only), 64);
+        assert!(!is_queued(&only));
+    }
+
+    #[tokio::test]
+    async fn what_a_process_that_was_killed_leaves_behind_keeps_nobody_out() {
+        let first = listener(0);
+        let second = listener(port(&first));
+        // The program of one who is gone before it could take it away names a place that is not there any more.
+        std::mem::forget(steer(&first).await.unwrap());
+        drop(first);
+        assert_eq!(Clients::of(&second).in_queue(&second), 64);
+        let third = listener(port(&second));
+        let clients = Clients::of(&second);
+        assert_eq!(clients.in_queue(&second) + clients.in_queue(&third), 64);
+        let steered = steer(&second).await.unwrap().expect("somebody else listens");
+        assert_eq!(Clients::of(&third).in_queue(&third), 64);
+        drop(steered);
+        drop(second);
+        assert_eq!(Clients::of(&third).in_queue(&third), 64);
+    }
+}

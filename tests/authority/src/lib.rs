@@ -1,0 +1,42 @@
+//! A certificate authority for tests of TLS, and what it gave out, as the files that servers and clients are configured with.
+#![allow(clippy::unwrap_used, reason = "only tests depend on it")]
+
+use std::{fs, path::PathBuf};
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use tempfile::TempDir;
+
+/// An authority with a certificate for a server and one for a client, in a folder that goes when it is dropped.
+#[derive(Debug)]
+pub struct Authority(TempDir);
+
+impl Authority {
+    /// A new one, which nobody else's certificates pass at; `name` is the host in both of its own.
+    ///
+    /// # Panics
+    /// When there is no room for temporary files.
+    pub fn new(name: &str) -> Self {
+        let authority = Self(TempDir::new().unwrap());
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        fs::write(authority.file("ca.pem"), issuer.pem()).unwrap();
+        for (who, usage) in [
+            ("server", ExtendedKeyUsagePurpose::ServerAuth),
+            ("client", ExtendedKeyUsagePurpose::ClientAuth),
+        ] {
+            let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+            params.extended_key_usages = vec![usage];
+            let key = KeyPair::generate().unwrap();
+            let certificate = params.signed_by(&key, &issuer).unwrap();
+            fs::write(authority.file(&format!("{who}.pem")), certificate.pem()).unwrap();
+            fs::write(authority.file(&format!("{who}.key")), key.serialize_pem()).unwrap();
+        }
+        authority
+    }
+
+    /// A file of its folder. There are `ca.pem`, `server.pem`, `server.key`, `client.pem` and `client.key`; others are for the test to write.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
