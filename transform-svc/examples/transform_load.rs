@@ -1,4 +1,4 @@
-//! The service under load: `cargo run --release -p isomer-transform --example load [-- goals|faults|queue]`.
+//! The service under load: `cargo run --release -p isomer-transform --example transform_load [-- goals|faults|queue]`.
 //!
 //! Against a stub of an OpenAI-compatible server in this process that answers after 50 ms:
 //!
