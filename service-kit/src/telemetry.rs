@@ -1,5 +1,6 @@
 //! Logs, traces, metrics.
 
+mod fields;
 mod prometheus;
 
 use std::{
@@ -147,6 +148,9 @@ pub fn init_with(
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
+    // What is entered and left for every poll should cost nothing: how long a span was idle says little of a future, and nothing here asks
+    // OpenTelemetry which span is current.
+    let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
     // Not the log filter: a quiet log must not tear the traces of other processes apart.
     let spans = tracer.with_location(false).with_filter(LevelFilter::INFO);
     let json = match config.format {
@@ -156,7 +160,7 @@ pub fn init_with(
     };
     let logs = tracing_subscriber::fmt::layer().with_writer(stderr);
     let logs = if json {
-        logs.json().flatten_event(true).boxed()
+        logs.json().flatten_event(true).fmt_fields(fields::Json).boxed()
     } else {
         logs.with_ansi(stderr().is_terminal())
             .with_target(false)

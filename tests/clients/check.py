@@ -28,7 +28,7 @@ MODEL = "paraphrase-MiniLM-L3-v2"
 # Two services offer it, as replicas.
 SHARED = "shared-minilm"
 ORIGIN = "https://app.example"
-OPENAI, LANGCHAIN, GRPC, RERANK = "openai (PyPI)", "LangChain", "grpcio", "HTTP"
+OPENAI, AZURE, LANGCHAIN, GRPC, RERANK = "openai (PyPI)", "AzureOpenAI (PyPI)", "LangChain", "grpcio", "HTTP"
 
 
 def start(house):
@@ -117,6 +117,7 @@ def in_python(table, house, gateway, keyed, keys, due, stubs):
     texts = encoders.texts()
     for name, rows in due.items():
         table.check(OPENAI, f"vectors of {name}", clients.openai_vectors, gateway, name, texts, rows())
+        table.check(AZURE, f"vectors of {name}", clients.azure_vectors, gateway, name, texts, rows())
         table.check(LANGCHAIN, f"vectors of {name}", clients.langchain_texts, gateway, name, texts, rows())
         table.check(GRPC, f"vectors of {name}", clients.grpc_vectors, gateway, stubs, name, texts, rows())
     few = texts[:12]
@@ -135,6 +136,7 @@ def in_python(table, house, gateway, keyed, keys, due, stubs):
     table.check(OPENAI, "augment (GASE)", clients.openai_augmented, gateway, SHARED, [text for text in texts if text.isascii()][6:14])
     first = due[SHARED]()[:12]
     table.check(OPENAI, "keys, sizes", clients.openai_keys, keyed, keys, MODEL, few, first)
+    table.check(AZURE, "keys, errors", clients.azure_keys, keyed, keys, MODEL, few, first)
     tokenizer = clients.cl100k(house.folder)
     table.check(LANGCHAIN, f"default (token ids) at {SHARED}", clients.langchain_tokens_refused, gateway, SHARED, few)
     openai = next(one for one in encoders.STUBBED if one.kind == "openai")

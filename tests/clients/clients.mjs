@@ -5,14 +5,17 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import OpenAI from "openai";
+import OpenAI, { AzureOpenAI } from "openai";
 import protobuf from "protobufjs";
 
 const plan = JSON.parse(readFileSync(process.argv[2], "utf8"));
 const NODE = "openai (npm)";
+const AZURE = "AzureOpenAI (npm)";
 const WEB = "gRPC-Web (fetch)";
 
 const open = (address, more = {}) => new OpenAI({ baseURL: `http://${address}/v1`, apiKey: "not-asked-for", maxRetries: 0, ...more });
+const openAzure = (address, more = {}) =>
+  new AzureOpenAI({ endpoint: `http://${address}`, apiKey: "not-asked-for", apiVersion: "2024-10-21", maxRetries: 0, ...more });
 
 function hold(condition, message) {
   if (!condition) throw new Error(message);
@@ -52,6 +55,21 @@ for (const encoder of plan.encoders) {
     const raw = await client.embeddings.create({ ...asked, encoding_format: "base64" });
     hold(Buffer.concat(raw.data.map((one) => Buffer.from(one.embedding, "base64"))).equals(Buffer.from(encoder.rows, "base64")), "base64");
     return `${encoder.texts.length} texts: default, float, base64`;
+  });
+}
+
+for (const encoder of plan.encoders) {
+  await check(AZURE, `vectors of ${encoder.id}`, async () => {
+    // The deployment is in the path: what each call names, or what the client was made with.
+    for (const [model, more] of [
+      [encoder.id, {}],
+      ["the client's own name", { deployment: encoder.id }],
+    ]) {
+      const answer = await openAzure(plan.address, more).embeddings.create({ model, input: encoder.texts });
+      hold(answer.model === encoder.id, `model ${answer.model}`);
+      same(answer.data.map((one) => Array.from(one.embedding)), encoder);
+    }
+    return `${encoder.texts.length} texts`;
   });
 }
 
@@ -98,6 +116,18 @@ await check(NODE, "errors and keys", async () => {
   const large = await refused(OpenAI.APIError, () => create({ apiKey: keys.good }, { input: "x".repeat(2 << 20) }), "larger than");
   hold(large.status === 413 && large.code === "request_too_large", `${large.status} ${large.code}`);
   return "three ways to send a key; seven refusals as errors of the client's own";
+});
+
+await check(AZURE, "errors and keys", async () => {
+  const { address, keys, encoder } = plan.keyed;
+  const create = (apiKey, model = encoder.id) => openAzure(address, { apiKey }).embeddings.create({ model, input: encoder.texts });
+  same((await create(keys.good)).data.map((one) => Array.from(one.embedding)), encoder);
+  await refused(OpenAI.AuthenticationError, () => create("sk-wrong"), "no key of this gateway");
+  await refused(OpenAI.AuthenticationError, () => create(keys.revoked), "revoked");
+  await refused(OpenAI.PermissionDeniedError, () => create(keys.evaluate), "encode");
+  const unknown = await refused(OpenAI.NotFoundError, () => create(keys.good, "no-such-encoder"));
+  hold(unknown.param === "model" && unknown.code === "model_not_found", `${unknown.param} ${unknown.code}`);
+  return "its key; four refusals as errors of the client's own";
 });
 
 const root = new protobuf.Root();

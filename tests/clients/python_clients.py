@@ -108,6 +108,34 @@ def openai_keys(address, keys, model, texts, expected):
     return "three ways to send a key; nine refusals as exceptions of the client's own"
 
 
+def azure_client(address, key=UNUSED, **more):
+    return openai.AzureOpenAI(azure_endpoint=f"http://{address}", api_key=key, api_version="2024-10-21", max_retries=0, **more)
+
+
+def azure_vectors(address, model, texts, expected):
+    # The deployment is in the path: the client puts there what each call names, or what it was made with.
+    openai_client.check_vectors(azure_client(address), model, texts, expected)
+    found = azure_client(address, azure_deployment=model).embeddings.create(model="a name of its own", input=texts)
+    expect(found.model == model, f"model {found.model}")
+    same(openai_client.vectors(found), expected, "azure_deployment")
+
+
+def azure_keys(address, keys, model, texts, expected):
+    """At a gateway that wants keys: this client sends its own as `api-key` alone."""
+    create = {"model": model, "input": texts}
+    same(openai_client.vectors(azure_client(address, keys["good"]).embeddings.create(**create)), expected, "api-key")
+    for kind, key, words in [
+        (openai.AuthenticationError, "sk-wrong", ["no key of this gateway"]),
+        (openai.AuthenticationError, keys["revoked"], ["revoked"]),
+        (openai.PermissionDeniedError, keys["evaluate"], ["scope `encode`"]),
+        (openai.NotFoundError, keys["good"], ["no-such-encoder", model]),
+    ]:
+        wrong = {**create, "model": "no-such-encoder"} if kind is openai.NotFoundError else create
+        error = refused(kind, lambda: azure_client(address, key).embeddings.create(**wrong), *words)
+        expect(set(error.body) == {"message", "type", "param", "code"}, f"another shape: {error.body}")
+    return "its key; four refusals as exceptions of the client's own"
+
+
 def langchain_texts(address, model, texts, expected):
     chain = OpenAIEmbeddings(model=model, base_url=f"http://{address}/v1", api_key=UNUSED, check_embedding_ctx_length=False)
     same(chain.embed_documents(texts), expected, "embed_documents")

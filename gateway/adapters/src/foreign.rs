@@ -13,6 +13,7 @@ use std::{
 };
 
 use isomer_proto::{
+    common::v1::VectorSpace,
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
     },
@@ -121,6 +122,8 @@ pub(crate) struct Foreign {
     timeout: Duration,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
+    /// That of the last answer: mostly the next one's too, and its digest takes longer than the comparison.
+    last_space: Mutex<VectorSpace>,
 }
 
 /// What the vectors of a model are like.
@@ -172,6 +175,7 @@ impl Foreign {
             timeout,
             facts: KnownFacts::default(),
             shapes: Mutex::default(),
+            last_space: Mutex::default(),
             protocol,
         })
     }

@@ -1,12 +1,11 @@
 //! `POST /v1/embeddings`.
 
 use axum::{
-    Json,
     extract::State,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, header};
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
@@ -19,11 +18,14 @@ use tonic::Code;
 use super::{
     Backends, Body, Call,
     augment::{self, Augment},
+    decimals,
     error::ApiError,
 };
 
 /// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// What is asked for. `user` is taken and not used.
 #[derive(Debug, Deserialize)]
@@ -157,37 +159,6 @@ async fn encode(backends: &Backends, call: &Call, request: Request) -> Result<En
     })
 }
 
-#[derive(Serialize)]
-struct Answer {
-    object: &'static str,
-    data: Vec<Embedding>,
-    model: String,
-    usage: Tokens,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    augment: Option<Value>,
-}
-
-#[derive(Serialize)]
-struct Embedding {
-    object: &'static str,
-    index: usize,
-    embedding: Vector,
-}
-
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Vector {
-    Floats(Vec<f32>),
-    /// The same numbers, little endian.
-    Base64(String),
-}
-
-#[derive(Serialize)]
-struct Tokens {
-    prompt_tokens: u64,
-    total_tokens: u64,
-}
-
 fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Response, ApiError> {
     // OpenAI's answer has no place for a text that failed: the request fails with the first of them.
     if let Some(first) = encoded.errors.first() {
@@ -206,37 +177,59 @@ fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Res
             "the encoder's answer is no matrix of 32-bit floats",
         )));
     }
-    let vector = |bytes: &[u8]| match format {
-        EncodingFormat::Float => Vector::Floats(
-            bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|value| f32::from_le_bytes(*value))
-                .collect(),
-        ),
-        EncodingFormat::Base64 => Vector::Base64(BASE64_STANDARD.encode(bytes)),
+    let usage = Tokens {
+        prompt_tokens: encoded.usage.tokens,
+        total_tokens: encoded.usage.tokens + encoded.usage.generated_tokens,
     };
-    let tokens = encoded.usage.tokens;
-    let answer = Answer {
-        object: "list",
-        data: (0..rows)
-            .map(|index| Embedding {
-                object: "embedding",
-                index,
-                embedding: vector(&data[index * row..(index + 1) * row]),
-            })
-            .collect(),
-        model,
-        usage: Tokens {
-            prompt_tokens: tokens,
-            total_tokens: tokens + encoded.usage.generated_tokens,
-        },
-        augment: encoded.augment,
-    };
-    let mut response = Json(answer).into_response();
+    let vectors = (0..rows).map(|index| &data[index * row..(index + 1) * row]);
+    let body = body(&model, format, vectors, &usage, encoded.augment.as_ref())
+        .map_err(|error| ApiError::from(Fault::internal(format!("the answer cannot be written: {error}"))))?;
+    let mut response = ([(header::CONTENT_TYPE, JSON)], body).into_response();
     if let Ok(digest) = HeaderValue::from_str(&encoded.space.digest) {
         response.headers_mut().insert(VECTOR_SPACE, digest);
     }
     Ok(response)
+}
+
+#[derive(Serialize)]
+struct Tokens {
+    prompt_tokens: u64,
+    total_tokens: u64,
+}
+
+/// OpenAI's list, written by hand: nearly all of it is numbers, which [`decimals`] writes.
+fn body<'a>(
+    model: &str,
+    format: EncodingFormat,
+    vectors: impl Iterator<Item = &'a [u8]>,
+    usage: &Tokens,
+    augment: Option<&Value>,
+) -> serde_json::Result<Vec<u8>> {
+    let mut out = br#"{"object":"list","data":["#.to_vec();
+    for (index, vector) in vectors.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(br#"{"object":"embedding","index":"#);
+        serde_json::to_writer(&mut out, &index)?;
+        out.extend_from_slice(br#","embedding":"#);
+        match format {
+            EncodingFormat::Float => {
+                let values = vector.as_chunks::<4>().0.iter();
+                decimals::array(values.map(|value| f32::from_le_bytes(*value)), &mut out);
+            }
+            EncodingFormat::Base64 => serde_json::to_writer(&mut out, &BASE64_STANDARD.encode(vector))?,
+        }
+        out.push(b'}');
+    }
+    out.extend_from_slice(br#"],"model":"#);
+    serde_json::to_writer(&mut out, model)?;
+    out.extend_from_slice(br#","usage":"#);
+    serde_json::to_writer(&mut out, usage)?;
+    if let Some(augment) = augment {
+        out.extend_from_slice(br#","augment":"#);
+        serde_json::to_writer(&mut out, augment)?;
+    }
+    out.push(b'}');
+    Ok(out)
 }

@@ -1,4 +1,4 @@
-//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`.
+//! HTTP in OpenAI's shapes beside gRPC: `/v1/embeddings`, `/v1/models`, `/v1/rerank`; embeddings at Azure's addresses too.
 //!
 //! What OpenAI's own clients send is understood, what they read is answered. More than they know is asked for by further
 //! fields (`augment`, `prompt_name`, `truncation`); a field that nobody knows is refused, since a misspelt one would
@@ -8,6 +8,8 @@
 //! Shapes: <https://platform.openai.com/docs/api-reference/embeddings>; of `/v1/rerank` Cohere's and Jina's, which agree.
 
 mod augment;
+mod azure;
+mod decimals;
 mod embeddings;
 mod error;
 mod models;
@@ -48,10 +50,13 @@ pub struct Backends {
     pub max_message_bytes: usize,
 }
 
-/// Adds the routes, and their shape of errors to everything below `/v1/`, whoever refuses.
+/// Adds the routes, and their shape of errors to everything below `/v1/` and `/openai/`, whoever refuses.
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
-    services.http(routes(backends)).refusals("/v1/", shape)
+    services
+        .http(routes(backends))
+        .refusals("/v1/", shape)
+        .refusals("/openai/", shape)
 }
 
 fn routes(backends: Backends) -> axum::Router {
@@ -60,6 +65,7 @@ fn routes(backends: Backends) -> axum::Router {
         .route("/v1/rerank", post(rerank::create))
         .route("/v1/models", get(models::list))
         .route("/v1/models/{*id}", get(models::get))
+        .route("/openai/deployments/{*path}", post(azure::create))
         .with_state(backends)
 }
 
@@ -124,15 +130,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             }
             ApiError::from(fault)
         })?;
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| {
-            let fault = Fault::new(
-                Code::InvalidArgument,
-                "INVALID_JSON",
-                format!("the body cannot be read: {error}"),
-            );
-            ApiError::from(fault)
-        })
+        serde_json::from_slice(&bytes)
+            .map(Self)
+            .map_err(|error| unreadable(&error))
     }
+}
+
+fn unreadable(error: &serde_json::Error) -> ApiError {
+    ApiError::from(Fault::new(
+        Code::InvalidArgument,
+        "INVALID_JSON",
+        format!("the body cannot be read: {error}"),
+    ))
 }
 
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {

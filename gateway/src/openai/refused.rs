@@ -1,4 +1,4 @@
-//! What is refused before a handler sees it: below `/v1/` in OpenAI's shape too.
+//! What is refused before a handler sees it: below `/v1/` and `/openai/` in OpenAI's shape too.
 #![allow(clippy::unwrap_used)]
 
 use std::{net::SocketAddr, sync::Arc};
@@ -140,6 +140,39 @@ async fn what_no_handler_sees_is_refused_in_openais_shape() {
             json!(null),
             "no_such_path",
             "/v1/completions",
+        ),
+        (
+            Method::POST,
+            "/openai/deployments/one/chat/completions",
+            &[JSON],
+            "{}".to_owned(),
+            404,
+            "invalid_request_error",
+            json!(null),
+            "no_such_path",
+            "/openai/deployments/one/chat/completions",
+        ),
+        (
+            Method::GET,
+            "/openai/deployments/one/embeddings",
+            &[],
+            String::new(),
+            405,
+            "invalid_request_error",
+            json!(null),
+            "method_not_allowed",
+            "`Allow`",
+        ),
+        (
+            Method::POST,
+            "/openai/deployments/one/embeddings",
+            &[JSON],
+            large(),
+            413,
+            "invalid_request_error",
+            json!(null),
+            "request_too_large",
+            "4096 bytes",
         ),
         (
             Method::GET,

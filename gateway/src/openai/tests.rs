@@ -339,6 +339,58 @@ async fn what_is_wrong_is_told_in_openais_shape() {
 }
 
 #[tokio::test]
+async fn azures_addresses_name_the_encoder_and_answer_alike() {
+    let front = front().await;
+    let path = "/openai/deployments/one/embeddings?api-version=2024-10-21";
+    let due = json!({ "model": "one", "input": ["four", "x"] });
+    let due = post(&front, "/v1/embeddings", due).await;
+    for model in [json!(null), json!("text-embedding-ada-002"), json!(7)] {
+        let mut body = json!({ "model": model, "input": ["four", "x"] });
+        if model.is_null() {
+            body.as_object_mut().unwrap().remove("model");
+        }
+        let answered = post(&front, path, body).await;
+        assert_eq!((answered.status, &answered.json), (StatusCode::OK, &due.json));
+        assert_eq!(answered.headers["isomer-vector-space"], "abc");
+    }
+    for (path, body, status, code, word) in [
+        (path, json!({"input": "a", "imput": "b"}), 400, "invalid_json", "imput"),
+        (path, json!("a"), 400, "invalid_json", "expected a map"),
+        (path, json!({"input": []}), 400, "invalid_argument", "at least one text"),
+        (
+            "/openai/deployments/none/embeddings",
+            json!({"input": "a"}),
+            404,
+            "model_not_found",
+            "`none`",
+        ),
+        (
+            "/openai/deployments/org/none/embeddings",
+            json!({"input": "a"}),
+            404,
+            "model_not_found",
+            "`org/none`",
+        ),
+        (
+            "/openai/deployments/org%2Fnone/embeddings",
+            json!({"input": "a"}),
+            404,
+            "model_not_found",
+            "`org/none`",
+        ),
+    ] {
+        let answered = post(&front, path, body).await;
+        let error = &answered.json["error"];
+        assert_eq!(
+            (answered.status.as_u16(), &error["code"]),
+            (status, &json!(code)),
+            "{path}: {error}"
+        );
+        assert!(error["message"].as_str().unwrap().contains(word), "{path}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn models_are_listed_over_all_pages_and_found_by_ids_with_a_slash() {
     let front = front().await;
     let listed = get(&front, "/v1/models").await.json;

@@ -209,7 +209,7 @@ impl Foreign {
         if scaled {
             pooling.push_str(">normalize");
         }
-        vectors::sealed(VectorSpace {
+        let space = VectorSpace {
             model_id: self.identity(&ask.model, facts),
             prompt: ask.prompt(),
             pooling,
@@ -217,7 +217,15 @@ impl Foreign {
             dimensions: shape.dimensions,
             dtype: ask.dtype.into(),
             ..VectorSpace::default()
-        })
+        };
+        let mut last = self.last_space.lock().unwrap_or_else(PoisonError::into_inner);
+        let digest = std::mem::take(&mut last.digest);
+        *last = if *last == space {
+            VectorSpace { digest, ..space }
+        } else {
+            vectors::sealed(space)
+        };
+        last.clone()
     }
 
     fn packed(&self, rows: &[Vec<f32>], shape: Shape, dtype: Dtype) -> Result<Matrix, Fault> {

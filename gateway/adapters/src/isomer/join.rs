@@ -162,6 +162,7 @@ fn sum(a: Usage, b: Usage) -> Usage {
         generated_tokens: a.generated_tokens + b.generated_tokens,
         generator_calls: a.generator_calls + b.generator_calls,
         tokens_estimated: a.tokens_estimated || b.tokens_estimated,
+        cost_nano_usd: a.cost_nano_usd + b.cost_nano_usd,
     }
 }
 

@@ -1,8 +1,13 @@
 //! Answers as OpenAI shapes them, which Voyage and Jina took over: a list of vectors with their indices.
 
+use std::fmt;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use isomer_service_kit::Fault;
-use serde::Deserialize;
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
 
 use crate::{
     foreign::{Rows, Scores, in_order},
@@ -23,12 +28,40 @@ struct Item {
 }
 
 /// Numbers, or the same numbers as little-endian 32-bit floats in base64. A server that knows no base64 answers numbers though asked
-/// for it.
-#[derive(Debug, Deserialize)]
-#[serde(untagged)]
+/// for it. Read by hand: an untagged enum would first try to read the text as numbers, and write an error that holds all of it.
+#[derive(Debug)]
 enum Vector {
     Floats(Vec<f32>),
-    Base64(String),
+    NotBase64,
+}
+
+impl<'de> Deserialize<'de> for Vector {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(VectorVisitor)
+    }
+}
+
+struct VectorVisitor;
+
+impl<'de> Visitor<'de> for VectorVisitor {
+    type Value = Vector;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of numbers, or floats in base64")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Vector, E> {
+        Ok(floats(text).map_or(Vector::NotBase64, Vector::Floats))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vector, A::Error> {
+        let mut values = Vec::with_capacity(list.size_hint().unwrap_or(0));
+        while let Some(value) = list.next_element::<f64>()? {
+            // Beyond what an f32 can hold it becomes infinite, which is noticed with its text's number.
+            values.push(value as f32);
+        }
+        Ok(Vector::Floats(values))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -51,9 +84,10 @@ impl Listed {
         let read = |item: Item| {
             let vector = match item.embedding {
                 Vector::Floats(values) => values,
-                Vector::Base64(text) => floats(&text).ok_or_else(|| {
-                    bad_answer(id, format!("the vector of text {} is no base64 of floats", item.index))
-                })?,
+                Vector::NotBase64 => {
+                    let what = format!("the vector of text {} is no base64 of floats", item.index);
+                    return Err(bad_answer(id, what));
+                }
             };
             Ok((item.index, vector))
         };

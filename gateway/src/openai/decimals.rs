@@ -1,0 +1,238 @@
+//! 32-bit floats as JSON numbers: short decimals that read back as the same bits.
+//!
+//! Most of an answer's text, and of the work to write it, is digits. The numbers of a vector lie in a narrow range, in which a decimal can be
+//! found by exact means: an f32 times a power of ten is right to 53 bits, and nine digits tell any two f32 apart. Fewer are
+//! tried, and taken where the decimal still lies nearer to the number than to its neighbours.
+
+/// Bytes that a number takes at most, with a comma.
+pub(super) const LONGEST: usize = 17;
+
+/// Powers of ten that are exact in binary64, as far as they are needed.
+const TENS: [f64; 14] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13];
+/// Magnitudes that are written here: others are rare in vectors.
+const RANGE: std::ops::Range<f64> = 1e-5..10.0;
+/// What the products' rounding may be off, in units of the ninth digit, many times over.
+const SLACK: f64 = 1e-6;
+/// `00` to `99`.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+/// Appends the numbers as a JSON array. What is not finite has no number in JSON and becomes `null`.
+pub(super) fn array(values: impl ExactSizeIterator<Item = f32>, out: &mut Vec<u8>) {
+    out.reserve(values.len() * LONGEST + 2);
+    out.push(b'[');
+    let mut between = false;
+    for value in values {
+        if between {
+            out.push(b',');
+        }
+        between = true;
+        number(value, out);
+    }
+    out.push(b']');
+}
+
+fn number(value: f32, out: &mut Vec<u8>) {
+    let magnitude = f64::from(value.abs());
+    if RANGE.contains(&magnitude) {
+        let decimal = Decimal::shortest(value, magnitude);
+        decimal.write(value.is_sign_negative(), out);
+    } else if value.is_finite() {
+        out.extend_from_slice(format!("{value:?}").as_bytes());
+    } else {
+        out.extend_from_slice(b"null");
+    }
+}
+
+/// `digits` with the point after the first of them, times 10^-`shift`.
+struct Decimal {
+    digits: u32,
+    /// How many digits that is.
+    places: usize,
+    shift: usize,
+}
+
+impl Decimal {
+    /// `magnitude` is that of `value`, in [`RANGE`].
+    fn shortest(value: f32, magnitude: f64) -> Self {
+        let mut shift = 0;
+        while magnitude * TENS[shift] < 1.0 {
+            shift += 1;
+        }
+        let exact = magnitude * TENS[shift + 8];
+        let half_gap = half_gap(value) * TENS[shift + 8] - SLACK;
+        let mut found = Self {
+            digits: (exact + 0.5) as u32,
+            places: 9,
+            shift,
+        };
+        let mut step = 1.0;
+        while found.places > 1 {
+            step *= 10.0;
+            let shorter = (exact / step + 0.5) as u32;
+            if (f64::from(shorter) * step - exact).abs() >= half_gap {
+                break;
+            }
+            found.digits = shorter;
+            found.places -= 1;
+        }
+        // Rounded up to the next power of ten (0.0099999998 to 0.01).
+        if f64::from(found.digits) >= TENS[found.places] {
+            found = Self {
+                digits: 1,
+                places: 1,
+                shift: shift - 1,
+            };
+        }
+        found
+    }
+
+    fn write(&self, negative: bool, out: &mut Vec<u8>) {
+        // The sign, zeros before and after the point, nine digits and a point.
+        let mut text = *b"-0.0000000000000";
+        let mut end = match self.shift {
+            // A place for the point, and `.0` after a single digit.
+            0 => 1 + 1 + self.places.max(2),
+            shift => 2 + shift + self.places,
+        };
+        let length = end;
+        if self.shift == 0 && self.places == 1 {
+            end -= 1;
+        }
+        let (mut digits, mut left) = (self.digits, self.places);
+        while left > 1 {
+            let pair = PAIRS[(digits % 100) as usize];
+            text[end - 2..end].copy_from_slice(&pair);
+            (digits, left, end) = (digits / 100, left - 2, end - 2);
+        }
+        if left == 1 {
+            text[end - 1] = b'0' + digits as u8;
+        }
+        if self.shift == 0 {
+            // Its digits were written from the third place on.
+            text[1] = text[2];
+            text[2] = b'.';
+        }
+        out.extend_from_slice(&text[usize::from(!negative)..length]);
+    }
+}
+
+/// Half of the distance to the nearer neighbour of a number in [`RANGE`].
+fn half_gap(value: f32) -> f64 {
+    let bits = value.to_bits();
+    // Below a power of two the numbers are twice as dense.
+    let halvings = if bits << 9 == 0 { 25 } else { 24 };
+    let exponent = (bits >> 23) & 0xff;
+    f64::from_bits(u64::from(exponent + 1023 - 127 - halvings) << 52)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn text(value: f32) -> String {
+        let mut out = Vec::new();
+        number(value, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    /// Digits that say something.
+    fn digits(text: &str) -> usize {
+        let before_exponent = text.split('e').next().unwrap();
+        let digits: String = before_exponent.chars().filter(char::is_ascii_digit).collect();
+        digits.trim_matches('0').len()
+    }
+
+    /// Whether the text reads back as the number.
+    fn holds(value: f32) -> bool {
+        let text = text(value);
+        let fits = text.len() < LONGEST || !RANGE.contains(&f64::from(value.abs()));
+        fits && text.parse::<f32>().unwrap().to_bits() == value.to_bits()
+    }
+
+    /// Whether the text has no more digits than Rust's own.
+    fn is_short(value: f32) -> bool {
+        digits(&text(value)) <= digits(&format!("{value:?}"))
+    }
+
+    #[test]
+    fn numbers_are_written_as_people_write_them() {
+        for (value, expected) in [
+            (0.0, "0.0"),
+            (-0.0, "-0.0"),
+            (1.0, "1.0"),
+            (-9.5, "-9.5"),
+            (0.1, "0.1"),
+            (0.01, "0.01"),
+            (0.001, "0.001"),
+            (0.000_01, "1e-5"),
+            (0.000_010_1, "0.0000101"),
+            (-0.012_345_678, "-0.012345678"),
+            (0.333_333_34, "0.33333334"),
+            (9.999_999, "9.999999"),
+            (123.5, "123.5"),
+            (1e-30, "1e-30"),
+            (f32::NAN, "null"),
+            (f32::NEG_INFINITY, "null"),
+        ] {
+            assert_eq!(text(value), expected);
+        }
+    }
+
+    #[test]
+    fn every_number_reads_back_as_the_same_bits() {
+        // A stride that meets every exponent and every pattern of low bits; the whole of them is the test below.
+        for bits in (0..=u32::MAX).step_by(2_503) {
+            let value = f32::from_bits(bits);
+            let right = !value.is_finite() || holds(value) && is_short(value);
+            assert!(right, "{value:?} as {}", text(value));
+        }
+        // Powers of two, where the neighbours are at unlike distances, and those beside them; decimals of few digits.
+        for exponent in 100_u32..140 {
+            for bits in (exponent << 23) - 3..(exponent << 23) + 3 {
+                assert!(holds(f32::from_bits(bits)), "{bits:x}");
+            }
+        }
+        for hundred_thousandth in 1..200_000 {
+            let value = hundred_thousandth as f32 / 100_000.0;
+            assert!(holds(value) && is_short(value), "{value:?} as {}", text(value));
+        }
+    }
+
+    #[test]
+    #[ignore = "all 167 million numbers that are written here: two minutes in a release build"]
+    fn every_number_of_the_range_reads_back() {
+        let (from, to) = ((RANGE.start as f32).to_bits(), (RANGE.end as f32).to_bits());
+        let mut longer = Vec::new();
+        for bits in from..to {
+            let value = f32::from_bits(bits);
+            assert!(holds(value), "{bits:x}");
+            if !is_short(value) {
+                longer.push(value);
+            }
+        }
+        // Their shortest decimals lie halfway to a neighbour, where ties to even decide.
+        assert_eq!(longer, [1.207_419_2e-5, 1.775_49e-5, 1.420_392e-4]);
+    }
+
+    #[test]
+    fn arrays_have_commas_between_their_numbers() {
+        for (values, expected) in [
+            (&[][..], "[]"),
+            (&[0.5], "[0.5]"),
+            (&[0.5, -1.0, f32::NAN], "[0.5,-1.0,null]"),
+        ] {
+            let mut out = b"x".to_vec();
+            array(values.iter().copied(), &mut out);
+            assert_eq!(out, format!("x{expected}").as_bytes());
+        }
+    }
+}

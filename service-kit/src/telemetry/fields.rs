@@ -1,0 +1,210 @@
+//! The fields of spans, as the JSON log shows them.
+//!
+//! Every request has spans, and few of them ever come into a log line. tracing-subscriber's own form reads and writes all fields of a span anew
+//! for each that is recorded later; here what comes is written behind what is there.
+
+use std::fmt::{self, Debug, Write};
+
+use tracing::{
+    field::{Field, Visit},
+    span::Record,
+};
+use tracing_subscriber::{
+    field::RecordFields,
+    fmt::{FormatFields, FormattedFields, format::Writer},
+};
+
+/// Fields as a JSON object. One that is recorded twice stands there twice; the later one counts.
+#[derive(Debug)]
+pub(super) struct Json;
+
+impl<'writer> FormatFields<'writer> for Json {
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'writer>, fields: R) -> fmt::Result {
+        writer.write_char('{')?;
+        let mut members = Members {
+            out: &mut writer,
+            first: true,
+            outcome: Ok(()),
+        };
+        fields.record(&mut members);
+        members.outcome?;
+        writer.write_char('}')
+    }
+
+    fn add_fields(&self, current: &'writer mut FormattedFields<Self>, fields: &Record<'_>) -> fmt::Result {
+        let text = &mut current.fields;
+        text.pop();
+        let mut members = Members {
+            first: text.as_str() == "{",
+            out: text,
+            outcome: Ok(()),
+        };
+        fields.record(&mut members);
+        let outcome = members.outcome;
+        text.push('}');
+        outcome
+    }
+}
+
+/// Writes fields as members of an object that is open.
+struct Members<'a, W> {
+    out: &'a mut W,
+    first: bool,
+    outcome: fmt::Result,
+}
+
+impl<W: Write> Members<'_, W> {
+    fn member(&mut self, field: &Field, value: impl FnOnce(&mut W) -> fmt::Result) {
+        if self.outcome.is_ok() {
+            self.outcome = self.try_member(field, value);
+        }
+    }
+
+    fn try_member(&mut self, field: &Field, value: impl FnOnce(&mut W) -> fmt::Result) -> fmt::Result {
+        self.out.write_str(if self.first { "\"" } else { ",\"" })?;
+        self.first = false;
+        // Names are of the code, which writes `r#type` for `type`.
+        let name = field.name();
+        Escaped(self.out).write_str(name.strip_prefix("r#").unwrap_or(name))?;
+        self.out.write_str("\":")?;
+        value(self.out)
+    }
+}
+
+impl<W: Write> Visit for Members<'_, W> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        if value.is_finite() {
+            self.member(field, |out| write!(out, "{value:?}"));
+        } else {
+            self.member(field, |out| out.write_str("null"));
+        }
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.member(field, |out| write!(out, "{value}"));
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.member(field, |out| write!(out, "{value}"));
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.member(field, |out| write!(out, "{value}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.member(field, |out| {
+            out.write_char('"')?;
+            write!(Escaped(out), "{value:?}")?;
+            out.write_char('"')
+        });
+    }
+}
+
+/// Escapes what stands in a JSON string.
+struct Escaped<'a, W>(&'a mut W);
+
+impl<W: Write> Write for Escaped<'_, W> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut plain = 0;
+        for (at, byte) in text.bytes().enumerate() {
+            if byte >= b' ' && byte != b'"' && byte != b'\\' {
+                continue;
+            }
+            self.0.write_str(&text[plain..at])?;
+            plain = at + 1;
+            match byte {
+                b'"' => self.0.write_str("\\\""),
+                b'\\' => self.0.write_str("\\\\"),
+                b'\n' => self.0.write_str("\\n"),
+                byte => write!(self.0, "\\u{byte:04x}"),
+            }?;
+        }
+        self.0.write_str(&text[plain..])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{
+        io,
+        sync::{Arc, Mutex},
+    };
+
+    use serde_json::{Value, json};
+    use tracing_subscriber::layer::SubscriberExt;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The span as a line shows it that is logged within it.
+    fn logged(within: impl FnOnce() -> tracing::Span) -> Value {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let logs = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
+        let subscriber = tracing_subscriber::registry().with(logs.json().flatten_event(true).fmt_fields(Json));
+        tracing::subscriber::with_default(subscriber, || within().in_scope(|| tracing::info!("here")));
+        let line: Value = serde_json::from_slice(&lines.0.lock().unwrap()).unwrap();
+        assert_eq!(line["message"], "here");
+        line["span"].clone()
+    }
+
+    #[test]
+    fn fields_of_every_kind_are_members() {
+        let span = logged(|| {
+            tracing::info_span!(
+                "work",
+                text = "a \"word\" \\ and\nmore\u{1} ü",
+                number = -3,
+                large = u64::MAX,
+                share = 0.5,
+                odd = f64::NAN,
+                yes = true,
+                debug = ?Some("x"),
+                display = %"y",
+                r#type = "z",
+                absent = tracing::field::Empty,
+            )
+        });
+        let expected = json!({
+            "name": "work", "text": "a \"word\" \\ and\nmore\u{1} ü", "number": -3, "large": u64::MAX, "share": 0.5, "odd": null,
+            "yes": true, "debug": "Some(\"x\")", "display": "y", "type": "z",
+        });
+        assert_eq!(span, expected);
+    }
+
+    #[test]
+    fn what_is_recorded_later_is_there_and_counts() {
+        let span = logged(|| {
+            let span = tracing::info_span!("work", code = tracing::field::Empty, id = 1);
+            span.record("code", 200);
+            span.record("id", "2");
+            span
+        });
+        assert_eq!(span, json!({"name": "work", "code": 200, "id": "2"}));
+        let span = logged(|| {
+            let span = tracing::info_span!("work", code = tracing::field::Empty);
+            span.record("code", 200);
+            span
+        });
+        assert_eq!(span, json!({"name": "work", "code": 200}));
+    }
+}
