@@ -2,6 +2,7 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::{
+    common::v1::Usage,
     encoder::v1::{EncodeResponse, Encoder},
     eval::v1::{AugmentationReport, DatasetAugmentation},
     transform::v1::{
@@ -33,15 +34,15 @@ pub(crate) struct Augmenting<'a> {
 }
 
 impl Augmenting<'_> {
-    /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the texts and tokens of each
-    /// request that was answered.
+    /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the number of texts of each request
+    /// that was answered, and what it took.
     ///
     /// # Errors
     /// As [`encoding::encode`]; also where a source gave no variant at all: the score would be that of plain vectors.
     pub(crate) async fn encode(
         &self,
         texts: &[&str],
-        mut done: impl FnMut(u64, u64),
+        mut done: impl FnMut(u64, &Usage),
     ) -> Result<(Encoded, AugmentationReport), EncodingError> {
         let most = self.config.encode_batch_items.min(TEXTS);
         let mut answers = stream::iter(encoding::batches(texts, most))
@@ -74,7 +75,7 @@ impl Augmenting<'_> {
             encoded.take(texts.len(), &plain, &batch)?;
             let usage = usage.unwrap_or_default();
             encoded.add(&usage);
-            done(batch.len() as u64, usage.tokens);
+            done(batch.len() as u64, &usage);
         }
         let barren = report.variants.iter().position(|count| *count == 0);
         match barren.filter(|_| !texts.is_empty()) {

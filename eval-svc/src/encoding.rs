@@ -66,8 +66,8 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
     }
 }
 
-/// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the texts and tokens of each
-/// request that was answered.
+/// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the number of texts of each request that was
+/// answered, and what it took.
 ///
 /// Overload and broken connections are waited out. All vectors must live in one space, the one that the encoder described.
 pub(crate) async fn encode(
@@ -75,7 +75,7 @@ pub(crate) async fn encode(
     config: &EvalConfig,
     encoder: &Encoder,
     texts: &[&str],
-    mut done: impl FnMut(u64, u64),
+    mut done: impl FnMut(u64, &Usage),
 ) -> Result<Encoded, EncodingError> {
     let most = match encoder.max_batch_items {
         0 => config.encode_batch_items,
@@ -92,7 +92,7 @@ pub(crate) async fn encode(
         encoded.take(texts.len(), &answer, &batch)?;
         let usage = answer.usage.unwrap_or_default();
         encoded.add(&usage);
-        done(batch.len() as u64, usage.tokens);
+        done(batch.len() as u64, &usage);
     }
     Ok(encoded)
 }
@@ -218,6 +218,8 @@ impl Encoded {
         total.cached_texts += more.cached_texts;
         total.generated_tokens += more.generated_tokens;
         total.generator_calls += more.generator_calls;
+        total.tokens_estimated |= more.tokens_estimated;
+        total.cost_nano_usd += more.cost_nano_usd;
     }
 }
 

@@ -110,8 +110,9 @@ impl RunService for RunFace {
     }
 
     async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
-        let id = id(request.into_inner().id)?;
-        let record = self.runs.cancel(&id).await.map_err(Fault::from)?;
+        let request = request.into_inner();
+        let id = id(request.id)?;
+        let record = self.runs.cancel(&id, &request.reason).await.map_err(Fault::from)?;
         Ok(Response::new(CancelRunResponse {
             run: Some(convert::run(record)),
         }))

@@ -18,7 +18,7 @@ use isomer_proto::{
     transform::v1::JudgeScale,
 };
 use run_stubs::{
-    DISTINCT, House, create, ended,
+    DISTINCT, House, TOKENS, create, ended,
     judge::{UNREADABLE, rating},
     many, report, report_json, run_to_end, spec, vector, watch,
 };
@@ -85,7 +85,14 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
     assert_eq!(counters.judge_calls, (rated - 1) * 4 + 4 * 3 + 2);
     assert_eq!(house.transform.judge.trials.load(Ordering::SeqCst), 2);
     assert_eq!(json["counters"]["judge"]["tokens"], counters.judge_calls * 100);
+    assert_eq!(counters.judge_tokens, counters.judge_calls * 100);
+    assert_eq!(counters.judge_generated_tokens, counters.judge_calls);
     assert_eq!(counters.generator_calls, DISTINCT * 2, "a judge's calls are its own");
+    assert_eq!(
+        counters.generator_tokens,
+        DISTINCT * 2 * TOKENS.0,
+        "and so are its tokens"
+    );
 
     let asked = house.transform.judge.asked.lock().unwrap().clone();
     for scale in scales {

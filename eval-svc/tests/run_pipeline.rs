@@ -10,7 +10,7 @@ use isomer_proto::eval::v1::{
     ReportFormat, RunState, Stage, SuiteRef, WatchRunRequest, suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::Fault;
-use run_stubs::{DISTINCT, House, create, ended, repeats, report, report_json, run_to_end, spec, watch};
+use run_stubs::{DISTINCT, House, TOKENS, create, ended, repeats, report, report_json, run_to_end, spec, watch};
 use tonic::Code;
 
 const TWO: &str = "seeds = [1337]\ntransformations = [\"paraphrase\", \"summarisation\"]";
@@ -25,6 +25,12 @@ async fn two_encoders_share_one_generation_pass_and_no_text_is_encoded_twice() {
     assert_eq!(counters.texts_planned, DISTINCT * 2);
     assert_eq!(counters.texts_generated, DISTINCT * 2);
     assert_eq!(counters.generator_calls, DISTINCT * 2);
+    assert_eq!(
+        (counters.generator_tokens, counters.generated_tokens),
+        (DISTINCT * 2 * TOKENS.0, DISTINCT * 2 * TOKENS.1)
+    );
+    assert_eq!(counters.tokens_encoded, counters.texts_encoded * 3);
+    assert_eq!((counters.judge_tokens, counters.judge_generated_tokens), (0, 0));
     assert_eq!(house.transform.generated.load(Ordering::SeqCst), DISTINCT * 2);
     assert_eq!(repeats(&house.encoder), Default::default());
     // 2 encoders x 2 datasets x (original + 2 transformations)
@@ -74,6 +80,8 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
         (counters.texts_encoded, counters.scores_computed, counters.scores_cached),
         (0, 0, 6)
     );
+    let tokens = counters.generator_tokens + counters.generated_tokens + counters.tokens_encoded;
+    assert_eq!(tokens, 0, "what was found costs nothing");
     assert_eq!(house.encoder.texts.load(Ordering::SeqCst), encoded);
     let (one, two) = (
         report_json(&mut client, &first.id).await,
@@ -156,7 +164,7 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
             .unwrap();
         assert_eq!(found.state(), RunState::Failed);
         // Tasks of a runtime end one after the other: the run may still see its transform service go, as no SIGKILL lets it.
-        let seen = ["interrupted", "transport error"];
+        let seen = ["interrupted", "this process"];
         assert!(seen.iter().any(|why| found.error.contains(why)), "{}", found.error);
         assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
         let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
@@ -206,7 +214,10 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     assert_eq!(refused.code(), Code::FailedPrecondition);
     let clock = std::time::Instant::now();
     let cancelled = client
-        .cancel_run(CancelRunRequest { id: run.id.clone() })
+        .cancel_run(CancelRunRequest {
+            id: run.id.clone(),
+            reason: "the budget of team is used up".to_owned(),
+        })
         .await
         .unwrap()
         .into_inner()
@@ -214,6 +225,19 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
         .unwrap();
     assert!(clock.elapsed() < Duration::from_secs(1), "took {:?}", clock.elapsed());
     assert_eq!(cancelled.state(), RunState::Cancelled);
+    assert_eq!(
+        (cancelled.error.as_str(), cancelled.error_code),
+        ("the budget of team is used up", Code::Cancelled as i32)
+    );
+    assert!(watch(&mut client, &run.id, 0).await.iter().any(
+        |event| matches!(&event.event, Some(Event::Message(text)) if text == "cancelled: the budget of team is used up")
+    ));
+    // What was generated until then counts, though no request to the generator's service came to its end.
+    let counted = cancelled.counters.unwrap();
+    let made = house.transform.generated.load(Ordering::SeqCst) + 1;
+    assert_eq!(counted.generator_tokens, counted.texts_generated * TOKENS.0);
+    assert_eq!(counted.generated_tokens, counted.texts_generated * TOKENS.1);
+    assert!((1..=made).contains(&counted.texts_generated), "{counted:?}, {made}");
     tokio::time::sleep(Duration::from_millis(200)).await;
     let made = house.transform.generated.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_millis(300)).await;

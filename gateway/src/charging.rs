@@ -42,6 +42,7 @@ pub(crate) fn reader(path: &str) -> Option<Read> {
         "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
             |bytes| Ok(EncodeAugmentedResponse::decode(bytes)?.usage)
         }
+        // What a run uses is charged as it goes on (`runs`).
         "/isomer.eval.v1.TaskService/Score" => |bytes| Ok(ScoreResponse::decode(bytes)?.usage),
         _ => return None,
     })
@@ -82,26 +83,27 @@ struct Ledger {
 }
 
 impl Ledger {
-    /// Takes over what has come; gives back tokens to charge.
-    fn take(&mut self, bytes: &[u8]) -> u64 {
+    /// Takes over what has come; gives back tokens and billionths of a dollar to charge.
+    fn take(&mut self, bytes: &[u8]) -> (u64, u64) {
         self.passed += bytes.len() as u64;
         self.waiting.extend_from_slice(bytes);
-        let (mut begin, mut tokens) = (0, 0);
+        let (mut begin, mut tokens, mut cost) = (0, 0, 0);
         while let Some(frame) = frame(&self.waiting[begin..]) {
             begin += HEAD + frame.len();
             // What cannot be read is charged by its size at the end.
             if let Ok(Some(usage)) = (self.read)(frame) {
                 tokens += usage.tokens + usage.generated_tokens;
+                cost += usage.cost_nano_usd;
                 self.settled = true;
             }
         }
         self.waiting.drain(..begin);
-        tokens
+        (tokens, cost)
     }
 }
 
 /// The message of the first frame, if it is there whole.
-fn frame(bytes: &[u8]) -> Option<&[u8]> {
+pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
     let (head, rest) = bytes.split_at_checked(HEAD)?;
     let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
     rest.get(..length)
@@ -126,9 +128,9 @@ impl http_body::Body for Charged {
         if let (Poll::Ready(Some(Ok(frame))), Some(ledger)) = (&next, &mut this.ledger)
             && let Some(data) = frame.data_ref()
         {
-            let tokens = ledger.take(data);
-            if tokens > 0 {
-                this.caller.charge(tokens, 0.0);
+            let (tokens, cost) = ledger.take(data);
+            if tokens > 0 || cost > 0 {
+                this.caller.charge(tokens, cost as f64 / 1e9);
             }
         }
         next
@@ -210,6 +212,7 @@ mod tests {
             usage: Some(Usage {
                 tokens: 70,
                 generated_tokens: 30,
+                cost_nano_usd: 7,
                 ..Usage::default()
             }),
             ..TransformStreamEnd::default()
@@ -233,16 +236,17 @@ mod tests {
         let bytes = stream();
         for size in [1, 2, 5, 7, 64, bytes.len()] {
             let mut ledger = ledger();
-            let tokens: u64 = bytes.chunks(size).map(|chunk| ledger.take(chunk)).sum();
+            let taken = bytes.chunks(size).map(|chunk| ledger.take(chunk));
+            let taken = taken.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
             assert!(ledger.settled && ledger.waiting.is_empty(), "{size}");
-            assert_eq!(tokens, 100, "{size}");
+            assert_eq!(taken, (100, 7), "{size}");
         }
     }
 
     #[test]
     fn what_ends_before_its_count_is_charged_by_its_size() {
         let mut ledger = ledger();
-        assert_eq!(ledger.take(&stream()[..290]), 0);
+        assert_eq!(ledger.take(&stream()[..290]), (0, 0));
         assert!(!ledger.settled);
         assert_eq!(ledger.passed.div_ceil(BYTES_PER_TOKEN), 73);
     }

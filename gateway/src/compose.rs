@@ -4,6 +4,7 @@ use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use isomer_access::Access;
@@ -21,10 +22,13 @@ use crate::{
     encoder_service,
     front::{self, EVAL, Part, Settings, TRANSFORM},
     routing::Fixed,
+    runs::Follower,
 };
 
 /// How this process is named among providers.
 const HERE: &str = "this process";
+/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after the next start.
+const SETTLING: Duration = Duration::from_secs(2);
 
 /// All services of one process. They stop when this and every channel to them is dropped.
 #[derive(Clone, Debug)]
@@ -34,6 +38,7 @@ pub struct House {
     front: Services,
     channel: GrpcChannel,
     access: Option<Access>,
+    follower: Option<Follower>,
 }
 
 /// Who may name folders, generators and data files of this machine in a request.
@@ -112,7 +117,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         place: HERE.to_owned(),
         channel,
     });
-    let front = front::services(&settings, &ways, parts, access.as_ref());
+    let (front, follower) = front::services(&settings, &ways, parts, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;
     Ok(House {
         resolver,
@@ -120,6 +125,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         front,
         channel,
         access,
+        follower,
     })
 }
 
@@ -145,13 +151,19 @@ impl House {
         }
     }
 
-    /// Writes what was counted of callers' use; to be called when the port has drained.
+    /// Writes what was counted of callers' use, that of runs which were just interrupted included; to be called when the port has drained.
     ///
     /// # Errors
     /// When the records cannot be written.
     pub async fn flush(&self) -> Result<(), Fault> {
+        if let Some(follower) = &self.follower {
+            follower.settled(SETTLING).await;
+        }
         match &self.access {
-            Some(access) => access.flush().await,
+            Some(access) => {
+                access.release_tabs().await?;
+                access.flush().await
+            }
             None => Ok(()),
         }
     }

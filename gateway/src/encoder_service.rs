@@ -1,7 +1,7 @@
 //! `EncoderService` in front of every encoder there is.
 
 use futures::StreamExt;
-use isomer_access::Caller;
+use isomer_access::{Caller, nano};
 use isomer_proto::encoder::v1::{
     CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest, EncodeStreamResponse,
     GetEncoderRequest, GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse,
@@ -47,10 +47,12 @@ impl Face {
         deadline: Option<Instant>,
         caller: Option<&Caller>,
     ) -> Result<EncodeResponse, Status> {
-        let answer = self.router.encode(request, deadline).await?;
+        let mut answer = self.router.encode(request, deadline).await?;
+        let usage = answer.response.usage.get_or_insert_default();
+        // Told to those who work for somebody else: a run, an augmentation.
+        usage.cost_nano_usd = nano(answer.cost_usd);
         if let Some(caller) = caller {
-            let tokens = answer.response.usage.as_ref().map_or(0, |usage| usage.tokens);
-            caller.charge(tokens, answer.cost_usd);
+            caller.charge(usage.tokens, answer.cost_usd);
         }
         Ok(answer.response)
     }

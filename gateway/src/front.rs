@@ -20,6 +20,7 @@ use crate::{
     provider::Audited,
     proxy::{self, Upstream},
     routing::{Fixed, Memory, Router, RoutingConfig},
+    runs::{self, Follower, Pace},
     screening::Screen,
 };
 
@@ -27,11 +28,8 @@ pub(crate) const TRANSFORM: &[&str] = &[
     "isomer.transform.v1.TransformService",
     "isomer.transform.v1.AugmentationService",
 ];
-pub(crate) const EVAL: &[&str] = &[
-    "isomer.eval.v1.TaskService",
-    "isomer.eval.v1.StatisticsService",
-    "isomer.eval.v1.RunService",
-];
+pub(crate) const EVAL: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService", RUNS];
+const RUNS: &str = "isomer.eval.v1.RunService";
 
 /// A server behind the gateway and the services it answers for.
 #[derive(Debug)]
@@ -83,14 +81,14 @@ pub(crate) async fn ways(settings: &Settings, database: Option<Database>, fixed:
     Ok(Ways { router, registry })
 }
 
-/// Everything that is served. Without `access` the registry's changes and the keys are not served: that is for a process's own clients.
+/// Everything that is served, and who follows the runs that are asked for there. Without `access` the registry's changes and the keys are not served: that is for a process's own clients.
 pub(crate) fn services(
     settings: &Settings,
     ways: &Ways,
     parts: impl IntoIterator<Item = Part>,
     access: Option<&Access>,
-) -> Services {
-    let (mut augmentation, mut runs) = (None, None);
+) -> (Services, Option<Follower>) {
+    let (mut augmentation, mut runs, mut follower) = (None, None, None);
     let mut services = Services::new().add(encoder_service::server(ways.router.clone(), settings.max_message_bytes));
     for part in parts {
         if part.services == TRANSFORM {
@@ -98,6 +96,10 @@ pub(crate) fn services(
         }
         if part.services == EVAL {
             runs = Some(part.channel.clone());
+            follower = access.map(|access| {
+                let channel = part.channel.clone();
+                Follower::start(access.clone(), channel, settings.max_message_bytes, Pace::default())
+            });
         }
         for service in part.services {
             let upstream = Upstream {
@@ -105,7 +107,11 @@ pub(crate) fn services(
                 place: part.place.clone(),
                 channel: part.channel.clone(),
             };
-            services = services.add_routes(service, proxy::route(upstream));
+            let routes = match &follower {
+                Some(follower) if *service == RUNS => runs::route(upstream, follower.clone()),
+                _ => proxy::route(upstream),
+            };
+            services = services.add_routes(service, routes);
         }
     }
     let pages = Pages {
@@ -127,7 +133,7 @@ pub(crate) fn services(
         .http(page::routes(pages))
         .web(&settings.web.allowed_origins);
     let services = openai::add(services, backends);
-    match access {
+    let services = match access {
         None => services,
         Some(access) => {
             access.allow_pages(&settings.web.allowed_origins);
@@ -135,7 +141,8 @@ pub(crate) fn services(
                 .add(AccessServiceServer::new(AccessServer::new(access.clone())))
                 .doorkeeper(Arc::new(Keeper(access.clone())))
         }
-    }
+    };
+    (services, follower)
 }
 
 /// Access, as the port asks it.

@@ -16,6 +16,7 @@ mod page;
 mod provider;
 pub mod proxy;
 pub mod routing;
+mod runs;
 mod screening;
 pub mod upstreams;
 

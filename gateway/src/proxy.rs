@@ -2,7 +2,7 @@
 //!
 //! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`) and trailers pass through, and a caller that
 //! goes away drops the call behind it. Size limits are therefore those of the service behind. What answers say of tokens is charged to
-//! the caller (`charging`).
+//! the caller (`charging`), and runs as they go on (`runs`).
 
 use axum::{Router, body::Body, extract::Request, response::Response, routing::any};
 use isomer_access::Caller;
@@ -29,7 +29,7 @@ pub fn route(upstream: Upstream) -> Router {
     Router::new().route(&path, any(move |request: Request| forward(upstream.clone(), request)))
 }
 
-async fn forward(upstream: Upstream, request: Request) -> Response {
+pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let caller = parts.extensions.get::<Caller>().cloned();
     let read = charging::reader(parts.uri.path());
@@ -44,19 +44,19 @@ async fn forward(upstream: Upstream, request: Request) -> Response {
             None => Body::new(body),
         }),
         Err(error) => {
-            tracing::warn!(service = upstream.service, place = %upstream.place, %error, "upstream unavailable");
+            tracing::warn!(service = upstream.service, place = %upstream.place, error = error.message(), "upstream unavailable");
             metrics::counter!("isomer_gateway_upstream_errors_total", "service" => upstream.service).increment(1);
             unavailable(&upstream, &error).into_http()
         }
     }
 }
 
-fn unavailable(upstream: &Upstream, error: &impl std::error::Error) -> Status {
+fn unavailable(upstream: &Upstream, error: &Status) -> Status {
     Fault::unavailable(
         "UPSTREAM_UNAVAILABLE",
-        format!("{} at {} cannot be reached: {error}", upstream.service, upstream.place),
+        format!("{} at {}: {}", upstream.service, upstream.place, error.message()),
     )
-    .mend("start that service, or correct its address in the gateway's configuration")
+    .mend("start that service, or correct its address or its TLS settings in the gateway's configuration")
     .with("service", upstream.service)
     .into()
 }

@@ -7,6 +7,8 @@ use std::{
     net::{SocketAddr, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use isomer_tests::{
@@ -14,6 +16,7 @@ use isomer_tests::{
     process::{Server, finish, isomer},
     workspace,
 };
+use serde_json::Value;
 
 const ENCODER: &str = "paraphrase-MiniLM-L3-v2";
 
@@ -248,6 +251,34 @@ fn a_gateway_with_keys_asks_for_them_and_charges_them() {
         answer.starts_with("HTTP/1.1 200") && answer.contains(ENCODER),
         "{answer}"
     );
+    a_run_is_charged(&home, &file, &server, &evaluate);
+}
+
+/// A run that needs no generator: what its encoder read is what its key has used.
+fn a_run_is_charged(home: &Home, file: &str, server: &str, key: &str) {
+    let out = home.path().join("report").display().to_string();
+    let mut command = isomer(home);
+    command
+        .env("ISOMER_API_KEY", key)
+        .args(["check", "--server", server, "--model", ENCODER]);
+    command.args(["--transformation", "random_keywords", "--limit", "5"]);
+    let (code, stdout, stderr) = finish(command.args(["--format", "json", "--out", &out]));
+    assert_eq!(code, 0, "{stderr}");
+    let report: Value = serde_json::from_str(&stdout).unwrap();
+    let encoded = report["counters"]["tokens_encoded"].as_u64().unwrap();
+    assert!(encoded > 0, "{}", report["counters"]);
+    let used = || {
+        let (code, stdout, stderr) = finish(isomer(home).args(["keys", "list", "--config", file, "--format", "json"]));
+        assert_eq!(code, 0, "{stderr}");
+        let keys = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let own = keys.into_iter().find(|one| one["name"] == "report").unwrap();
+        own["used"]["total"]["tokens"].as_u64().unwrap()
+    };
+    let begun = Instant::now();
+    while used() != encoded && begun.elapsed() < Duration::from_secs(10) {
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(used(), encoded);
 }
 
 fn read(path: &Path) -> Vec<u8> {

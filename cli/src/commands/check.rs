@@ -71,13 +71,17 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     let run = tokio::select! {
         ended = watch(client.clone(), &id, &display) => ended?,
         () = shutdown::signal() => {
-            client.cancel_run(CancelRunRequest { id: id.clone() }).await?;
+            let reason = "interrupted at the command line".to_owned();
+            client.cancel_run(CancelRunRequest { id: id.clone(), reason }).await?;
             return Err(Failure::dependency("interrupted; what was generated is kept, so running the same command again goes on from there"));
         }
     };
     if run.state() != RunState::Succeeded {
-        let code = Code::from_i32(run.error_code);
-        return Err(Fault::new(code, "RUN_FAILED", run.error).into());
+        let (code, reason) = match run.state() {
+            RunState::Cancelled => (Code::Cancelled, "RUN_CANCELLED"),
+            _ => (Code::from_i32(run.error_code), "RUN_FAILED"),
+        };
+        return Err(Fault::new(code, reason, why(run)).into());
     }
     let json = save_reports(&mut client, &id, &args.out).await?;
     print(global.format, &json, &args.out)?;
@@ -91,6 +95,17 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// What a run that has no report says of itself.
+fn why(run: Run) -> String {
+    match run.error.is_empty() {
+        true => {
+            "the run was cancelled; what was generated is kept, so running the same command again goes on from there"
+                .to_owned()
+        }
+        false => run.error,
+    }
 }
 
 /// The judge that the flags name, or what they change of the suite's.

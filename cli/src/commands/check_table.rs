@@ -6,6 +6,7 @@ use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use isomer_eval::{
     profile::{EncoderProfile, Moved, RobustnessProfile},
     report::{GateReport, JudgeReport, Report},
+    run::Counters,
 };
 
 use crate::exit::Failure;
@@ -48,6 +49,7 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
         counters.scores_cached,
         report.run.seconds,
     );
+    let _ = writeln!(text, "{}", tokens(counters));
     if let Some(judge) = &counters.judge {
         let _ = writeln!(
             text,
@@ -59,6 +61,29 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
         let _ = writeln!(text, "* {line}");
     }
     Ok(text)
+}
+
+/// What the run used up: a budget on a gateway is charged for it.
+fn tokens(counters: &Counters) -> String {
+    let judge = counters.judge.unwrap_or_default();
+    let mut text = format!(
+        "tokens: {} encoded, {} read and {} written by generators",
+        counters.tokens_encoded, counters.generator_tokens, counters.generated_tokens
+    );
+    if counters.judge.is_some() {
+        let _ = write!(text, ", {} and {} by the judge", judge.tokens, judge.generated_tokens);
+    }
+    if counters.tokens_estimated || judge.tokens_estimated {
+        text.push_str(" (partly estimated)");
+    }
+    if counters.cost_nano_usd > 0 {
+        let _ = write!(
+            text,
+            "; encoding cost {:.4} US dollars",
+            counters.cost_nano_usd as f64 / 1e9
+        );
+    }
+    text
 }
 
 fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {

@@ -242,10 +242,7 @@ pub(super) async fn judge(
         }
     }
     let total: usize = passes.iter().map(|(_, _, pairs)| pairs.len()).sum();
-    count(live, |counters| {
-        counters.ratings_planned = total as u64;
-        spend(counters, &judge.trial);
-    });
+    count(live, |counters| counters.ratings_planned = total as u64);
     let mut meter = Meter::new(Stage::Judge, total as u64, Instant::now());
     for (scale, t, pairs) in passes {
         one_pass(context, plan, judge, live, &mut meter, &mut judged, (scale, t), &pairs).await?;
@@ -273,6 +270,13 @@ fn spend(counters: &mut JudgeCounters, usage: &Usage) {
     counters.tokens += usage.tokens;
     counters.generated_tokens += usage.generated_tokens;
     counters.tokens_estimated |= usage.tokens_estimated;
+}
+
+/// What a run counts before it begins: the trial of its judge.
+pub(super) fn tried(plan: &Plan) -> Option<JudgeCounters> {
+    let mut counters = JudgeCounters::default();
+    spend(&mut counters, &plan.judge.as_ref()?.trial);
+    Some(counters)
 }
 
 /// Pairs of one transformation on one scale.

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -29,6 +29,8 @@ pub(super) struct Live {
     pub(super) events: EventLog,
     pub(super) cancel: CancellationToken,
     interrupted: AtomicBool,
+    /// Why it was cancelled, by the first who said so.
+    reason: OnceLock<String>,
     store: RunStore,
 }
 
@@ -44,6 +46,7 @@ impl Live {
             events: EventLog::default(),
             cancel: CancellationToken::new(),
             interrupted: AtomicBool::new(false),
+            reason: OnceLock::new(),
             store,
         }
     }
@@ -58,6 +61,19 @@ impl Live {
 
     pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
         count(&mut locked(&self.record).counters);
+    }
+
+    /// Stops the run because someone wants it, and tells those who watch it why, if that is known.
+    pub(super) fn cancel(&self, reason: &str) {
+        if !reason.is_empty() && self.reason.set(reason.to_owned()).is_ok() {
+            self.message(format!("cancelled: {reason}"));
+        }
+        self.cancel.cancel();
+    }
+
+    /// Why it was cancelled, where that was said.
+    pub(super) fn reason(&self) -> Option<String> {
+        self.reason.get().cloned()
     }
 
     /// Stops the run because the process goes down.

@@ -4,7 +4,6 @@ use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
 };
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
@@ -15,25 +14,26 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{
     EvalClients, RunContext, RunError,
-    events::{Event, EventKind},
-    execute,
+    events::Event,
+    execute, judge,
     live::Live,
     plan::Plan,
     prepare,
     record::{Failure, RunRecord, RunRequest, RunState},
     store::{INTERRUPTED, RunLock, RunStore},
     units::UnitStore,
+    watch,
 };
 use crate::{config::EvalConfig, places::Places};
 
 /// Ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
-/// How often the record of a run in another process is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Messages a watcher may be behind before its own task waits for it; the run never does.
 const WATCH_BUFFER: usize = 64;
 /// Longest request id.
 const LONGEST_REQUEST_ID: usize = 256;
+/// Longest reason of a cancellation, in bytes.
+const LONGEST_REASON: usize = 1000;
 
 /// All runs of this process and of its state folder. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -150,7 +150,8 @@ impl RunManager {
     async fn start(&self, request: RunRequest, request_id: Option<String>) -> Result<RunRecord, RunError> {
         let plan = prepare::prepare(&self.inner.context, &request).await?;
         let id = uuid::Uuid::now_v7().to_string();
-        let record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
+        let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
+        record.counters.judge = judge::tried(&plan);
         let lock = self.inner.store.create(&record)?;
         let live = Arc::new(Live::new(record.clone(), self.inner.store.clone()));
         self.remember(&id, live.clone());
@@ -229,23 +230,29 @@ impl RunManager {
         let record = self.get(id)?;
         let (sender, receiver) = tokio::sync::mpsc::channel(WATCH_BUFFER);
         match self.live(id) {
-            Some(live) => drop(tokio::spawn(follow(live, after, sender))),
-            None => drop(tokio::spawn(look(self.clone(), record, sender))),
+            Some(live) => drop(tokio::spawn(watch::follow(live, after, sender))),
+            None => drop(tokio::spawn(watch::look(self.clone(), record, sender))),
         }
         Ok(ReceiverStream::new(receiver).boxed())
     }
 
-    /// Stops a run. One that has ended stays as it is.
+    /// Stops a run and keeps why, if that is said. One that has ended stays as it is.
     ///
     /// # Errors
-    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] where another process works on it.
-    pub async fn cancel(&self, id: &str) -> Result<RunRecord, RunError> {
+    /// [`RunError::Unknown`]; [`RunError::Elsewhere`] where another process works on it; [`RunError::Invalid`] where the reason is too long.
+    pub async fn cancel(&self, id: &str, reason: &str) -> Result<RunRecord, RunError> {
+        if reason.len() > LONGEST_REASON {
+            return Err(RunError::Invalid {
+                field: "reason".to_owned(),
+                message: format!("is {} bytes long, at most {LONGEST_REASON}", reason.len()),
+            });
+        }
         let record = self.get(id)?;
         if !record.state.is_active() {
             return Ok(record);
         }
         let live = self.live(id).ok_or_else(|| RunError::Elsewhere(id.to_owned()))?;
-        live.cancel.cancel();
+        live.cancel(reason);
         until_ended(&live).await;
         Ok(live.record())
     }
@@ -356,68 +363,15 @@ async fn drive(
                 message: INTERRUPTED.to_owned(),
             });
         }
-        None => record.state = RunState::Cancelled,
+        None => {
+            record.state = RunState::Cancelled;
+            record.failure = live.reason().map(|message| Failure {
+                code: tonic::Code::Cancelled as i32,
+                message,
+            });
+        }
     });
     let record = live.record();
     tracing::info!(id = record.id, state = ?record.state, counters = ?record.counters, "run ended");
     drop(lock);
-}
-
-/// Follows a run of this process. The channel is this watcher's own: when it is full only this task waits.
-async fn follow(live: Arc<Live>, mut after: u64, sender: tokio::sync::mpsc::Sender<Event>) {
-    let mut news = live.events.subscribe();
-    loop {
-        news.mark_unchanged();
-        // Someone who comes back with a number from beyond the end still hears how it ended.
-        let mut fresh = live.events.after(after);
-        if fresh.is_empty() {
-            fresh.extend(live.events.end());
-        }
-        for event in fresh {
-            after = event.sequence;
-            let last = matches!(event.kind, EventKind::Ended(_));
-            if sender.send(event).await.is_err() || last {
-                return;
-            }
-        }
-        tokio::select! {
-            changed = news.changed() => if changed.is_err() { return },
-            () = sender.closed() => return,
-        }
-    }
-}
-
-/// Watches a run that this process does not work on: one that ended before a restart, or one of another process.
-async fn look(manager: RunManager, mut record: RunRecord, sender: tokio::sync::mpsc::Sender<Event>) {
-    let mut sequence = 0;
-    let mut told: Vec<super::record::StageProgress> = Vec::new();
-    loop {
-        let mut events: Vec<EventKind> = record
-            .progress
-            .iter()
-            .filter(|p| !told.contains(p))
-            .cloned()
-            .map(EventKind::Progress)
-            .collect();
-        told.clone_from(&record.progress);
-        let ended = !record.state.is_active();
-        if ended {
-            events.push(EventKind::Ended(Box::new(record.clone())));
-        }
-        for kind in events {
-            sequence += 1;
-            let time = record.ended.unwrap_or_else(Timestamp::now);
-            if sender.send(Event { sequence, time, kind }).await.is_err() {
-                return;
-            }
-        }
-        if ended {
-            return;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-        match manager.get(&record.id) {
-            Ok(newer) => record = newer,
-            Err(_) => return,
-        }
-    }
 }

@@ -335,10 +335,11 @@ async fn fill(
         &context.config,
         encoder,
         &texts,
-        |texts, tokens| {
+        |texts, usage| {
             live.count(|counters| {
                 counters.texts_encoded += texts;
-                counters.tokens_encoded += tokens;
+                counters.tokens_encoded += usage.tokens;
+                counters.cost_nano_usd += usage.cost_nano_usd;
             });
             meter.add(texts, 0, Instant::now());
             live.tell(meter);

@@ -3,6 +3,7 @@
 //! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
 //! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
 
+mod answers;
 mod drift;
 mod error;
 mod events;
@@ -23,6 +24,7 @@ mod summary;
 mod transform;
 pub mod units;
 mod vectors;
+mod watch;
 mod wire;
 
 use std::sync::Arc;

@@ -134,7 +134,7 @@ pub struct StageProgress {
     pub detail: String,
 }
 
-/// Why a run failed.
+/// Why a run failed, or was cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// `google.rpc.Code`.
@@ -167,6 +167,9 @@ pub struct Counters {
     pub texts_encoded: u64,
     /// Tokens run through an encoder.
     pub tokens_encoded: u64,
+    /// What these tokens cost at the prices that a gateway names for its providers, in billionths of a US dollar.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cost_nano_usd: u64,
     /// Scores computed now.
     pub scores_computed: u64,
     /// Scores found in the store.
@@ -178,6 +181,10 @@ pub struct Counters {
     /// What a judge did; absent where none was asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeCounters>,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// What a judge did and what it found done already.
@@ -223,7 +230,7 @@ pub struct RunRecord {
     pub ended: Option<Timestamp>,
     /// Per stage, in order; stages not begun are absent.
     pub progress: Vec<StageProgress>,
-    /// Why it failed.
+    /// Why it failed, or was cancelled where that was said.
     pub failure: Option<Failure>,
     /// What it did.
     pub counters: Counters,

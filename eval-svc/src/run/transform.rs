@@ -5,32 +5,29 @@ use std::{
     time::Instant,
 };
 
-use futures::{
-    StreamExt, TryStreamExt,
-    stream::{self, BoxStream},
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_proto::{
+    common::v1::Usage,
+    transform::v1::{
+        OnFailure, Outcome as ProtoOutcome, Sampling, TextItem, TransformRequest, TransformResult, TransformSpec,
+        transform_service_client::TransformServiceClient,
+    },
 };
-use isomer_proto::transform::v1::{
-    OnFailure, Outcome as ProtoOutcome, Sampling, TextItem, TransformRequest, TransformResult, TransformSpec,
-    TransformStreamEnd, TransformStreamRequest, transform_service_client::TransformServiceClient,
-    transform_stream_response::Event,
-};
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
 
 use super::{
     RunContext, RunError,
+    answers::{Answer, answers, chunks},
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
     rounds::Round,
     wire,
 };
-use crate::retry;
 
 /// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
-/// Bytes of text in one request.
-const MOST_BYTES: usize = 1 << 20;
 
 /// How a text ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -187,6 +184,9 @@ async fn one_pass(
             Answer::Text(request, result) => {
                 let cached = result.provenance.as_ref().is_some_and(|p| p.cache_hit);
                 let fresh = results.get(request).is_some_and(Option::is_none);
+                if let Some(usage) = &result.usage {
+                    live.count(|counters| spend(counters, usage));
+                }
                 if fresh {
                     live.count(|counters| tally(counters, &result, cached, planned.needs_generator));
                     meter.add(1, u64::from(cached), Instant::now());
@@ -194,16 +194,7 @@ async fn one_pass(
                     results[request] = Some(*result);
                 }
             }
-            Answer::End(end) => {
-                let usage = end.usage.unwrap_or_default();
-                let attempts = end.summary.map_or(0, |summary| summary.generator_calls);
-                live.count(|counters| {
-                    counters.generator_calls += usage.generator_calls.max(attempts);
-                    counters.generator_tokens += usage.tokens;
-                    counters.generated_tokens += usage.generated_tokens;
-                    counters.tokens_estimated |= usage.tokens_estimated;
-                });
-            }
+            Answer::End(rest) => live.count(|counters| spend(counters, &rest)),
         }
     }
     drop(events);
@@ -256,93 +247,11 @@ fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
     }
 }
 
-/// Requests of at most so many texts and bytes: positions with their items.
-fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
-    let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
-    let mut bytes = 0;
-    for (position, request) in requests.iter().enumerate() {
-        let text = corpus.get(request.text);
-        let full = chunks
-            .last()
-            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
-        if full {
-            chunks.push(Vec::new());
-            bytes = 0;
-        }
-        bytes += text.len();
-        let item = TextItem {
-            id: request.id.clone(),
-            text: text.to_owned(),
-            language: request.language.clone(),
-        };
-        if let Some(chunk) = chunks.last_mut() {
-            chunk.push((position, item));
-        }
-    }
-    chunks
-}
-
-enum Answer {
-    /// Position of the request, and its result.
-    Text(usize, Box<TransformResult>),
-    End(Box<TransformStreamEnd>),
-}
-
-/// The service's answers to one request, as they come.
-fn answers(
-    channel: GrpcChannel,
-    spec: TransformSpec,
-    chunk: Vec<(usize, TextItem)>,
-    what: String,
-) -> BoxStream<'static, Result<Answer, RunError>> {
-    let (positions, items): (Vec<usize>, Vec<TextItem>) = chunk.into_iter().unzip();
-    let failed = move |fault: Fault| RunError::Transform {
-        what: what.clone(),
-        fault: Box::new(fault),
-    };
-    let opened = {
-        let failed = failed.clone();
-        async move {
-            let request = TransformStreamRequest {
-                spec: Some(spec),
-                items,
-            };
-            let opened = retry::calls(|| {
-                let mut client =
-                    TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
-                let request = request.clone();
-                async move { client.transform_stream(request).await }
-            });
-            let messages = opened
-                .await
-                .map_err(|status| failed(Fault::from_status(&status)))?
-                .into_inner();
-            Ok::<_, RunError>(messages)
-        }
-    };
-    stream::once(opened)
-        .map_ok(move |messages| {
-            let (failed, positions) = (failed.clone(), positions.clone());
-            messages.filter_map(move |message| {
-                let answer = match message {
-                    Err(status) => Some(Err(failed(Fault::from_status(&status)))),
-                    Ok(message) => message.event.map(|event| match event {
-                        Event::End(end) => Ok(Answer::End(Box::new(end))),
-                        Event::Result(result) => match positions.get(result.index as usize) {
-                            Some(position) => Ok(Answer::Text(*position, Box::new(result))),
-                            None => Err(failed(Fault::internal(format!(
-                                "the transform service answered text {} of {}",
-                                result.index,
-                                positions.len()
-                            )))),
-                        },
-                    }),
-                };
-                std::future::ready(answer)
-            })
-        })
-        .try_flatten()
-        .boxed()
+fn spend(counters: &mut super::record::Counters, usage: &Usage) {
+    counters.generator_calls += usage.generator_calls;
+    counters.generator_tokens += usage.tokens;
+    counters.generated_tokens += usage.generated_tokens;
+    counters.tokens_estimated |= usage.tokens_estimated;
 }
 
 fn tally(counters: &mut super::record::Counters, result: &TransformResult, cached: bool, needs_generator: bool) {

@@ -154,6 +154,12 @@ fn counters(counters: Counters) -> proto::RunCounters {
         ratings_cached: judge.ratings_cached,
         ratings_missing: judge.ratings_missing,
         judge_calls: judge.calls,
+        generator_tokens: counters.generator_tokens,
+        generated_tokens: counters.generated_tokens,
+        judge_tokens: judge.tokens,
+        judge_generated_tokens: judge.generated_tokens,
+        tokens_estimated: counters.tokens_estimated || judge.tokens_estimated,
+        cost_nano_usd: counters.cost_nano_usd,
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) async fn texts(
     }
     let total = plain.texts.len() + augmented.texts.len();
     let mut done = 0;
-    let mut told = |texts: u64, _: u64| {
+    let mut told = |texts: u64, _: &Usage| {
         done += texts;
         tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total, "encoding");
     };
@@ -111,6 +111,8 @@ pub(super) async fn texts(
     usage.cached_texts += pooled.usage.cached_texts;
     usage.generated_tokens += pooled.usage.generated_tokens;
     usage.generator_calls += pooled.usage.generator_calls;
+    usage.tokens_estimated |= pooled.usage.tokens_estimated;
+    usage.cost_nano_usd += pooled.usage.cost_nano_usd;
     Ok(Encoded {
         vectors: VectorMatrix::new(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
         similarity: encoding::similarity(&encoder),

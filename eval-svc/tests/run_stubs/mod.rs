@@ -221,6 +221,18 @@ impl StubTransform {
     }
 }
 
+/// Tokens that the stub reads and writes in a call.
+pub const TOKENS: (u64, u64) = (10, 4);
+
+fn usage(calls: u64) -> Usage {
+    Usage {
+        generator_calls: calls,
+        tokens: TOKENS.0 * calls,
+        generated_tokens: TOKENS.1 * calls,
+        ..Usage::default()
+    }
+}
+
 fn name_of(kind: &Kind) -> &'static str {
     match kind {
         Kind::Paraphrase(_) => "paraphrase",
@@ -305,6 +317,7 @@ impl TransformService for StubTransform {
                     cache_hit,
                     ..Provenance::default()
                 });
+                result.usage = (needs_generator && !cache_hit).then(|| usage(1));
                 let message = TransformStreamResponse {
                     event: Some(transform_stream_response::Event::Result(result)),
                 };
@@ -318,10 +331,7 @@ impl TransformService for StubTransform {
                 }
             }
             let end = TransformStreamEnd {
-                usage: Some(Usage {
-                    generator_calls: calls,
-                    ..Usage::default()
-                }),
+                usage: Some(usage(calls)),
                 summary: Some(TransformSummary {
                     generator_calls: calls,
                     ..TransformSummary::default()

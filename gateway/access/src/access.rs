@@ -42,6 +42,8 @@ pub struct Access(pub(crate) Arc<Inner>);
 pub(crate) struct Inner {
     pub(crate) config: AccessConfig,
     pub(crate) database: Database,
+    /// What this process calls itself in the database.
+    pub(crate) holder: String,
     tokens: Option<Tokens>,
     /// Whether callers must say who they are. `auto` requires it until the address is known to be a loopback one.
     required: AtomicBool,
@@ -84,6 +86,7 @@ impl Access {
             tokens,
             config,
             database,
+            holder: uuid::Uuid::new_v4().to_string(),
             entries: RwLock::default(),
             subjects: RwLock::default(),
             seen: AtomicI64::new(0),
@@ -193,13 +196,13 @@ impl Inner {
         };
         let reading = parts.method == Method::GET || parts.method == Method::HEAD;
         let basic = reading && need::is_page(parts.uri.path());
-        let caller = match credential::read(&parts.headers, basic)? {
+        let found = match credential::read(&parts.headers, basic)? {
             Credential::None => return Err(faults::no_key()),
             Credential::Other => return Err(faults::not_ours()),
             Credential::Key(text) => self.by_key(text.expose().unwrap_or_default()).await?,
             Credential::Token(text) => self.by_token(text.expose().unwrap_or_default()).await?,
         };
-        self.enter(caller, scopes).await
+        self.enter(found, scopes, need::spends(parts)).await
     }
 
     /// Where a server stands open anyone may come; a key of ours is still held to what it says, so that limits can be tried out
@@ -213,8 +216,8 @@ impl Inner {
         };
         match credential::read(&parts.headers, false) {
             Ok(Credential::Key(text)) => {
-                let caller = self.by_key(text.expose().unwrap_or_default()).await?;
-                self.enter(caller, scopes).await
+                let found = self.by_key(text.expose().unwrap_or_default()).await?;
+                self.enter(found, scopes, need::spends(parts)).await
             }
             Err(fault) if carries_ours(parts) => Err(fault),
             _ => Ok(Caller::anyone()),
@@ -244,8 +247,9 @@ impl Inner {
         Ok(Found::Subject(tokens.verify(text).await?))
     }
 
-    /// Scopes first, then limits; the rate last, so that a request refused for another reason costs none of it.
-    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes) -> Result<Caller, Fault> {
+    /// Scopes first, then limits; the rate last, so that a request refused for another reason costs none of it. Budgets count for what
+    /// `spends` something.
+    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, spends: bool) -> Result<Caller, Fault> {
         let now = micros_now();
         let (name, scopes, meter, identity) = match &found {
             Found::Key(entry) => {
@@ -277,7 +281,9 @@ impl Inner {
             let (sums, _) = store::sums(&self.database, &meter.principal, day_of(now)).await?;
             meter.begin(sums);
         }
-        meter.check_budgets(name, limits, now)?;
+        if spends {
+            meter.check_budgets(name, limits, now)?;
+        }
         meter.take_request(name, limits, now)?;
         let one = Spent {
             requests: 1,
@@ -308,6 +314,14 @@ impl Inner {
     pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {
         if meter.add(spent, micros_now()) {
             lock(&self.dirty).push(Arc::clone(meter));
+        }
+    }
+
+    /// The meter and the limits of who is counted under `principal`.
+    pub(crate) fn account(&self, principal: &str) -> (Arc<Meter>, crate::Limits) {
+        match principal.strip_prefix("key:").and_then(|id| self.entry(id)) {
+            Some(entry) => (Arc::clone(&entry.meter), entry.record.limits.clone()),
+            None => (self.subject_meter(principal), self.subject_limits().clone()),
         }
     }
 

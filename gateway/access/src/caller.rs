@@ -81,6 +81,11 @@ impl Caller {
             .map_or(&self.0.name, |account| &account.meter.principal)
     }
 
+    /// Whether what the caller uses is counted: not where a server stands open to anyone.
+    pub fn is_counted(&self) -> bool {
+        self.0.account.is_some()
+    }
+
     /// Name and principal in one, as the audit log has it.
     pub(crate) fn signature(&self) -> String {
         match &self.0.account {

@@ -4,6 +4,7 @@
 //!   [`Caller`] into its extensions, who is charged for answers.
 //! * [`Keys`] makes, changes and revokes API keys, with or without a running gateway.
 //! * [`AccessServer`]: the same over gRPC.
+//! * [`Tab`]: what work that goes on after its request costs who asked for it, across restarts.
 //! * [`JwtConfig`]: tokens of an identity provider beside the keys.
 //! * [`AuditEvent`], [`Verifier`]: what administrators did, in a chain that shows tampering.
 //!
@@ -36,6 +37,7 @@ mod need;
 mod scope;
 mod service;
 mod store;
+mod tabs;
 mod verified;
 mod wire;
 
@@ -46,8 +48,9 @@ pub use caller::Caller;
 pub use config::{AccessConfig, Door, Mode};
 pub use jwt::JwtConfig;
 pub use keys::{KeyChange, Keys, NewKey};
-pub use limits::{Budget, Limits};
+pub use limits::{Budget, Limits, nano};
 pub use scope::{Scope, Scopes};
 pub use service::AccessServer;
 pub use store::{KeyRecord, Usage, Used};
+pub use tabs::{Tab, Total};
 pub use wire::{key as wire_key, limits_told as wire_limits, time as wire_time};

@@ -50,7 +50,7 @@ impl Budget {
 }
 
 /// Dollars in billionths, rounded up: what is used is never counted as less.
-pub(crate) fn nano(dollars: f64) -> u64 {
+pub fn nano(dollars: f64) -> u64 {
     // A cast saturates; what is not a number is nothing. The last digit of a product such as 0.07 × 10⁹ is noise.
     let exact = dollars * NANO;
     let rounded = exact.round();

@@ -31,7 +31,7 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     if is_page(path) {
         return of(&[Scope::Evaluate]);
     }
-    if path.starts_with("/v1/") {
+    if path.starts_with("/v1/") || path.starts_with("/openai/") {
         return of(&[Scope::Encode]);
     }
     let service = path[1.min(path.len())..].split('/').next().unwrap_or_default();
@@ -47,6 +47,14 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
         _ if service.starts_with("isomer.") => of(&[Scope::Admin]),
         _ => Need::Scopes(Scopes::NONE),
     }
+}
+
+/// Whether a request uses up anything that a budget limits. Who has used up a budget may still see, stop and forget runs and
+/// read the reports of those that were paid for.
+pub(crate) fn spends(parts: &Parts) -> bool {
+    let path = parts.uri.path();
+    let run = path.strip_prefix("/isomer.eval.v1.RunService/");
+    !(path.starts_with("/runs/") || run.is_some_and(|method| method != "CreateRun"))
 }
 
 /// The pages a browser is pointed at, which asks for a password of its own (`Basic`) and cannot send `Bearer`.
@@ -104,6 +112,7 @@ mod tests {
             ("/v1/embeddings", &[Scope::Encode]),
             ("/v1/models", &[Scope::Encode]),
             ("/v1/rerank", &[Scope::Encode]),
+            ("/openai/deployments/one/embeddings", &[Scope::Encode]),
             ("/", &[Scope::Evaluate]),
             ("/runs/r1/report.html", &[Scope::Evaluate]),
             ("/metrics", &[]),
@@ -116,6 +125,23 @@ mod tests {
         }
         for path in ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"] {
             assert_eq!(asked("GET", path, &[]), Need::Nothing, "{path}");
+        }
+    }
+
+    #[test]
+    fn seeing_and_stopping_runs_uses_up_nothing() {
+        let spent = |path: &str| spends(&http::Request::post(path).body(()).unwrap().into_parts().0);
+        for path in ["GetRun", "WatchRun", "CancelRun", "GetReport"] {
+            assert!(!spent(&format!("/isomer.eval.v1.RunService/{path}")), "{path}");
+        }
+        assert!(!spent("/runs/r1/report.html"));
+        for path in [
+            "/isomer.eval.v1.RunService/CreateRun",
+            "/isomer.eval.v1.TaskService/Score",
+            "/v1/embeddings",
+            "/",
+        ] {
+            assert!(spent(path), "{path}");
         }
     }
 

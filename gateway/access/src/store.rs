@@ -26,6 +26,9 @@ const STEPS: &[&str] = &[
      target TEXT NOT NULL, outcome TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE TABLE audit_head (id BIGINT NOT NULL PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL)",
     "INSERT INTO audit_head (id, seq, hash) VALUES (1, 0, '')",
+    // What of some work's use has been charged to whom, and which process follows it until when.
+    "CREATE TABLE access_tabs (work TEXT NOT NULL PRIMARY KEY, principal TEXT NOT NULL, name TEXT NOT NULL, tokens BIGINT NOT NULL, \
+     cost BIGINT NOT NULL, opened BIGINT NOT NULL, holder TEXT NOT NULL, lease BIGINT NOT NULL)",
 ];
 
 const COLUMNS: &str = "id, digest, name, scopes, limits, created, created_by, expires, revoked, changed";
@@ -238,7 +241,7 @@ pub(crate) async fn sums(database: &Database, principal: &str, today: Day) -> Re
     Ok((sums, last_used))
 }
 
-fn count(n: u64) -> i64 {
+pub(crate) fn count(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 

@@ -1,6 +1,9 @@
 //! Our types as messages.
 
-use isomer_proto::{common::v1::Provenance, transform::v1 as proto};
+use isomer_proto::{
+    common::v1::{Provenance, Usage},
+    transform::v1 as proto,
+};
 
 use crate::{
     catalogue::Entry,
@@ -151,5 +154,18 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         },
         set_jaccard: distractors::set_jaccard(&finished.texts),
         calls: finished.trail.iter().map(call).collect(),
+        usage: usage(finished).filter(|_| !repeated),
     }
+}
+
+/// What the generator did for a job; none where it did nothing.
+fn usage(finished: &Finished) -> Option<Usage> {
+    let usage = Usage {
+        tokens: finished.prompt_tokens,
+        generated_tokens: finished.generated_tokens,
+        generator_calls: finished.calls,
+        tokens_estimated: finished.tokens_estimated,
+        ..Usage::default()
+    };
+    (usage != Usage::default()).then_some(usage)
 }

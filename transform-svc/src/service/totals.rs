@@ -84,6 +84,7 @@ impl Totals {
             generated_tokens: self.generated_tokens,
             generator_calls: self.calls,
             tokens_estimated: self.tokens_estimated,
+            ..Usage::default()
         }
     }
 

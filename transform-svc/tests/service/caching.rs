@@ -6,7 +6,10 @@ use std::{
 };
 
 use candle_core::quantized::gguf_file::Value;
-use isomer_proto::transform::v1::{Outcome, Sampling, TransformResponse, TransformSpec};
+use isomer_proto::{
+    common::v1::Usage,
+    transform::v1::{Outcome, Sampling, TransformResponse, TransformSpec},
+};
 use isomer_transform::{TransformConfig, cache::CacheStats};
 
 use crate::{
@@ -67,10 +70,27 @@ async fn a_second_run_asks_the_generator_for_nothing_and_says_so() {
     let outcomes: Vec<_> = texts(&first).into_iter().map(|(_, outcome)| outcome).collect();
     assert_eq!(outcomes[..4], [Outcome::Ok; 4]);
     assert_eq!(outcomes[4..], [Outcome::KeptOriginal, Outcome::Recovered]);
+    // Each text says what it took, the repetition nothing; together it is what the answer says.
+    let told: Vec<_> = first.results.iter().map(|result| result.usage).collect();
+    assert_eq!(
+        told.iter().map(Option::is_some).collect::<Vec<_>>(),
+        [true, true, true, false, true, true]
+    );
+    let sum = |part: fn(&Usage) -> u64| told.iter().flatten().map(part).sum::<u64>();
+    let whole = first.usage.unwrap();
+    assert_eq!(
+        (
+            sum(|usage| usage.tokens),
+            sum(|usage| usage.generated_tokens),
+            sum(|usage| usage.generator_calls)
+        ),
+        (whole.tokens, whole.generated_tokens, whole.generator_calls)
+    );
 
     let second = transform(&mut fresh(&config, home.path()).await, paraphrase(), &TEXTS).await;
     assert_eq!((stub.calls(), calls(&second), hits(&second)), (8, (0, 0), 6));
     assert_eq!(texts(&second), texts(&first));
+    assert!(second.results.iter().all(|result| result.usage.is_none()));
     let usage = second.usage.unwrap();
     assert_eq!((usage.cached_texts, usage.tokens, usage.generated_tokens), (6, 0, 0));
     assert!(

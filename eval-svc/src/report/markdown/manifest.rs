@@ -114,6 +114,13 @@ pub(super) fn write(page: &mut String, report: &Report) {
         counters.scores_computed,
         counters.scores_cached
     );
+    if counters.cost_nano_usd > 0 {
+        line!(
+            page,
+            "- Encoding cost {:.4} US dollars at the gateway's prices",
+            counters.cost_nano_usd as f64 / 1e9
+        );
+    }
     let seeds: Vec<String> = report.suite.seeds.iter().map(u64::to_string).collect();
     line!(
         page,

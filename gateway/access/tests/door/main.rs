@@ -12,3 +12,4 @@ mod budgets;
 mod keys;
 mod modes;
 mod support;
+mod tabs;

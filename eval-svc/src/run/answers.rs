@@ -1,0 +1,169 @@
+//! Texts sent to the transform service in requests of a bearable size, and its answers as they come.
+
+use futures::{
+    StreamExt, TryStreamExt,
+    stream::{self, BoxStream},
+};
+use isomer_proto::{
+    common::v1::Usage,
+    transform::v1::{
+        TextItem, TransformResult, TransformSpec, TransformStreamEnd, TransformStreamRequest,
+        transform_service_client::TransformServiceClient, transform_stream_response::Event,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+
+use super::{
+    RunError,
+    plan::{Corpus, TextRequest},
+};
+use crate::retry;
+
+/// Bytes of text in one request.
+const MOST_BYTES: usize = 1 << 20;
+
+/// Requests of at most so many texts and bytes: positions with their items.
+pub(super) fn chunks(requests: &[&TextRequest], corpus: &Corpus, most: usize) -> Vec<Vec<(usize, TextItem)>> {
+    let mut chunks: Vec<Vec<(usize, TextItem)>> = Vec::new();
+    let mut bytes = 0;
+    for (position, request) in requests.iter().enumerate() {
+        let text = corpus.get(request.text);
+        let full = chunks
+            .last()
+            .is_none_or(|chunk| chunk.len() >= most || bytes + text.len() > MOST_BYTES);
+        if full {
+            chunks.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += text.len();
+        let item = TextItem {
+            id: request.id.clone(),
+            text: text.to_owned(),
+            language: request.language.clone(),
+        };
+        if let Some(chunk) = chunks.last_mut() {
+            chunk.push((position, item));
+        }
+    }
+    chunks
+}
+
+/// A message of an answer.
+pub(super) enum Answer {
+    /// Position of the request, and its result.
+    Text(usize, Box<TransformResult>),
+    /// What the texts took beyond what their results said.
+    End(Usage),
+}
+
+/// The service's answers to one request, as they come.
+pub(super) fn answers(
+    channel: GrpcChannel,
+    spec: TransformSpec,
+    chunk: Vec<(usize, TextItem)>,
+    what: String,
+) -> BoxStream<'static, Result<Answer, RunError>> {
+    let (positions, items): (Vec<usize>, Vec<TextItem>) = chunk.into_iter().unzip();
+    let failed = move |fault: Fault| RunError::Transform {
+        what: what.clone(),
+        fault: Box::new(fault),
+    };
+    let opened = {
+        let failed = failed.clone();
+        async move {
+            let request = TransformStreamRequest {
+                spec: Some(spec),
+                items,
+            };
+            let opened = retry::calls(|| {
+                let mut client =
+                    TransformServiceClient::new(channel.clone()).max_decoding_message_size(super::MOST_MESSAGE_BYTES);
+                let request = request.clone();
+                async move { client.transform_stream(request).await }
+            });
+            let messages = opened
+                .await
+                .map_err(|status| failed(Fault::from_status(&status)))?
+                .into_inner();
+            Ok::<_, RunError>(messages)
+        }
+    };
+    stream::once(opened)
+        .map_ok(move |messages| {
+            let (failed, positions) = (failed.clone(), positions.clone());
+            let mut told = Usage::default();
+            messages.filter_map(move |message| {
+                let answer = match message {
+                    Err(status) => Some(Err(failed(Fault::from_status(&status)))),
+                    Ok(message) => message.event.map(|event| match event {
+                        Event::End(end) => Ok(Answer::End(rest(&end, &told))),
+                        Event::Result(result) => match positions.get(result.index as usize) {
+                            Some(position) => {
+                                if let Some(usage) = &result.usage {
+                                    told.generator_calls += usage.generator_calls;
+                                    told.tokens += usage.tokens;
+                                    told.generated_tokens += usage.generated_tokens;
+                                }
+                                Ok(Answer::Text(*position, Box::new(result)))
+                            }
+                            None => Err(failed(Fault::internal(format!(
+                                "the transform service answered text {} of {}",
+                                result.index,
+                                positions.len()
+                            )))),
+                        },
+                    }),
+                };
+                std::future::ready(answer)
+            })
+        })
+        .try_flatten()
+        .boxed()
+}
+
+/// What a request took beyond what has been `told` with its texts: all of it where a service counts at the end only.
+fn rest(end: &TransformStreamEnd, told: &Usage) -> Usage {
+    let usage = end.usage.unwrap_or_default();
+    let attempts = end.summary.as_ref().map_or(0, |summary| summary.generator_calls);
+    Usage {
+        generator_calls: usage.generator_calls.max(attempts).saturating_sub(told.generator_calls),
+        tokens: usage.tokens.saturating_sub(told.tokens),
+        generated_tokens: usage.generated_tokens.saturating_sub(told.generated_tokens),
+        tokens_estimated: usage.tokens_estimated,
+        ..Usage::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::transform::v1::TransformSummary;
+
+    use super::*;
+
+    #[test]
+    fn what_was_told_with_the_texts_is_not_told_again_at_the_end() {
+        let usage = |calls, read, written| Usage {
+            generator_calls: calls,
+            tokens: read,
+            generated_tokens: written,
+            ..Usage::default()
+        };
+        let end = TransformStreamEnd {
+            usage: Some(usage(5, 500, 70)),
+            ..TransformStreamEnd::default()
+        };
+        assert_eq!(rest(&end, &usage(3, 300, 70)), usage(2, 200, 0));
+        assert_eq!(rest(&end, &Usage::default()), usage(5, 500, 70));
+        // More was told than there is in all: nothing is taken back.
+        assert_eq!(rest(&end, &usage(9, 900, 90)), usage(0, 0, 0));
+        // A service that counts calls in its summary only.
+        let end = TransformStreamEnd {
+            summary: Some(TransformSummary {
+                generator_calls: 4,
+                ..TransformSummary::default()
+            }),
+            ..TransformStreamEnd::default()
+        };
+        assert_eq!(rest(&end, &Usage::default()), usage(4, 0, 0));
+    }
+}

@@ -1,0 +1,269 @@
+//! Tabs: what is charged for work that goes on after the request that asked for it was answered, such as a run.
+//!
+//! A tab remembers in the database who pays and what of the work has been charged. Whoever follows the work says again and again
+//! what it has used in all; the difference is added to the payer's count in the same transaction as it is noted on the tab. So
+//! nothing is charged twice, whoever follows and however often that one is killed, and nothing is lost that was told once.
+//! One gateway at a time holds a tab; one that is not renewed is taken over by another gateway of the database, or by the same
+//! after a restart.
+
+use std::time::{Duration, Instant};
+
+use isomer_database::failed;
+use isomer_service_kit::Fault;
+use sqlx::{Any, Row, Transaction, any::AnyRow};
+
+use crate::{
+    access::{Access, micros_now},
+    calendar::day_of,
+    caller::Caller,
+    faults,
+    meter::Spent,
+    store,
+};
+
+/// How long a tab is held without being renewed.
+const LEASE: Duration = Duration::from_secs(15);
+/// A tab is renewed when so much of its lease has gone by.
+const RENEW_AFTER: Duration = Duration::from_secs(5);
+/// A tab that nobody could follow for so long is forgotten: the server that did the work is gone for good.
+const FORGET_AFTER: Duration = Duration::from_secs(90 * 86_400);
+
+/// What some work has used in all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Tokens read and written by models.
+    pub tokens: u64,
+    /// Billionths of a US dollar.
+    pub cost_nano_usd: u64,
+}
+
+/// The tab of some work, held by this process.
+#[derive(Debug)]
+pub struct Tab {
+    access: Access,
+    work: String,
+    principal: String,
+    name: String,
+    charged: Total,
+    renewed: Instant,
+}
+
+impl Access {
+    /// Opens the tab of `work` (a name that is its own, e.g. `run:ID`) for who asked for it; what was used `already` is not
+    /// charged. None where nothing is counted for the caller, or where the work has a tab: who opened it first pays.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn open_tab(&self, caller: &Caller, work: &str, already: Total) -> Result<Option<Tab>, Fault> {
+        if !caller.is_counted() {
+            return Ok(None);
+        }
+        let now = micros_now();
+        let query = "INSERT INTO access_tabs (work, principal, name, tokens, cost, opened, holder, lease) VALUES ($1, $2, $3, $4, $5, \
+                     $6, $7, $8) ON CONFLICT (work) DO NOTHING";
+        let done = sqlx::query(query)
+            .bind(work)
+            .bind(caller.principal())
+            .bind(caller.name())
+            .bind(store::count(already.tokens))
+            .bind(store::count(already.cost_nano_usd))
+            .bind(now)
+            .bind(&self.0.holder)
+            .bind(lease(now))
+            .execute(self.0.database.pool())
+            .await
+            .map_err(failed)?;
+        Ok((done.rows_affected() == 1).then(|| Tab {
+            access: self.clone(),
+            work: work.to_owned(),
+            principal: caller.principal().to_owned(),
+            name: caller.name().to_owned(),
+            charged: already,
+            renewed: Instant::now(),
+        }))
+    }
+
+    /// Takes over the tabs that nobody holds any more.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written.
+    pub async fn take_over_tabs(&self) -> Result<Vec<Tab>, Fault> {
+        let now = micros_now();
+        let old = now - FORGET_AFTER.as_micros() as i64;
+        sqlx::query("DELETE FROM access_tabs WHERE lease < $1 AND opened < $2")
+            .bind(now)
+            .bind(old)
+            .execute(self.0.database.pool())
+            .await
+            .map_err(failed)?;
+        // One statement: of two gateways that want a tab one gets it.
+        let query = "UPDATE access_tabs SET holder = $1, lease = $2 WHERE lease < $3 RETURNING work, principal, name, tokens, cost";
+        sqlx::query(query)
+            .bind(&self.0.holder)
+            .bind(lease(now))
+            .bind(now)
+            .fetch_all(self.0.database.pool())
+            .await
+            .map_err(failed)?
+            .iter()
+            .map(|row| self.taken(row))
+            .collect()
+    }
+
+    /// Gives up all tabs, so that another process need not wait for their leases to end. Those who still hold one here find it
+    /// gone.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn release_tabs(&self) -> Result<(), Fault> {
+        sqlx::query("UPDATE access_tabs SET holder = '', lease = 0 WHERE holder = $1")
+            .bind(&self.0.holder)
+            .execute(self.0.database.pool())
+            .await
+            .map_err(failed)?;
+        Ok(())
+    }
+
+    fn taken(&self, row: &AnyRow) -> Result<Tab, Fault> {
+        let text = |column: usize| row.try_get::<String, _>(column).map_err(failed);
+        Ok(Tab {
+            access: self.clone(),
+            work: text(0)?,
+            principal: text(1)?,
+            name: text(2)?,
+            charged: total(row, 3)?,
+            renewed: Instant::now(),
+        })
+    }
+}
+
+impl Tab {
+    /// What is worked on.
+    pub fn work(&self) -> &str {
+        &self.work
+    }
+
+    /// Who pays: `key:ID` or `jwt:DIGEST`.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    /// What of the work has been charged.
+    pub fn charged(&self) -> Total {
+        self.charged
+    }
+
+    /// Charges what the work has used beyond what has been charged for it, `used` being all of it; numbers that went back charge
+    /// nothing. False when the tab is not held here any more: then nothing was charged, and it is another's to follow.
+    ///
+    /// # Errors
+    /// When the database cannot be written; nothing was charged then, and the next call does.
+    pub async fn charge(&mut self, used: Total) -> Result<bool, Fault> {
+        let grown = used.tokens > self.charged.tokens || used.cost_nano_usd > self.charged.cost_nano_usd;
+        if !grown && self.renewed.elapsed() < RENEW_AFTER {
+            return Ok(true);
+        }
+        let inner = &self.access.0;
+        // Counts that were taken out of a meter must not be read back with these.
+        let _alone = inner.writing.lock().await;
+        let mut transaction = inner.database.pool().begin().await.map_err(failed)?;
+        let now = micros_now();
+        // A write first: of two who charge for one tab the second waits, and sees what the first has charged.
+        let renewal = "UPDATE access_tabs SET lease = $1 WHERE work = $2 AND holder = $3 RETURNING tokens, cost";
+        let row = sqlx::query(renewal)
+            .bind(lease(now))
+            .bind(&self.work)
+            .bind(&inner.holder)
+            .fetch_optional(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        let Some(row) = row else { return Ok(false) };
+        let before = total(&row, 0)?;
+        let after = Total {
+            tokens: used.tokens.max(before.tokens),
+            cost_nano_usd: used.cost_nano_usd.max(before.cost_nano_usd),
+        };
+        if after != before {
+            let spent = Spent {
+                requests: 0,
+                tokens: after.tokens - before.tokens,
+                cost: after.cost_nano_usd - before.cost_nano_usd,
+            };
+            // No request: the time of the last one stays.
+            store::add_usage(&mut transaction, &self.principal, day_of(now), spent, 0).await?;
+            self.note(&mut transaction, after).await?;
+        }
+        transaction.commit().await.map_err(failed)?;
+        (self.charged, self.renewed) = (after, Instant::now());
+        let (meter, limits) = inner.account(&self.principal);
+        if after != before && !limits.budgets.is_empty() {
+            // Before the next request is admitted, not with the next count. When it fails, that count brings it.
+            if let Ok((sums, _)) = store::sums(&inner.database, &self.principal, day_of(now)).await {
+                meter.loaded(sums);
+            }
+        }
+        Ok(true)
+    }
+
+    async fn note(&self, transaction: &mut Transaction<'_, Any>, charged: Total) -> Result<(), Fault> {
+        sqlx::query("UPDATE access_tabs SET tokens = $1, cost = $2 WHERE work = $3")
+            .bind(store::count(charged.tokens))
+            .bind(store::count(charged.cost_nano_usd))
+            .bind(&self.work)
+            .execute(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        Ok(())
+    }
+
+    /// Whether work for this payer may go on: the key was not revoked, and something is left of every budget. A key or token that
+    /// has expired meanwhile does not stop what it was good for when it was asked.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` (`BUDGET_EXCEEDED`), `UNAUTHENTICATED` (`REVOKED_KEY`), `UNAVAILABLE` (`DATABASE`).
+    pub async fn check(&self) -> Result<(), Fault> {
+        let inner = &self.access.0;
+        if let Some(id) = self.principal.strip_prefix("key:")
+            && let Some(entry) = inner.entry(id)
+            && entry.record.revoked.is_some()
+        {
+            return Err(faults::revoked(id));
+        }
+        let (meter, limits) = inner.account(&self.principal);
+        if limits.budgets.is_empty() {
+            return Ok(());
+        }
+        let now = micros_now();
+        if !meter.is_loaded() {
+            let (sums, _) = store::sums(&inner.database, &self.principal, day_of(now)).await?;
+            meter.begin(sums);
+        }
+        meter.check_budgets(&self.name, &limits, now)
+    }
+
+    /// Forgets the tab: the work has ended, and all of it has been charged.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn close(&self) -> Result<(), Fault> {
+        sqlx::query("DELETE FROM access_tabs WHERE work = $1")
+            .bind(&self.work)
+            .execute(self.access.0.database.pool())
+            .await
+            .map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// When a lease that is taken now ends, in microseconds since 1970.
+fn lease(now: i64) -> i64 {
+    now + LEASE.as_micros() as i64
+}
+
+fn total(row: &AnyRow, first: usize) -> Result<Total, Fault> {
+    let number = |column: usize| row.try_get::<i64, _>(column).map(i64::unsigned_abs).map_err(failed);
+    Ok(Total {
+        tokens: number(first)?,
+        cost_nano_usd: number(first + 1)?,
+    })
+}

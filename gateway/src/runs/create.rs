@@ -1,0 +1,168 @@
+//! CreateRun, passed on as it is; of the answer the run is read, so that it can be charged for.
+
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes, to_bytes},
+    extract::Request,
+    response::Response,
+    routing::any,
+};
+use http::request::Parts;
+use http_body::{Body as _, Frame};
+use isomer_access::Caller;
+use isomer_proto::eval::v1::{CancelRunRequest, CreateRunRequest, CreateRunResponse, Run};
+use isomer_service_kit::Fault;
+use prost::Message;
+use tonic::Status;
+
+use super::{Follower, ended};
+use crate::{
+    charging,
+    proxy::{self, Upstream},
+};
+
+const PATH: &str = "/isomer.eval.v1.RunService/CreateRun";
+/// Between attempts to write down who pays for a run, while the database is away.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// RunService behind the gateway, its runs charged.
+pub(crate) fn route(upstream: Upstream, follower: Follower) -> Router {
+    let create = {
+        let upstream = upstream.clone();
+        any(move |request: Request| create(upstream.clone(), follower.clone(), request))
+    };
+    proxy::route(upstream).route(PATH, create)
+}
+
+async fn create(upstream: Upstream, follower: Follower, request: Request) -> Response {
+    let caller = request
+        .extensions()
+        .get::<Caller>()
+        .filter(|caller| caller.is_counted());
+    let Some(caller) = caller.cloned() else {
+        return proxy::forward(upstream, request).await;
+    };
+    let (mut parts, body) = request.into_parts();
+    // A compressed answer could not be read in passing.
+    parts.headers.remove("grpc-accept-encoding");
+    // How large it may be was decided at the door.
+    let body = match to_bytes(body, usize::MAX).await {
+        Ok(body) => body,
+        Err(error) => {
+            let fault = Fault::invalid("spec", format!("did not arrive whole: {error}"));
+            return Status::from(fault.mend("send the request again")).into_http();
+        }
+    };
+    let gone = Gone(Arc::default());
+    let left = Arc::clone(&gone.0);
+    // In a task of its own: whoever left at the right moment would have a run that nobody pays for.
+    let made = tokio::spawn(make(upstream, follower, caller, (parts, body), left)).await;
+    drop(gone);
+    made.unwrap_or_else(|error| Status::from(Fault::internal(format!("a task died: {error}"))).into_http())
+}
+
+/// Says when it is dropped that the client has left.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+async fn make(
+    upstream: Upstream,
+    follower: Follower,
+    caller: Caller,
+    (parts, body): (Parts, Bytes),
+    left: Arc<AtomicBool>,
+) -> Response {
+    let named = charging::frame(&body)
+        .and_then(|message| CreateRunRequest::decode(message).ok())
+        .is_none_or(|request| !request.request_id.is_empty());
+    let request = Request::from_parts(parts, Body::from(body));
+    let (head, body) = proxy::forward(upstream, request).await.into_parts();
+    let (frames, data) = match frames(body).await {
+        Ok(read) => read,
+        Err(error) => {
+            let fault = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("the answer broke off: {error}"));
+            return Status::from(fault.mend("look for the run with ListRuns before asking again")).into_http();
+        }
+    };
+    let made = charging::frame(&data).and_then(|message| CreateRunResponse::decode(message).ok()?.run);
+    if let Some(run) = made {
+        open(&follower, &caller, &run).await;
+        // Nobody knows its id, and nobody can come back for it.
+        if !named && left.load(Ordering::Acquire) && !ended(&run) {
+            abandon(&follower, run.id).await;
+        }
+    }
+    Response::from_parts(head, Body::new(Replayed(frames)))
+}
+
+/// Writes down who pays before the client knows the run; while the database is away the run goes on and that is tried again.
+async fn open(follower: &Follower, caller: &Caller, run: &Run) {
+    let Err(fault) = follower.open(caller, run).await else {
+        return;
+    };
+    tracing::error!(run = run.id, payer = caller.principal(), %fault, "who pays for a run cannot be written down; it is tried again");
+    let (weak, stop) = (Arc::downgrade(&follower.0), follower.0.stop.clone());
+    let (caller, run) = (caller.clone(), run.clone());
+    tokio::spawn(stop.run_until_cancelled_owned(async move {
+        loop {
+            tokio::time::sleep(AGAIN).await;
+            let Some(inner) = weak.upgrade() else { return };
+            if Follower(inner).open(&caller, &run).await.is_ok() {
+                return;
+            }
+        }
+    }));
+}
+
+async fn abandon(follower: &Follower, id: String) {
+    let request = CancelRunRequest {
+        id: id.clone(),
+        reason: "its client left before it was made".to_owned(),
+    };
+    if let Err(status) = follower.0.runs.clone().cancel_run(request).await {
+        tracing::warn!(run = id, %status, "a run whose client has left goes on");
+    }
+}
+
+/// Every frame of a body, and its data in one.
+async fn frames(mut body: Body) -> Result<(VecDeque<Frame<Bytes>>, Vec<u8>), axum::Error> {
+    let (mut frames, mut data) = (VecDeque::new(), Vec::new());
+    while let Some(frame) = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        let frame = frame?;
+        data.extend_from_slice(frame.data_ref().map_or(&[], |bytes| bytes));
+        frames.push_back(frame);
+    }
+    Ok((frames, data))
+}
+
+/// A body that has been read, as it was.
+struct Replayed(VecDeque<Frame<Bytes>>);
+
+impl http_body::Body for Replayed {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Poll::Ready(self.0.pop_front().map(Ok))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+}

@@ -1,0 +1,161 @@
+//! One run, followed to its end.
+
+use std::{future::Future, pin::Pin, time::Duration};
+
+use isomer_access::{Access, Tab};
+use isomer_proto::eval::v1::{
+    CancelRunRequest, GetRunRequest, Run, WatchRunRequest, run_service_client::RunServiceClient,
+    watch_run_response::Event,
+};
+use isomer_service_kit::{Fault, GrpcChannel};
+use tonic::{Code, Request, Status};
+
+use super::{PREFIX, Pace, ended, used};
+
+/// Longest wait for an answer of the server that runs it.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of a reason, well below what RunService takes.
+const LONGEST_REASON: usize = 900;
+
+/// A run, its tab, and what it takes to follow it.
+#[derive(Debug)]
+pub(super) struct Following {
+    pub(super) access: Access,
+    pub(super) runs: RunServiceClient<GrpcChannel>,
+    pub(super) pace: Pace,
+    pub(super) tab: Tab,
+}
+
+type Ending = Pin<Box<dyn Future<Output = Option<Run>> + Send>>;
+
+impl Following {
+    /// Charges what the run uses until it has ended, or another process has the tab. Its end is listened for as well as looked for:
+    /// a run may be deleted the moment it has ended.
+    pub(super) async fn follow(mut self) {
+        let id = self.tab.work().trim_start_matches(PREFIX).to_owned();
+        let mut ending = end_of(self.runs.clone(), id.clone(), Duration::ZERO);
+        let mut wait = self.pace.look;
+        let mut last: Option<Run> = None;
+        let mut stopping = false;
+        loop {
+            let seen = match last.take() {
+                // It has ended and could not be charged for: that is tried again.
+                Some(run) => {
+                    tokio::time::sleep(wait).await;
+                    Ok(run)
+                }
+                None => tokio::select! {
+                    run = &mut ending => match run {
+                        Some(run) => Ok(run),
+                        None => {
+                            ending = end_of(self.runs.clone(), id.clone(), wait);
+                            self.look(&id).await
+                        }
+                    },
+                    () = tokio::time::sleep(wait) => self.look(&id).await,
+                },
+            };
+            let charged = match seen {
+                Ok(run) => match self.tab.charge(used(&run)).await {
+                    Ok(true) => Ok(run),
+                    Ok(false) => return,
+                    Err(fault) => {
+                        last = Some(run).filter(ended);
+                        Err(fault)
+                    }
+                },
+                Err(status) if status.code() == Code::NotFound => {
+                    tracing::warn!(run = id, "a run was forgotten before its end was seen");
+                    return self.close().await;
+                }
+                Err(status) => Err(Fault::from_status(&status)),
+            };
+            match charged {
+                Ok(run) if ended(&run) => return self.close().await,
+                Ok(_) => {
+                    wait = self.pace.look;
+                    if let Err(fault) = self.tab.check().await
+                        && fault.code != Code::Unavailable
+                    {
+                        self.stop(&id, &fault, &mut stopping).await;
+                    }
+                }
+                Err(fault) => {
+                    if wait == self.pace.look {
+                        tracing::warn!(run = id, %fault, "what a run uses cannot be charged now; it is tried again");
+                    }
+                    wait = (wait * 2).min(self.pace.longest);
+                }
+            }
+        }
+    }
+
+    async fn look(&mut self, id: &str) -> Result<Run, Status> {
+        let mut request = Request::new(GetRunRequest { id: id.to_owned() });
+        request.set_timeout(PATIENCE);
+        let answer = self.runs.get_run(request).await?.into_inner();
+        answer.run.ok_or_else(|| Status::internal("an answer without a run"))
+    }
+
+    /// Stops the run for its payer, and puts that down once.
+    async fn stop(&mut self, id: &str, fault: &Fault, stopping: &mut bool) {
+        let mut request = Request::new(CancelRunRequest {
+            id: id.to_owned(),
+            reason: reason(fault),
+        });
+        request.set_timeout(PATIENCE);
+        let done = self.runs.cancel_run(request).await;
+        let failed = done.err().map(|status| Fault::from_status(&status));
+        if std::mem::replace(stopping, true) {
+            return;
+        }
+        tracing::warn!(run = id, payer = self.tab.principal(), reason = %fault.reason, failed = ?failed, "a run is stopped");
+        let target = format!("run:{id} of {}: {}", self.tab.principal(), fault.reason);
+        let outcome = failed.as_ref().map_or(Ok(()), Err);
+        if let Err(fault) = self
+            .access
+            .keys()
+            .audit("gateway", "runs.cancel", &target, outcome)
+            .await
+        {
+            tracing::warn!(run = id, %fault, "not on the audit log");
+        }
+    }
+
+    async fn close(&self) {
+        if let Err(fault) = self.tab.close().await {
+            // Whoever takes it over finds the run ended and nothing left to charge.
+            tracing::warn!(work = self.tab.work(), %fault, "a tab stays open");
+        }
+    }
+}
+
+/// What the run says of why it was stopped.
+fn reason(fault: &Fault) -> String {
+    let mut reason = format!("{fault}; what was finished is kept");
+    let mut end = reason.len().min(LONGEST_REASON);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    reason.truncate(end);
+    reason
+}
+
+/// The run as it ended; none where the server stops telling.
+fn end_of(mut runs: RunServiceClient<GrpcChannel>, id: String, wait: Duration) -> Ending {
+    Box::pin(async move {
+        tokio::time::sleep(wait).await;
+        let request = WatchRunRequest {
+            id,
+            // From beyond the end: of what happens on the way nothing is wanted.
+            after_sequence: u64::MAX,
+        };
+        let mut events = runs.watch_run(request).await.ok()?.into_inner();
+        while let Ok(Some(event)) = events.message().await {
+            if let Some(Event::Ended(run)) = event.event {
+                return Some(run);
+            }
+        }
+        None
+    })
+}

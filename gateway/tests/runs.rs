@@ -1,0 +1,382 @@
+//! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped where a budget is used up.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use isomer_access::{AccessConfig, Budget, Keys, Limits, Mode, NewKey, Period, Scope, Scopes};
+use isomer_database::Database;
+use isomer_gateway::{GatewayConfig, upstreams};
+use isomer_proto::eval::v1::{
+    CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
+    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, Run,
+    RunCounters, RunState, WatchRunRequest, WatchRunResponse,
+    run_service_client::RunServiceClient,
+    run_service_server::{RunService, RunServiceServer},
+    watch_run_response::Event,
+};
+use isomer_service_kit::{
+    GrpcChannel, Services,
+    client::{self, ClientConfig},
+    config::Secret,
+    server::{self, ServerConfig},
+};
+use tempfile::TempDir;
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+};
+use tonic::{Code, Request, Response, Status, codegen::BoxStream};
+
+/// Runs that use what the test says they use.
+#[derive(Debug, Clone)]
+struct Stub {
+    runs: Arc<Mutex<HashMap<String, Run>>>,
+    changed: watch::Sender<()>,
+    /// Making a run takes so long.
+    pause: Arc<Mutex<Duration>>,
+}
+
+impl Stub {
+    fn new() -> Self {
+        Self {
+            runs: Arc::default(),
+            changed: watch::Sender::new(()),
+            pause: Arc::default(),
+        }
+    }
+
+    fn change(&self, id: &str, change: impl FnOnce(&mut Run)) {
+        change(self.runs.lock().unwrap().get_mut(id).unwrap());
+        self.changed.send_replace(());
+    }
+
+    /// The run has used so many tokens until now, of every sort, and a thousandth of a dollar.
+    fn uses(&self, id: &str, tokens: u64) {
+        self.change(id, |run| {
+            run.set_state(RunState::Running);
+            run.start_time = Some(prost_types::Timestamp::default());
+            run.counters = Some(RunCounters {
+                tokens_encoded: tokens - 16,
+                generator_tokens: 8,
+                generated_tokens: 4,
+                judge_tokens: 3,
+                judge_generated_tokens: 1,
+                cost_nano_usd: 1_000_000,
+                ..RunCounters::default()
+            });
+        });
+    }
+
+    fn run(&self, id: &str) -> Result<Run, Status> {
+        let runs = self.runs.lock().unwrap();
+        runs.get(id).cloned().ok_or_else(|| Status::not_found("no such run"))
+    }
+}
+
+fn is_over(run: &Run) -> bool {
+    !matches!(run.state(), RunState::Pending | RunState::Running)
+}
+
+#[tonic::async_trait]
+impl RunService for Stub {
+    async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
+        let pause = *self.pause.lock().unwrap();
+        tokio::time::sleep(pause).await;
+        let id = format!("run-{}", request.into_inner().request_id);
+        let mut runs = self.runs.lock().unwrap();
+        let run = runs.entry(id.clone()).or_insert_with(|| Run {
+            id,
+            state: RunState::Pending.into(),
+            ..Run::default()
+        });
+        Ok(Response::new(CreateRunResponse { run: Some(run.clone()) }))
+    }
+
+    async fn get_run(&self, request: Request<GetRunRequest>) -> Result<Response<GetRunResponse>, Status> {
+        let run = self.run(&request.get_ref().id)?;
+        Ok(Response::new(GetRunResponse { run: Some(run) }))
+    }
+
+    async fn list_runs(&self, _: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+
+    async fn watch_run(
+        &self,
+        request: Request<WatchRunRequest>,
+    ) -> Result<Response<BoxStream<WatchRunResponse>>, Status> {
+        let id = request.into_inner().id;
+        let mut last = self.run(&id)?;
+        let (stub, mut changed) = (self.clone(), self.changed.subscribe());
+        let end = async move {
+            while !is_over(&last) {
+                changed.changed().await.unwrap();
+                // Deleted at once: who watches still hears of the end.
+                last = stub.run(&id).unwrap_or(last);
+            }
+            Ok(WatchRunResponse {
+                event: Some(Event::Ended(last)),
+                ..WatchRunResponse::default()
+            })
+        };
+        Ok(Response::new(stream::once(end).boxed()))
+    }
+
+    async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
+        let CancelRunRequest { id, reason } = request.into_inner();
+        self.change(&id, |run| {
+            run.set_state(RunState::Cancelled);
+            run.error = reason;
+        });
+        Ok(Response::new(CancelRunResponse {
+            run: Some(self.run(&id)?),
+        }))
+    }
+
+    async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
+        self.runs.lock().unwrap().remove(&request.get_ref().id);
+        Ok(Response::new(DeleteRunResponse {}))
+    }
+
+    async fn get_report(&self, _: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
+        Err(Status::unimplemented("not here"))
+    }
+}
+
+/// An eval-svc of sorts, and a folder for the gateway's records.
+struct House {
+    stub: Stub,
+    eval: SocketAddr,
+    home: TempDir,
+}
+
+struct Gateway {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<Result<(), isomer_service_kit::Fault>>,
+}
+
+impl Gateway {
+    async fn stop(self) {
+        self.stop.send(()).unwrap();
+        self.task.await.unwrap().unwrap();
+    }
+}
+
+fn local() -> ServerConfig {
+    ServerConfig {
+        shutdown_grace_seconds: 1,
+        ..ServerConfig::at("127.0.0.1:0".parse().unwrap())
+    }
+}
+
+impl House {
+    async fn new() -> Self {
+        let stub = Stub::new();
+        let config = local();
+        let listener = server::bind(&config).unwrap();
+        let eval = listener.local_addr().unwrap();
+        let services = Services::new().add(RunServiceServer::new(stub.clone()));
+        tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
+        let home = TempDir::new().unwrap();
+        Self { stub, eval, home }
+    }
+
+    async fn database(&self) -> Database {
+        let path = self.home.path().join("gateway.sqlite");
+        Database::open(path.to_str().unwrap()).await.unwrap()
+    }
+
+    /// A key's id and text.
+    async fn key(&self, budget: Option<u64>) -> (String, Secret) {
+        let budget = budget.map(|tokens| Budget {
+            per: Period::Total,
+            tokens: Some(tokens),
+            cost_usd: None,
+        });
+        let new = NewKey {
+            name: "team".to_owned(),
+            scopes: Scopes::of(&[Scope::Evaluate]),
+            limits: Limits {
+                budgets: budget.into_iter().collect(),
+                ..Limits::default()
+            },
+            expires: None,
+        };
+        let keys = Keys::open(self.database().await).await.unwrap();
+        let (record, text) = keys.create("test", new).await.unwrap();
+        (record.id, text)
+    }
+
+    async fn gateway(&self) -> Gateway {
+        let config = GatewayConfig {
+            server: local(),
+            home: Some(self.home.path().to_owned()),
+            access: AccessConfig {
+                mode: Mode::Required,
+                ..AccessConfig::default()
+            },
+            eval: Some(ClientConfig {
+                address: format!("http://{}", self.eval),
+                ..ClientConfig::default()
+            }),
+            ..GatewayConfig::default()
+        };
+        let listener = server::bind(&config.server).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(upstreams::run(config, listener, async move { drop(stopped.await) }));
+        Gateway { address, stop, task }
+    }
+
+    /// Tokens and dollars that the key has been charged.
+    async fn charged(&self, id: &str) -> (u64, f64) {
+        let keys = Keys::open(self.database().await).await.unwrap();
+        let total = keys.get(id).await.unwrap().1.total;
+        (total.tokens, total.cost_usd)
+    }
+
+    async fn until_charged(&self, id: &str, tokens: u64) {
+        for _ in 0..400 {
+            if self.charged(id).await.0 == tokens {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(25)).await;
+        }
+        panic!("{:?} charged, not {tokens} tokens", self.charged(id).await);
+    }
+
+    async fn tabs(&self) -> i64 {
+        let database = self.database().await;
+        let row = sqlx::query_scalar("SELECT COUNT(*) FROM access_tabs");
+        row.fetch_one(database.pool()).await.unwrap()
+    }
+}
+
+fn client(gateway: &Gateway, key: &Secret) -> RunServiceClient<GrpcChannel> {
+    let config = ClientConfig {
+        address: format!("http://{}", gateway.address),
+        api_key: key.clone(),
+        ..ClientConfig::default()
+    };
+    RunServiceClient::new(client::connect_lazy(&config).unwrap())
+}
+
+async fn create(client: &mut RunServiceClient<GrpcChannel>, request_id: &str) -> Result<Run, Status> {
+    let request = CreateRunRequest {
+        request_id: request_id.to_owned(),
+        ..CreateRunRequest::default()
+    };
+    Ok(client.create_run(request).await?.into_inner().run.unwrap())
+}
+
+#[tokio::test]
+async fn a_run_is_charged_as_it_goes_on_without_its_client_and_once_across_a_restart() {
+    let house = House::new().await;
+    let (key, text) = house.key(None).await;
+    let gateway = house.gateway().await;
+    let mut one = client(&gateway, &text);
+    let run = create(&mut one, "nightly").await.unwrap();
+    assert_eq!(house.tabs().await, 1, "written down before its id is told");
+    assert_eq!(create(&mut one, "nightly").await.unwrap().id, run.id);
+    drop(one);
+    house.stub.uses(&run.id, 100);
+    house.until_charged(&key, 100).await;
+    house.stub.uses(&run.id, 250);
+    house.until_charged(&key, 250).await;
+    assert!((house.charged(&key).await.1 - 0.001).abs() < 1e-9);
+
+    gateway.stop().await;
+    house.stub.uses(&run.id, 700);
+    let gateway = house.gateway().await;
+    house.until_charged(&key, 700).await;
+    // It ends and is deleted before anyone could look.
+    house.stub.uses(&run.id, 900);
+    house.stub.change(&run.id, |run| run.set_state(RunState::Succeeded));
+    let mut one = client(&gateway, &text);
+    one.delete_run(DeleteRunRequest { id: run.id }).await.unwrap();
+    house.until_charged(&key, 900).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(house.charged(&key).await.0, 900);
+    assert_eq!(house.tabs().await, 0, "ended runs are forgotten");
+}
+
+#[tokio::test]
+async fn a_run_that_uses_up_a_budget_is_stopped_and_says_why() {
+    let house = House::new().await;
+    let (_, text) = house.key(Some(100)).await;
+    let gateway = house.gateway().await;
+    let mut one = client(&gateway, &text);
+    let run = create(&mut one, "large").await.unwrap();
+    house.stub.uses(&run.id, 99);
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let ask = GetRunRequest { id: run.id.clone() };
+    let seen = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
+    assert_eq!(seen.state(), RunState::Running, "99 of 100");
+    house.stub.uses(&run.id, 140);
+    let mut stopped = Run::default();
+    for _ in 0..400 {
+        // Who has used up a budget may still see why a run ended.
+        stopped = one.get_run(ask.clone()).await.unwrap().into_inner().run.unwrap();
+        if is_over(&stopped) {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert_eq!(stopped.state(), RunState::Cancelled);
+    assert!(
+        stopped
+            .error
+            .starts_with("team has used up its budget of 100 tokens in total"),
+        "{}",
+        stopped.error
+    );
+    let refused = create(&mut one, "another").await.unwrap_err();
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
+    // Put down after the run has been stopped.
+    let keys = Keys::open(house.database().await).await.unwrap();
+    for _ in 0..100 {
+        let events = keys.audit_events(0, 100).await.unwrap();
+        if let Some(event) = events.iter().find(|event| event.act == "runs.cancel") {
+            assert!(event.target.starts_with("run:run-large of key:"), "{event:?}");
+            assert!(
+                event.target.ends_with("BUDGET_EXCEEDED") && event.outcome == "OK",
+                "{event:?}"
+            );
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    panic!("nothing on the audit log");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
+    let house = House::new().await;
+    let (key, text) = house.key(None).await;
+    let gateway = house.gateway().await;
+    *house.stub.pause.lock().unwrap() = Duration::from_millis(400);
+    for request_id in ["", "kept"] {
+        let mut one = client(&gateway, &text);
+        let left = tokio::time::timeout(Duration::from_millis(200), create(&mut one, request_id)).await;
+        assert!(left.is_err(), "it has left before the answer");
+    }
+    for _ in 0..200 {
+        if house.stub.run("run-").is_ok_and(|run| is_over(&run)) && house.tabs().await == 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    let abandoned = house.stub.run("run-").unwrap();
+    assert_eq!(abandoned.error, "its client left before it was made");
+    // Of this one the client knows how to find it.
+    assert_eq!(house.stub.run("run-kept").unwrap().state(), RunState::Pending);
+    house.stub.uses("run-kept", 60);
+    house.until_charged(&key, 60).await;
+}
