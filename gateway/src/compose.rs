@@ -20,7 +20,8 @@ use isomer_transform::TransformService;
 use crate::{
     config::IsomerConfig,
     encoder_service,
-    front::{self, EVAL, Part, Settings, TRANSFORM},
+    front::{self, Behind, Settings},
+    proxy::Servers,
     routing::Fixed,
     runs::Follower,
 };
@@ -112,12 +113,12 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     )?;
     let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
 
-    let parts = [(TRANSFORM, transform), (EVAL, scores)].map(|(services, channel)| Part {
-        services,
-        place: HERE.to_owned(),
-        channel,
-    });
-    let (front, follower) = front::services(&settings, &ways, parts, access.as_ref());
+    let here = |channel| Some(Servers::here(&settings.routing, HERE, channel));
+    let behind = Behind {
+        transform: here(transform),
+        eval: here(scores),
+    };
+    let (front, follower) = front::services(&settings, &ways, &behind, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;
     Ok(House {
         resolver,

@@ -1,6 +1,6 @@
 //! Configuration of the gateway, and of a whole house in one process.
 
-use std::path::Path;
+use std::{collections::HashSet, path::Path};
 
 use isomer_access::AccessConfig;
 use isomer_adapters::GuardConfig;
@@ -9,7 +9,7 @@ use isomer_eval::EvalConfig;
 use isomer_models::ModelsConfig;
 use isomer_registry::ProvidersConfig;
 use isomer_service_kit::{
-    client::ClientConfig,
+    client::{ClientConfig, ClientTls},
     config::{ConfigError, Secret, Validate},
     server::ServerConfig,
     telemetry::TelemetryConfig,
@@ -104,11 +104,70 @@ pub struct GatewayConfig {
     /// Pages that may call from a browser.
     pub web: WebConfig,
     /// Where embed-svc is; absent: the registered providers are all the encoders there are.
-    pub embed: Option<ClientConfig>,
+    pub embed: Option<ServersConfig>,
     /// Where transform-svc is.
-    pub transform: Option<ClientConfig>,
-    /// Where eval-svc is.
-    pub eval: Option<ClientConfig>,
+    pub transform: Option<ServersConfig>,
+    /// Where eval-svc is. Runs live with the first of several, scores and statistics come from any.
+    pub eval: Option<ServersConfig>,
+}
+
+/// One server, or several that do the same work.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServersConfig {
+    /// `host:port`, `http://host:port` or `https://host:port`.
+    pub address: String,
+    /// The same of several, in place of `address`.
+    pub addresses: Vec<String>,
+    /// Client side of TLS; used with `https`.
+    pub tls: Option<ClientTls>,
+    /// Sent with every call as `authorization: Bearer …`; absent: none.
+    pub api_key: Secret,
+    /// Whether the key may travel in plain text to another machine, where anyone on the way can read and use it.
+    pub api_key_over_plain_text: bool,
+}
+
+impl ServersConfig {
+    /// The way to each of them.
+    pub fn each(&self) -> impl Iterator<Item = ClientConfig> + '_ {
+        let alone = self.addresses.is_empty().then_some(&self.address);
+        self.addresses.iter().chain(alone).map(|address| ClientConfig {
+            address: address.clone(),
+            tls: self.tls.clone(),
+            api_key: self.api_key.clone(),
+            api_key_over_plain_text: self.api_key_over_plain_text,
+        })
+    }
+}
+
+impl From<ClientConfig> for ServersConfig {
+    fn from(client: ClientConfig) -> Self {
+        Self {
+            address: client.address,
+            addresses: Vec::new(),
+            tls: client.tls,
+            api_key: client.api_key,
+            api_key_over_plain_text: client.api_key_over_plain_text,
+        }
+    }
+}
+
+impl Validate for ServersConfig {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if !self.address.is_empty() && !self.addresses.is_empty() {
+            return Err(ConfigError::new(
+                "addresses",
+                "is given, and address too",
+                "give one of the two: address for one server, addresses for several",
+            ));
+        }
+        let mut seen = HashSet::new();
+        if let Some(twice) = self.addresses.iter().find(|address| !seen.insert(*address)) {
+            let mend = "name each server once";
+            return Err(ConfigError::new("addresses", format!("names `{twice}` twice"), mend));
+        }
+        self.each().try_for_each(|client| client.validate())
+    }
 }
 
 impl Validate for GatewayConfig {
@@ -118,7 +177,16 @@ impl Validate for GatewayConfig {
         self.providers.validate().map_err(|error| error.within("providers"))?;
         self.addresses.validate().map_err(|error| error.within("addresses"))?;
         self.routing.validate()?;
-        self.web.validate().map_err(|error| error.within("web"))
+        self.web.validate().map_err(|error| error.within("web"))?;
+        let behind = [
+            ("embed", &self.embed),
+            ("transform", &self.transform),
+            ("eval", &self.eval),
+        ];
+        behind.into_iter().try_for_each(|(name, servers)| {
+            let servers = servers.as_ref().map_or(Ok(()), Validate::validate);
+            servers.map_err(|error| error.within(name))
+        })
     }
 }
 

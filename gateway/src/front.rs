@@ -11,32 +11,32 @@ use isomer_proto::gateway::v1::{
     access_service_server::AccessServiceServer, provider_service_server::ProviderServiceServer,
 };
 use isomer_registry::{ProvidersConfig, Registry};
-use isomer_service_kit::{Doorkeeper, Fault, GrpcChannel, Services};
+use isomer_service_kit::{Doorkeeper, Fault, Services};
 
 use crate::{
     config::WebConfig,
     encoder_service, openai,
     page::{self, Pages},
     provider::Audited,
-    proxy::{self, Upstream},
+    proxy::{self, Servers, Upstream},
     routing::{Fixed, Memory, Router, RoutingConfig},
     runs::{self, Follower, Pace},
     screening::Screen,
 };
 
-pub(crate) const TRANSFORM: &[&str] = &[
+const TRANSFORM: &[&str] = &[
     "isomer.transform.v1.TransformService",
     "isomer.transform.v1.AugmentationService",
 ];
-pub(crate) const EVAL: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService", RUNS];
+/// Services of eval-svc that keep nothing.
+const SCORES: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService"];
 const RUNS: &str = "isomer.eval.v1.RunService";
 
-/// A server behind the gateway and the services it answers for.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) services: &'static [&'static str],
-    pub(crate) place: String,
-    pub(crate) channel: GrpcChannel,
+/// Who answers for what is not about encoders.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Behind {
+    pub(crate) transform: Option<Servers>,
+    pub(crate) eval: Option<Servers>,
 }
 
 /// What the configuration says of the front.
@@ -85,44 +85,46 @@ pub(crate) async fn ways(settings: &Settings, database: Option<Database>, fixed:
 pub(crate) fn services(
     settings: &Settings,
     ways: &Ways,
-    parts: impl IntoIterator<Item = Part>,
+    behind: &Behind,
     access: Option<&Access>,
 ) -> (Services, Option<Follower>) {
-    let (mut augmentation, mut runs, mut follower) = (None, None, None);
     let mut services = Services::new().add(encoder_service::server(ways.router.clone(), settings.max_message_bytes));
-    for part in parts {
-        if part.services == TRANSFORM {
-            augmentation = Some(part.channel.clone());
-        }
-        if part.services == EVAL {
-            runs = Some(part.channel.clone());
-            follower = access.map(|access| {
-                let channel = part.channel.clone();
-                Follower::start(access.clone(), channel, settings.max_message_bytes, Pace::default())
-            });
-        }
-        for service in part.services {
-            let upstream = Upstream {
-                service,
-                place: part.place.clone(),
-                channel: part.channel.clone(),
-            };
-            let routes = match &follower {
-                Some(follower) if *service == RUNS => runs::route(upstream, follower.clone()),
-                _ => proxy::route(upstream),
-            };
-            services = services.add_routes(service, routes);
-        }
+    let transform = behind
+        .transform
+        .iter()
+        .flat_map(|servers| upstreams(TRANSFORM, servers));
+    let scores = behind.eval.iter().flat_map(|servers| upstreams(SCORES, servers));
+    for upstream in transform.chain(scores) {
+        services = services.add_routes(upstream.service, proxy::route(upstream));
+    }
+    // A run is known to the server that made it, and to no other.
+    let runs = behind.eval.as_ref().map(Servers::first);
+    let mut follower = None;
+    if let Some(servers) = runs.clone() {
+        follower = access.map(|access| {
+            Follower::start(
+                access.clone(),
+                servers.clone(),
+                settings.max_message_bytes,
+                Pace::default(),
+            )
+        });
+        let upstream = Upstream { service: RUNS, servers };
+        let routes = match &follower {
+            Some(follower) => runs::route(upstream, follower.clone()),
+            None => proxy::route(upstream),
+        };
+        services = services.add_routes(RUNS, routes);
     }
     let pages = Pages {
         router: ways.router.clone(),
-        transform: augmentation.clone(),
+        behind: behind.clone(),
         runs,
         max_message_bytes: settings.max_message_bytes,
     };
     let backends = openai::Backends {
         router: ways.router.clone(),
-        augmentation,
+        augmentation: behind.transform.clone(),
         max_message_bytes: settings.max_message_bytes,
     };
     let services = services
@@ -143,6 +145,13 @@ pub(crate) fn services(
         }
     };
     (services, follower)
+}
+
+fn upstreams<'a>(names: &'a [&'static str], servers: &'a Servers) -> impl Iterator<Item = Upstream> + 'a {
+    names.iter().map(|service| Upstream {
+        service,
+        servers: servers.clone(),
+    })
 }
 
 /// Access, as the port asks it.

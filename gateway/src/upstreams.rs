@@ -6,17 +6,13 @@ use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
 use isomer_database::Database;
 use isomer_models::ModelsConfig;
-use isomer_service_kit::{
-    Fault,
-    client::{self, ClientConfig},
-    config::ConfigError,
-    server,
-};
+use isomer_service_kit::{Fault, client, config::ConfigError, server};
 use tokio::net::TcpListener;
 
 use crate::{
-    config::GatewayConfig,
-    front::{self, EVAL, Part, Settings, TRANSFORM},
+    config::{GatewayConfig, ServersConfig},
+    front::{self, Behind, Settings},
+    proxy::Servers,
     routing::Fixed,
 };
 
@@ -46,21 +42,21 @@ pub async fn run(
         web: config.web,
         max_message_bytes,
     };
-    let fixed = match &config.embed {
-        None => Vec::new(),
-        Some(embed) => vec![Fixed {
-            name: embed.address.clone(),
-            backend: Arc::new(IsomerBackend::over(client::connect_lazy(embed)?, max_message_bytes)),
+    let encoders = config.embed.iter().flat_map(ServersConfig::each);
+    let fixed = encoders.map(|client| {
+        Ok::<_, Fault>(Fixed {
+            backend: Arc::new(IsomerBackend::over(client::connect_lazy(&client)?, max_message_bytes)),
+            name: client.address,
             remote: true,
-        }],
-    };
+        })
+    });
+    let fixed = fixed.collect::<Result<_, _>>()?;
     let ways = front::ways(&settings, Some(database), fixed).await?;
-    let parts = [(TRANSFORM, &config.transform), (EVAL, &config.eval)];
-    let parts = parts
-        .into_iter()
-        .filter_map(|(services, client)| client.as_ref().map(|client| part(services, client)));
-    let parts = parts.collect::<Result<Vec<_>, _>>()?;
-    let (services, follower) = front::services(&settings, &ways, parts, Some(&access));
+    let behind = Behind {
+        transform: servers(&settings, config.transform.as_ref())?,
+        eval: servers(&settings, config.eval.as_ref())?,
+    };
+    let (services, follower) = front::services(&settings, &ways, &behind, Some(&access));
     server::serve(services, &config.server, listener, shutdown).await?;
     // Runs go on behind us; the next gateway follows them.
     drop(follower);
@@ -73,10 +69,12 @@ async fn check_listen(access: &Access, address: SocketAddr) -> Result<(), Fault>
     access.check_listen(address).await.map_err(told)
 }
 
-fn part(services: &'static [&'static str], client: &ClientConfig) -> Result<Part, Fault> {
-    Ok(Part {
-        services,
-        place: client.address.clone(),
-        channel: client::connect_lazy(client)?,
-    })
+fn servers(settings: &Settings, config: Option<&ServersConfig>) -> Result<Option<Servers>, Fault> {
+    let Some(config) = config else { return Ok(None) };
+    let connected = config.each().map(|client| {
+        let channel = client::connect_lazy(&client)?;
+        Ok::<_, Fault>((client.address, channel))
+    });
+    let connected = connected.collect::<Result<Vec<_>, _>>()?;
+    Ok(Some(Servers::remote(&settings.routing, connected)))
 }

@@ -72,8 +72,8 @@ async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir)
     let config = GatewayConfig {
         server: secured(authority),
         home: Some(home.path().to_owned()),
-        embed: Some(connection(authority, upstream, own)),
-        transform: Some(connection(authority, upstream, own)),
+        embed: Some(connection(authority, upstream, own).into()),
+        transform: Some(connection(authority, upstream, own).into()),
         ..GatewayConfig::default()
     };
     let listener = server::bind(&config.server).unwrap();

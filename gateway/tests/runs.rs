@@ -222,10 +222,7 @@ impl House {
                 mode: Mode::Required,
                 ..AccessConfig::default()
             },
-            eval: Some(ClientConfig {
-                address: format!("http://{}", self.eval),
-                ..ClientConfig::default()
-            }),
+            eval: Some(ClientConfig::plain(format!("http://{}", self.eval)).into()),
             ..GatewayConfig::default()
         };
         let listener = server::bind(&config.server).unwrap();

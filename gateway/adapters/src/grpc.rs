@@ -92,7 +92,7 @@ const AT_THE_END: Duration = Duration::from_millis(100);
 
 /// Never comes back where a call failed because its time is over: its own clocks (the client's, the server's) and whoever waits for it
 /// go by the same instant, and the latter knows whose time it was.
-pub(crate) async fn out_of_time(status: &Status, until: Instant) {
+pub async fn out_of_time(status: &Status, until: Instant) {
     let over = matches!(status.code(), Code::Cancelled | Code::DeadlineExceeded);
     if over && Instant::now() + AT_THE_END >= until {
         std::future::pending::<()>().await;

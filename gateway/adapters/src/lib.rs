@@ -40,5 +40,6 @@ mod target;
 
 pub use backend::EncoderBackend;
 pub use connect::{Surroundings, connect};
+pub use grpc::out_of_time;
 pub use guard::{AddressGuard, GuardConfig};
 pub use isomer::IsomerBackend;

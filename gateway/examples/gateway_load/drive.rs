@@ -1,6 +1,10 @@
 //! A load over so many connections.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    thread,
+    time::{Duration, Instant},
+};
 
 use axum::body::{Body, Bytes, to_bytes};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -12,7 +16,7 @@ use isomer_proto::encoder::v1::{EncodeRequest, Input, encoder_service_client::En
 use serde_json::{Value, json};
 use tokio::{
     net::TcpStream,
-    time::{Instant, sleep_until},
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
 };
 use tonic::transport::{Channel, Endpoint};
 
@@ -70,8 +74,18 @@ enum Asker {
 pub(crate) async fn run(options: Box<Options>) -> Value {
     let options: &'static Options = Box::leak(options);
     let start = Instant::now() + Duration::from_millis(200);
-    let tasks: Vec<_> = (0..options.connections)
-        .map(|connection| tokio::spawn(one(options, connection, start)))
+    let begin = start + Duration::from_secs_f64(options.warm_up);
+    let end = begin + Duration::from_secs_f64(options.seconds);
+    let starts: Vec<_> = match options.rate {
+        Some(rate) => paced(options.connections, rate, start, end)
+            .into_iter()
+            .map(Some)
+            .collect(),
+        None => (0..options.connections).map(|_| None).collect(),
+    };
+    let tasks: Vec<_> = (0_u64..)
+        .zip(starts)
+        .map(|(connection, starts)| tokio::spawn(one(options, connection, starts, begin, end)))
         .collect();
     let mut all = Seen::default();
     for task in tasks {
@@ -97,22 +111,39 @@ pub(crate) async fn run(options: Box<Options>) -> Value {
     })
 }
 
-async fn one(options: &Options, connection: u64, start: Instant) -> Seen {
+/// When each connection's requests are due: connections take turns, evenly spaced. A thread of its own keeps the time, since tokio's timers
+/// round up to milliseconds, at which requests would come in bunches.
+fn paced(connections: u64, rate: f64, start: Instant, end: Instant) -> Vec<UnboundedReceiver<Instant>> {
+    let (senders, receivers): (Vec<_>, Vec<_>) = (0..connections).map(|_| unbounded_channel()).unzip();
+    thread::spawn(move || {
+        for (number, sender) in (0_u64..).zip(senders.iter().cycle()) {
+            let due = start + Duration::from_secs_f64(number as f64 / rate);
+            if due >= end {
+                break;
+            }
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let _ = sender.send(due);
+        }
+    });
+    receivers
+}
+
+async fn one(
+    options: &Options,
+    connection: u64,
+    mut starts: Option<UnboundedReceiver<Instant>>,
+    begin: Instant,
+    end: Instant,
+) -> Seen {
     let mut asker = Asker::connect(options).await;
-    let begin = start + Duration::from_secs_f64(options.warm_up);
-    let end = begin + Duration::from_secs_f64(options.seconds);
-    let gap = options.rate.map(|rate| options.connections as f64 / rate);
     let mut seen = Seen::default();
     for number in 0_u64.. {
-        let due = match gap {
+        let due = match &mut starts {
             None => Instant::now(),
-            // Connections take turns.
-            Some(gap) => {
-                let turn = connection as f64 / options.connections as f64;
-                let due = start + Duration::from_secs_f64(gap * (number as f64 + turn));
-                sleep_until(due).await;
-                due
-            }
+            Some(starts) => match starts.recv().await {
+                Some(due) => due,
+                None => break,
+            },
         };
         if due >= end {
             break;

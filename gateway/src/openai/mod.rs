@@ -30,7 +30,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use isomer_access::Caller;
 use isomer_proto::transform::v1::augmentation_service_client::AugmentationServiceClient;
-use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, Services, body_fault};
+use isomer_service_kit::{CallDeadline, Fault, Services, body_fault};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tonic::Code;
@@ -45,7 +45,7 @@ pub struct Backends {
     /// The way to every encoder.
     pub router: Router,
     /// An `AugmentationService`.
-    pub augmentation: Option<GrpcChannel>,
+    pub augmentation: Option<Servers>,
     /// Largest message, in bytes.
     pub max_message_bytes: usize,
 }
@@ -70,7 +70,7 @@ fn routes(backends: Backends) -> axum::Router {
 }
 
 impl Backends {
-    fn augmentation(&self) -> Result<AugmentationServiceClient<GrpcChannel>, ApiError> {
+    fn augmentation(&self) -> Result<AugmentationServiceClient<Servers>, ApiError> {
         let channel = self.augmentation.clone().ok_or_else(|| absent().at("augment"))?;
         Ok(AugmentationServiceClient::new(channel)
             .max_decoding_message_size(self.max_message_bytes)

@@ -16,9 +16,9 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use isomer_access::{Caller, Scope};
-use isomer_service_kit::{Fault, GrpcChannel, plain_refusal};
+use isomer_service_kit::{Fault, plain_refusal};
 
-use crate::routing::Router;
+use crate::{front::Behind, proxy::Servers, routing::Router};
 use trial::Trial;
 
 /// Longest wait for a trial: a local generator may have to be loaded.
@@ -28,8 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[derive(Debug, Clone)]
 pub(crate) struct Pages {
     pub(crate) router: Router,
-    pub(crate) transform: Option<GrpcChannel>,
-    pub(crate) runs: Option<GrpcChannel>,
+    pub(crate) behind: Behind,
+    pub(crate) runs: Option<Servers>,
     pub(crate) max_message_bytes: usize,
 }
 
@@ -64,7 +64,7 @@ async fn home(
         }
     }
     let (encoders, runs) = tokio::join!(pages.router.list(), runs::list(&pages));
-    match view::page(&pages.router, &encoders, &runs, &trial) {
+    match view::page(&pages, &encoders, &runs, &trial) {
         Ok(html) => document(
             Html(html),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",

@@ -3,16 +3,18 @@
 use isomer_proto::eval::v1::{
     GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::{CallDeadline, Fault};
+use tokio::time::Instant;
 use tonic::Request;
 
 use super::Pages;
+use crate::proxy::Servers;
 
 /// Runs shown, the newest.
 const SHOWN: u32 = 50;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
-fn client(pages: &Pages) -> Result<RunServiceClient<GrpcChannel>, Fault> {
+fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
     let channel = pages.runs.clone().ok_or_else(|| {
         Fault::not_found("NO_RUNS", "this gateway has not been given an evaluation service")
             .mend("name one in its configuration: eval.address")
@@ -26,7 +28,7 @@ pub(super) async fn list(pages: &Pages) -> Result<Vec<Run>, Fault> {
         page_size: SHOWN,
         page_token: String::new(),
     });
-    request.set_timeout(PATIENCE);
+    request.extensions_mut().insert(CallDeadline(Instant::now() + PATIENCE));
     let answer = client(pages)?
         .list_runs(request)
         .await

@@ -115,7 +115,7 @@ impl Trial {
 }
 
 async fn change(pages: &Pages, name: &str, text: &str) -> Result<String, Fault> {
-    let channel = pages.transform.clone().ok_or_else(|| {
+    let channel = pages.behind.transform.clone().ok_or_else(|| {
         Fault::unimplemented("this gateway has not been given a transform service")
             .mend("name one in its configuration: transform.address")
     })?;

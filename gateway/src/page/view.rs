@@ -11,8 +11,8 @@ use isomer_transform::catalogue::{ENTRIES, Kind};
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde::Serialize;
 
-use super::trial::Trial;
-use crate::routing::Router;
+use super::{Pages, trial::Trial};
+use crate::proxy::Servers;
 
 #[derive(Serialize)]
 struct EncoderRow {
@@ -35,6 +35,17 @@ struct ProviderRow {
     answered: u64,
     failed: u64,
     encoders: usize,
+}
+
+#[derive(Serialize)]
+struct ServerRow {
+    service: &'static str,
+    name: String,
+    state: &'static str,
+    why: Option<String>,
+    outstanding: usize,
+    answered: u64,
+    failed: u64,
 }
 
 #[derive(Serialize)]
@@ -69,13 +80,13 @@ struct TrialView {
 
 /// The page.
 pub(super) fn page(
-    router: &Router,
+    pages: &Pages,
     encoders: &[Encoder],
     runs: &Result<Vec<Run>, Fault>,
     trial: &Trial,
 ) -> Result<String, minijinja::Error> {
-    let standings = router.standings();
-    let refusals: BTreeMap<String, String> = router.refusals().into_iter().collect();
+    let standings = pages.router.standings();
+    let refusals: BTreeMap<String, String> = pages.router.refusals().into_iter().collect();
     let known = |number: u32| Some(number).filter(|number| *number > 0);
     let encoder_rows: Vec<EncoderRow> = encoders
         .iter()
@@ -108,6 +119,20 @@ pub(super) fn page(
             encoders: ids.len(),
         })
         .collect();
+    let behind = [("transform", &pages.behind.transform), ("eval", &pages.behind.eval)];
+    let servers = behind.into_iter().flat_map(|(service, servers)| {
+        let each = servers.iter().flat_map(Servers::standings);
+        each.map(move |(name, standing)| ServerRow {
+            service,
+            name,
+            state: standing.state,
+            why: standing.why,
+            outstanding: standing.outstanding,
+            answered: standing.answered,
+            failed: standing.failed,
+        })
+    });
+    let server_rows: Vec<ServerRow> = servers.collect();
     let (run_rows, runs_problem): (Vec<RunRow>, _) = match runs {
         Ok(runs) => (runs.iter().map(run_row).collect(), None),
         Err(fault) => (Vec::new(), Some(fault.to_string())),
@@ -120,6 +145,7 @@ pub(super) fn page(
         version => env!("CARGO_PKG_VERSION"),
         encoders => Serde(encoder_rows),
         providers => Serde(provider_rows),
+        servers => Serde(server_rows),
         runs => Serde(run_rows),
         runs_problem => runs_problem,
         trial => Serde(trial_view(trial, encoders)),

@@ -1,6 +1,9 @@
 //! One request, as many attempts as it may take.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use futures::{
     FutureExt,
@@ -12,18 +15,60 @@ use rand::Rng;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
 
-use super::{choose::choose, metrics, replica::Replica, router::Shared};
+use super::{
+    RoutingConfig,
+    budget::RetryBudget,
+    choose::choose,
+    metrics,
+    peer::{Attempt, Peer},
+};
 
-/// Wait before a provider that just failed is asked again, where there is no other.
+/// Wait before one that just failed is asked again, where there is no other.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// Whether another provider may do better. Encoding, counting and reranking change nothing, so that any of them may be repeated.
+/// What is allowed, over all requests.
+#[derive(Debug)]
+pub(crate) struct Policy {
+    pub(crate) config: RoutingConfig,
+    budget: Mutex<RetryBudget>,
+}
+
+impl Policy {
+    pub(crate) fn new(config: RoutingConfig) -> Self {
+        let budget = RetryBudget::new(config.retry_ratio, config.retries_per_second, Instant::now());
+        Self {
+            config,
+            budget: Mutex::new(budget),
+        }
+    }
+
+    fn budget(&self) -> MutexGuard<'_, RetryBudget> {
+        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One request.
+pub(crate) struct Order<'a, R> {
+    /// Who may be asked: `provider`, `server`.
+    pub(crate) kind: &'static str,
+    /// What to do where none of them can be asked.
+    pub(crate) mend: &'static str,
+    pub(crate) replicas: &'a [Arc<R>],
+    pub(crate) deadline: Option<Instant>,
+    /// Whether it may be sent once more, asked after each failure.
+    pub(crate) again: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// An answer, and who gave it. Whoever did is busy with it until the attempt is dropped.
+pub(crate) type Answered<T, R> = (T, Arc<R>, Attempt);
+
+/// Whether another one may do better.
 enum Outcome {
-    /// The provider failed.
+    /// Who was asked failed.
     Failed,
-    /// The provider is well but has no place.
+    /// Who was asked is well but has no place.
     Busy,
-    /// The request's own fault, which every provider would find.
+    /// The request's own fault, which everyone would find.
     Refused,
 }
 
@@ -47,21 +92,18 @@ enum Ended {
 }
 
 /// Sends a request until somebody answers, attempts or the budget run out, or the deadline is near.
-pub(super) async fn send<T, F, Fut>(
-    shared: &Shared,
-    replicas: &[Arc<Replica>],
-    deadline: Option<Instant>,
-    call: F,
-) -> Result<(T, Arc<Replica>), Fault>
+pub(crate) async fn send<T, R, F, Fut>(policy: &Policy, order: Order<'_, R>, call: F) -> Result<Answered<T, R>, Fault>
 where
-    F: Fn(Arc<Replica>) -> Fut,
+    R: AsRef<Arc<Peer>>,
+    F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    shared.budget().request(Instant::now());
-    let mut tried: Vec<Arc<Replica>> = Vec::new();
+    let deadline = order.deadline;
+    policy.budget().request(Instant::now());
+    let mut tried: Vec<Arc<R>> = Vec::new();
     let mut last: Option<Fault> = None;
-    for attempt in 1..=shared.config.attempts {
-        let Some(replica) = pick(shared, replicas, &tried) else {
+    for attempt in 1..=policy.config.attempts {
+        let Some(replica) = pick(policy, order.replicas, &tried) else {
             break;
         };
         if tried.iter().any(|one| Arc::ptr_eq(one, &replica)) {
@@ -73,12 +115,12 @@ where
             sleep(wait).await;
         }
         tried.push(Arc::clone(&replica));
-        match hedged(shared, replicas, &mut tried, replica, deadline, &call).await {
+        match hedged(policy, &order, &mut tried, replica, &call).await {
             Ok(answer) => return Ok(answer),
             Err(Ended::Final(fault)) => return Err(fault),
             Err(Ended::Retry(fault)) => {
                 let late = deadline.is_some_and(|deadline| Instant::now() >= deadline);
-                let again = attempt < shared.config.attempts && !late && shared.budget().take();
+                let again = attempt < policy.config.attempts && !late && (order.again)() && policy.budget().take();
                 last = Some(fault);
                 if !again {
                     break;
@@ -87,7 +129,7 @@ where
             }
         }
     }
-    Err(last.unwrap_or_else(|| nobody(replicas)))
+    Err(last.unwrap_or_else(|| nobody(&order)))
 }
 
 #[allow(
@@ -98,67 +140,68 @@ fn chance() -> impl Rng {
     rand::rng()
 }
 
-fn pick(shared: &Shared, replicas: &[Arc<Replica>], tried: &[Arc<Replica>]) -> Option<Arc<Replica>> {
+fn pick<R: AsRef<Arc<Peer>>>(policy: &Policy, replicas: &[Arc<R>], tried: &[Arc<R>]) -> Option<Arc<R>> {
     choose(
         replicas,
         tried,
-        shared.config.slow_factor,
-        Duration::from_secs(shared.config.warmup_seconds),
+        policy.config.slow_factor,
+        Duration::from_secs(policy.config.warmup_seconds),
         Instant::now(),
         &mut chance(),
     )
 }
 
-fn nobody(replicas: &[Arc<Replica>]) -> Fault {
+fn nobody<R: AsRef<Arc<Peer>>>(order: &Order<'_, R>) -> Fault {
     let now = Instant::now();
-    let states: Vec<String> = replicas
+    let peers: Vec<&Peer> = order.replicas.iter().map(|replica| &**R::as_ref(replica)).collect();
+    let states: Vec<String> = peers
         .iter()
-        .map(|replica| {
-            let standing = replica.standing(now);
+        .map(|peer| {
+            let standing = peer.standing(now);
             match standing.why {
-                Some(why) => format!("`{}` is {}: {why}", replica.provider, standing.state),
-                None => format!("`{}` is {}", replica.provider, standing.state),
+                Some(why) => format!("`{}` is {}: {why}", peer.name, standing.state),
+                None => format!("`{}` is {}", peer.name, standing.state),
             }
         })
         .collect();
-    let soonest = replicas.iter().filter_map(|replica| replica.opens_at(now)).min();
+    let soonest = peers.iter().filter_map(|peer| peer.opens_at(now)).min();
     let after = soonest.map_or(Duration::from_secs(1), |at| at.saturating_duration_since(now));
     Fault::unavailable(
         "NO_PROVIDER",
-        format!("no provider can be asked now: {}", states.join("; ")),
+        format!("no {} can be asked now: {}", order.kind, states.join("; ")),
     )
-    .mend("`isomer providers list` shows how each does; start it, or correct its address")
+    .mend(order.mend)
     .retry_after(after.max(Duration::from_millis(100)))
 }
 
 /// One attempt, and after a while without an answer a second one beside it; the first answer wins, and the other call is dropped.
-async fn hedged<T, F, Fut>(
-    shared: &Shared,
-    replicas: &[Arc<Replica>],
-    tried: &mut Vec<Arc<Replica>>,
-    replica: Arc<Replica>,
-    deadline: Option<Instant>,
+async fn hedged<T, R, F, Fut>(
+    policy: &Policy,
+    order: &Order<'_, R>,
+    tried: &mut Vec<Arc<R>>,
+    replica: Arc<R>,
     call: &F,
-) -> Result<(T, Arc<Replica>), Ended>
+) -> Result<Answered<T, R>, Ended>
 where
-    F: Fn(Arc<Replica>) -> Fut,
+    R: AsRef<Arc<Peer>>,
+    F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    let first = one(shared, replica, deadline, call);
-    let Some(after) = shared.config.hedge_after_ms.filter(|_| replicas.len() > 1) else {
+    let first = one(policy, order, replica, call);
+    let Some(after) = policy.config.hedge_after_ms.filter(|_| order.replicas.len() > 1) else {
         return first.await;
     };
     pin_mut!(first);
     if let Either::Left((answer, _)) = select(first.as_mut(), sleep(Duration::from_millis(after)).boxed()).await {
         return answer;
     }
-    let other = pick(shared, replicas, tried).filter(|other| !tried.iter().any(|one| Arc::ptr_eq(one, other)));
-    let Some(other) = other.filter(|_| shared.budget().take()) else {
+    let other = pick(policy, order.replicas, tried).filter(|other| !tried.iter().any(|one| Arc::ptr_eq(one, other)));
+    let Some(other) = other.filter(|_| policy.budget().take()) else {
         return first.await;
     };
     ::metrics::counter!(metrics::HEDGES).increment(1);
     tried.push(Arc::clone(&other));
-    let second = one(shared, other, deadline, call);
+    let second = one(policy, order, other, call);
     pin_mut!(second);
     match select(first, second).await {
         Either::Left((Err(Ended::Retry(_)), second)) => second.await,
@@ -167,18 +210,21 @@ where
     }
 }
 
-async fn one<T, F, Fut>(
-    shared: &Shared,
-    replica: Arc<Replica>,
-    deadline: Option<Instant>,
+async fn one<T, R, F, Fut>(
+    policy: &Policy,
+    order: &Order<'_, R>,
+    replica: Arc<R>,
     call: &F,
-) -> Result<(T, Arc<Replica>), Ended>
+) -> Result<Answered<T, R>, Ended>
 where
-    F: Fn(Arc<Replica>) -> Fut,
+    R: AsRef<Arc<Peer>>,
+    F: Fn(Arc<R>) -> Fut,
     Fut: Future<Output = Result<T, Fault>>,
 {
-    let attempt = replica.send();
-    let limit = shared.config.attempt_timeout_ms;
+    let peer = R::as_ref(&replica);
+    let (kind, name) = (order.kind, &peer.name);
+    let mut attempt = peer.send();
+    let limit = policy.config.attempt_timeout_ms;
     let too_long = async {
         match limit {
             0 => std::future::pending().await,
@@ -188,21 +234,23 @@ where
     let answer = tokio::select! {
         answer = call(Arc::clone(&replica)) => answer,
         () = attempt.taken_out() => {
-            let message = format!("provider `{}` was taken out while it was asked: its health checks fail", replica.provider);
+            let message = format!("{kind} `{name}` was taken out while it was asked: its health checks fail");
             Err(Fault::unavailable("PROVIDER_OUT", message))
         }
         () = too_long => {
-            let message = format!("provider `{}` gave no answer within {limit} ms", replica.provider);
+            let message = format!("{kind} `{name}` gave no answer within {limit} ms");
             Err(Fault::new(Code::DeadlineExceeded, "ATTEMPT_TIMEOUT", message))
         }
     };
     match answer {
         Ok(answer) => {
             attempt.answered();
-            Ok((answer, replica))
+            Ok((answer, replica, attempt))
         }
         // Too little time was given: that says nothing of the provider.
-        Err(fault) if fault.code == Code::DeadlineExceeded && deadline.is_some_and(|end| Instant::now() >= end) => {
+        Err(fault)
+            if fault.code == Code::DeadlineExceeded && order.deadline.is_some_and(|end| Instant::now() >= end) =>
+        {
             Err(Ended::Final(fault))
         }
         Err(fault) => match outcome(&fault) {

@@ -1,11 +1,11 @@
-//! Which provider gets the next request.
+//! Who gets the next request.
 
 use std::{sync::Arc, time::Duration};
 
 use rand::Rng;
 use tokio::time::Instant;
 
-use super::replica::Replica;
+use super::peer::Peer;
 
 /// A slow provider counts as slow only from this latency on, in seconds: under it queues make the difference.
 const SLOW_FLOOR: f64 = 0.25;
@@ -17,17 +17,17 @@ const NOTABLE: f64 = 0.005;
 ///
 /// Asked for in this order, and the first kind that there is any of is drawn from: well and not tried yet; well but tried; not well (they may be back, and
 /// a sure refusal helps nobody).
-pub(crate) fn choose(
-    replicas: &[Arc<Replica>],
-    tried: &[Arc<Replica>],
+pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
+    replicas: &[Arc<R>],
+    tried: &[Arc<R>],
     slow_factor: f64,
     warmup: Duration,
     now: Instant,
     random: &mut impl Rng,
-) -> Option<Arc<Replica>> {
-    let is_tried = |one: &Arc<Replica>| tried.iter().any(|other| Arc::ptr_eq(one, other));
-    let well: Vec<&Arc<Replica>> = replicas.iter().filter(|one| one.available(now)).collect();
-    let fresh: Vec<&Arc<Replica>> = well.iter().copied().filter(|one| !is_tried(one)).collect();
+) -> Option<Arc<R>> {
+    let is_tried = |one: &Arc<R>| tried.iter().any(|other| Arc::ptr_eq(one, other));
+    let well: Vec<&Arc<R>> = replicas.iter().filter(|one| peer(one).available(now)).collect();
+    let fresh: Vec<&Arc<R>> = well.iter().copied().filter(|one| !is_tried(one)).collect();
     let pool = if !fresh.is_empty() {
         quick(fresh, slow_factor)
     } else if !well.is_empty() {
@@ -47,15 +47,19 @@ pub(crate) fn choose(
             let first = random.random_range(0..many.len());
             let second = (first + random.random_range(1..many.len())) % many.len();
             let (first, second) = (many[first], many[second]);
-            let (a, b) = (first.load(now, warmup), second.load(now, warmup));
-            let second_wins = b < a || b == a && much_faster(second, first);
+            let (a, b) = (peer(first).load(now, warmup), peer(second).load(now, warmup));
+            let second_wins = b < a || b == a && much_faster(peer(second), peer(first));
             Some(Arc::clone(if second_wins { second } else { first }))
         }
     }
 }
 
+fn peer<R: AsRef<Arc<Peer>>>(one: &Arc<R>) -> &Peer {
+    R::as_ref(one)
+}
+
 /// Whether one answers in less than half of the other's time, and in some milliseconds less: what is less than that is chance.
-fn much_faster(one: &Replica, other: &Replica) -> bool {
+fn much_faster(one: &Peer, other: &Peer) -> bool {
     match (one.latency(), other.latency()) {
         (Some(one), Some(other)) => one < other / 2.0 && other - one > NOTABLE,
         _ => false,
@@ -63,16 +67,16 @@ fn much_faster(one: &Replica, other: &Replica) -> bool {
 }
 
 /// Without those that are many times as slow as the fastest, unless that is all.
-fn quick(pool: Vec<&Arc<Replica>>, slow_factor: f64) -> Vec<&Arc<Replica>> {
+fn quick<R: AsRef<Arc<Peer>>>(pool: Vec<&Arc<R>>, slow_factor: f64) -> Vec<&Arc<R>> {
     if slow_factor == 0.0 || pool.len() < 2 {
         return pool;
     }
     let fastest = pool
         .iter()
-        .filter_map(|one| one.latency())
+        .filter_map(|one| peer(one).latency())
         .fold(f64::INFINITY, f64::min);
     let bound = (fastest * slow_factor).max(SLOW_FLOOR);
     pool.into_iter()
-        .filter(|one| one.latency().is_none_or(|latency| latency <= bound))
+        .filter(|one| peer(one).latency().is_none_or(|latency| latency <= bound))
         .collect()
 }

@@ -64,7 +64,7 @@ impl Default for RoutingConfig {
 }
 
 impl RoutingConfig {
-    pub(super) fn breaker(&self) -> BreakerRules {
+    pub(crate) fn breaker(&self) -> BreakerRules {
         BreakerRules {
             consecutive: self.breaker_failures,
             first: Duration::from_millis(self.breaker_first_ms),

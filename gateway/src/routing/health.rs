@@ -11,14 +11,14 @@ use tokio::{
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 
-use super::router::Shared;
+use super::{peer::Peer, router::Shared};
 
 /// Health checks between two looks at what open providers list.
 const LISTING_EVERY: u32 = 30;
 
 /// Runs until the router is gone.
 pub(super) async fn watch(router: Weak<Shared>) {
-    let Some(config) = router.upgrade().map(|shared| shared.config.clone()) else {
+    let Some(config) = router.upgrade().map(|shared| shared.policy.config.clone()) else {
         return;
     };
     let mut ticks = interval(Duration::from_millis(config.health_interval_ms));
@@ -64,18 +64,18 @@ async fn check(shared: &Shared, patience: Duration) {
     let remote = table.replicas.iter().filter(|member| member.replica.remote);
     let checks = remote.map(|member| {
         let replica = Arc::clone(&member.replica);
-        async move {
-            let outcome = match timeout(patience, replica.backend.healthy()).await {
-                Ok(outcome) => outcome,
-                Err(_) => {
-                    let message = format!("no word on its health within {} ms", patience.as_millis());
-                    Err(Fault::unavailable("HEALTH_TIMEOUT", message))
-                }
-            };
-            replica.checked(outcome);
-        }
+        async move { ask(&replica.peer, patience, replica.backend.healthy()).await }
     });
     futures::future::join_all(checks).await;
+}
+
+/// One health check; no word in time is a failure.
+pub(crate) async fn ask(peer: &Peer, patience: Duration, answer: impl Future<Output = Result<(), Fault>>) {
+    let outcome = timeout(patience, answer).await.unwrap_or_else(|_| {
+        let message = format!("no word on its health within {} ms", patience.as_millis());
+        Err(Fault::unavailable("HEALTH_TIMEOUT", message))
+    });
+    peer.checked(outcome);
 }
 
 #[cfg(test)]

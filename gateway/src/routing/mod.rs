@@ -5,15 +5,16 @@
 //! (`attempts`, within a `budget`), never to one that rests (`breaker`) or fails its health checks (`health`), and not at all where its
 //! answer is kept or on its way already (`cache`).
 
-mod attempts;
+pub(crate) mod attempts;
 mod breaker;
 mod budget;
 mod cache;
 mod choose;
 mod config;
-mod health;
+pub(crate) mod health;
 mod memory;
 pub(crate) mod metrics;
+mod peer;
 mod replica;
 mod route;
 mod router;
@@ -25,5 +26,5 @@ mod tests;
 
 pub use config::RoutingConfig;
 pub(crate) use memory::Memory;
-pub(crate) use replica::Standing;
+pub(crate) use peer::{Attempt, Peer, Standing};
 pub use router::{Answer, Fixed, Router};

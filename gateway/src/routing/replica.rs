@@ -1,37 +1,17 @@
-//! A provider as the router sees it: how busy, how well, how fast.
+//! A provider that offers encoders, and what is known of it.
 
-use std::{
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::encoder::v1::Encoder;
-use isomer_service_kit::Fault;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use super::{
-    breaker::{Breaker, BreakerRules},
-    memory::Kept,
-    space::Fingerprint,
-};
-
-/// Share of a new latency in the moving average.
-const NEWEST: f64 = 0.1;
-/// Weight of a provider that just came (back).
-const COLD: f64 = 0.1;
-/// Health checks failed in a row that take a provider out.
-const SICK_AFTER: u32 = 2;
+use super::{breaker::BreakerRules, memory::Kept, peer::Peer, space::Fingerprint};
 
 /// One provider.
 #[derive(Debug)]
 pub(crate) struct Replica {
-    /// Id in the registry; `this process` for what runs here.
-    pub(crate) provider: String,
+    /// Its name is its id in the registry; `this process` for what runs here.
+    pub(crate) peer: Arc<Peer>,
     pub(crate) backend: Arc<dyn EncoderBackend>,
     /// How its vectors are looked at.
     pub(crate) check: CheckOptions,
@@ -41,64 +21,26 @@ pub(crate) struct Replica {
     pub(super) kept: Option<Kept>,
     /// False for what runs in this process: it is not asked for its health, and keeps its own answers.
     pub(crate) remote: bool,
-    outstanding: AtomicUsize,
-    answered: AtomicU64,
-    failed: AtomicU64,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
-    breaker: Breaker,
-    /// Moving average of the time to an answer, in seconds.
-    latency: Option<f64>,
-    /// Why it is out, once health checks have failed.
-    sick: Option<String>,
-    failed_checks: u32,
-    /// When it came, or came back.
-    since: Instant,
-    /// Cancelled when it is taken out: what waits for it is sent elsewhere.
-    out: CancellationToken,
-    last_failure: Option<String>,
     /// What it offered when last asked.
-    known: Vec<Encoder>,
-}
-
-/// A provider, for people.
-#[derive(Debug, Clone)]
-pub(crate) struct Standing {
-    pub(crate) state: &'static str,
-    pub(crate) why: Option<String>,
-    pub(crate) latency: Option<Duration>,
-    pub(crate) outstanding: usize,
-    pub(crate) answered: u64,
-    pub(crate) failed: u64,
+    known: Mutex<Vec<Encoder>>,
 }
 
 impl Replica {
     /// One that the configuration names.
-    pub(crate) fn new(provider: String, backend: Arc<dyn EncoderBackend>, remote: bool, rules: BreakerRules) -> Self {
+    pub(crate) fn new(name: String, backend: Arc<dyn EncoderBackend>, remote: bool, rules: BreakerRules) -> Self {
         Self {
-            provider,
+            peer: Arc::new(Peer::new(name, rules)),
             backend,
             check: CheckOptions::default(),
             price_per_million_tokens: 0.0,
             kept: None,
             remote,
-            outstanding: AtomicUsize::new(0),
-            answered: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
-            state: Mutex::new(State {
-                breaker: Breaker::new(rules),
-                latency: None,
-                sick: None,
-                failed_checks: 0,
-                since: Instant::now(),
-                out: CancellationToken::new(),
-                last_failure: None,
-                known: Vec::new(),
-            }),
+            known: Mutex::default(),
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.peer.name
     }
 
     /// What it gave first for an encoder, as far as that is remembered.
@@ -106,151 +48,21 @@ impl Replica {
         self.kept.as_ref()?.first(encoder_id)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held; were it to, the numbers in it would still be sound.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether requests may be sent to it now.
-    pub(crate) fn available(&self, now: Instant) -> bool {
-        let state = self.state();
-        state.sick.is_none() && state.breaker.allows(now)
-    }
-
-    /// How unwelcome one more request is: requests under way over the share it should get.
-    pub(crate) fn load(&self, now: Instant, warmup: Duration) -> f64 {
-        let age = now.saturating_duration_since(self.state().since).as_secs_f64();
-        let warm = if warmup.is_zero() {
-            1.0
-        } else {
-            (age / warmup.as_secs_f64()).min(1.0)
-        };
-        (self.outstanding.load(Ordering::Relaxed) + 1) as f64 / (COLD + (1.0 - COLD) * warm)
-    }
-
-    pub(crate) fn latency(&self) -> Option<f64> {
-        self.state().latency
-    }
-
-    /// When its breaker lets the next request through.
-    pub(crate) fn opens_at(&self, now: Instant) -> Option<Instant> {
-        self.state().breaker.opens_at(now)
-    }
-
-    /// Begins an attempt.
-    pub(crate) fn send(self: &Arc<Self>) -> Attempt {
-        let now = Instant::now();
-        self.outstanding.fetch_add(1, Ordering::Relaxed);
-        let out = {
-            let mut state = self.state();
-            state.breaker.sent(now);
-            state.out.clone()
-        };
-        Attempt {
-            replica: Arc::clone(self),
-            begun: now,
-            out,
-            heard: false,
-        }
-    }
-
-    /// A health check's outcome.
-    pub(crate) fn checked(&self, outcome: Result<(), Fault>) {
-        let mut state = self.state();
-        match outcome {
-            Ok(()) => {
-                state.failed_checks = 0;
-                if state.sick.take().is_some() {
-                    tracing::info!(provider = self.provider, "provider is back");
-                    state.breaker.close();
-                    state.latency = None;
-                    state.since = Instant::now();
-                }
-            }
-            Err(fault) => {
-                state.failed_checks += 1;
-                if state.failed_checks >= SICK_AFTER && state.sick.is_none() {
-                    tracing::warn!(provider = self.provider, %fault, "provider is out: its health checks fail");
-                    state.sick = Some(fault.to_string());
-                    std::mem::take(&mut state.out).cancel();
-                }
-            }
-        }
-    }
-
     pub(crate) fn learnt(&self, known: Vec<Encoder>) {
-        self.state().known = known;
+        *self.listed() = known;
     }
 
     pub(crate) fn known(&self) -> Vec<Encoder> {
-        self.state().known.clone()
+        self.listed().clone()
     }
 
-    pub(crate) fn standing(&self, now: Instant) -> Standing {
-        let state = self.state();
-        let (name, why) = match &state.sick {
-            Some(why) => ("out", Some(why.clone())),
-            None if !state.breaker.allows(now) => ("resting", state.last_failure.clone()),
-            None => ("well", None),
-        };
-        Standing {
-            state: name,
-            why,
-            latency: state.latency.map(Duration::from_secs_f64),
-            outstanding: self.outstanding.load(Ordering::Relaxed),
-            answered: self.answered.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-        }
+    fn listed(&self) -> MutexGuard<'_, Vec<Encoder>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A request under way to a provider; counts as under way until it is dropped.
-#[derive(Debug)]
-pub(crate) struct Attempt {
-    pub(crate) replica: Arc<Replica>,
-    begun: Instant,
-    out: CancellationToken,
-    heard: bool,
-}
-
-impl Attempt {
-    /// Ends when the provider is taken out.
-    pub(crate) fn taken_out(&self) -> impl Future<Output = ()> + use<> {
-        self.out.clone().cancelled_owned()
-    }
-
-    /// The provider answered; a refusal of the request is an answer too.
-    pub(crate) fn answered(mut self) {
-        let now = Instant::now();
-        let took = now.saturating_duration_since(self.begun).as_secs_f64();
-        self.heard = true;
-        self.replica.answered.fetch_add(1, Ordering::Relaxed);
-        let mut state = self.replica.state();
-        state.breaker.heard(true, now);
-        let latency = state.latency.unwrap_or(took);
-        state.latency = Some(latency + NEWEST * (took - latency));
-    }
-
-    /// The provider failed.
-    pub(crate) fn failed(mut self, fault: &Fault) {
-        self.heard = true;
-        self.replica.failed.fetch_add(1, Ordering::Relaxed);
-        let labels = [
-            ("provider", self.replica.provider.clone()),
-            ("reason", fault.reason.clone()),
-        ];
-        metrics::counter!(super::metrics::FAILURES, &labels).increment(1);
-        let mut state = self.replica.state();
-        state.breaker.heard(false, Instant::now());
-        state.last_failure = Some(fault.to_string());
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        self.replica.outstanding.fetch_sub(1, Ordering::Relaxed);
-        if !self.heard {
-            self.replica.state().breaker.abandoned();
-        }
+impl AsRef<Arc<Peer>> for Replica {
+    fn as_ref(&self) -> &Arc<Peer> {
+        &self.peer
     }
 }

@@ -79,12 +79,12 @@ impl Claim {
 
     fn refuse(&self, encoder_id: &str, why: &str) {
         tracing::error!(
-            provider = self.replica.provider,
+            provider = self.replica.name(),
             encoder = encoder_id,
             why,
             "provider is of another vector space: not asked"
         );
-        ::metrics::counter!(metrics::OTHER_SPACE, "provider" => self.replica.provider.clone()).increment(1);
+        ::metrics::counter!(metrics::OTHER_SPACE, "provider" => self.replica.name().to_owned()).increment(1);
         *self.state() = State::Refused(why.to_owned());
     }
 }
@@ -139,7 +139,7 @@ impl Route {
             Some(why) => Fault::precondition("OTHER_SPACE", why)
                 .mend("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
             None => {
-                let names: Vec<&str> = self.replicas().map(|replica| replica.provider.as_str()).collect();
+                let names: Vec<&str> = self.replicas().map(|replica| replica.name()).collect();
                 Fault::unavailable(
                     "NO_PROVIDER",
                     format!("no provider of encoder `{}` answers: {}", self.encoder_id, names.join(", ")),
@@ -162,7 +162,8 @@ impl Route {
         self.claims.iter().find_map(|claim| match &*claim.state() {
             State::Refused(why) => Some(format!(
                 "provider `{}` for encoder `{}`: {why}",
-                claim.replica.provider, self.encoder_id
+                claim.replica.name(),
+                self.encoder_id
             )),
             _ => None,
         })
@@ -171,7 +172,7 @@ impl Route {
     /// What the first provider that was looked at gives.
     pub(super) fn reference(&self) -> Option<(String, Arc<Fingerprint>)> {
         self.claims.iter().find_map(|claim| match &*claim.state() {
-            State::Held(Some(fingerprint), _) => Some((claim.replica.provider.clone(), Arc::clone(fingerprint))),
+            State::Held(Some(fingerprint), _) => Some((claim.replica.name().to_owned(), Arc::clone(fingerprint))),
             _ => None,
         })
     }
@@ -194,7 +195,7 @@ impl Route {
         for (claim, answer) in new.into_iter().zip(answers) {
             match answer {
                 Err(fault) => {
-                    tracing::warn!(provider = claim.replica.provider, encoder = self.encoder_id, %fault, "provider could not be compared")
+                    tracing::warn!(provider = claim.replica.name(), encoder = self.encoder_id, %fault, "provider could not be compared")
                 }
                 Ok(taken) => match self.reference() {
                     Some((first, reference)) if let Some(difference) = reference.differs(&taken) => {
@@ -274,7 +275,7 @@ impl Route {
             claim.refuse(&self.encoder_id, &why);
             return Err(Fault::unavailable(
                 "OTHER_SPACE",
-                format!("provider `{}`: {why}", replica.provider),
+                format!("provider `{}`: {why}", replica.name()),
             ));
         }
         if let State::Held(_, identity @ None) = &mut *claim.state() {

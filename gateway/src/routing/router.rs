@@ -1,7 +1,7 @@
 //! The router.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -20,8 +20,8 @@ use tokio::{
 };
 
 use super::{
-    Standing, attempts,
-    budget::RetryBudget,
+    Standing,
+    attempts::{self, Order, Policy},
     cache::{self, Cache},
     config::RoutingConfig,
     health,
@@ -65,10 +65,9 @@ pub struct Answer {
 }
 
 pub(super) struct Shared {
-    pub(super) config: RoutingConfig,
+    pub(super) policy: Policy,
     cache: Option<Cache>,
     table: RwLock<Arc<Table>>,
-    budget: Mutex<RetryBudget>,
     /// Held while the table is made, so that what is learnt of one list of providers never takes the place of a later one; the number of the
     /// last route.
     making: AsyncMutex<u64>,
@@ -80,7 +79,7 @@ pub(super) struct Shared {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
-            .field("config", &self.config)
+            .field("policy", &self.policy)
             .field("table", &self.table)
             .finish_non_exhaustive()
     }
@@ -103,16 +102,14 @@ impl Router {
             settings: None,
             encoders: Vec::new(),
         });
-        let now = Instant::now();
         let shared = Arc::new(Shared {
             cache: (config.cache_bytes > 0).then(|| Cache::new(config.cache_bytes)),
             table: RwLock::default(),
-            budget: Mutex::new(RetryBudget::new(config.retry_ratio, config.retries_per_second, now)),
             making: AsyncMutex::new(0),
             fixed: fixed.collect(),
             memory,
             connect: Box::new(connect),
-            config,
+            policy: Policy::new(config),
         });
         let first = Arc::clone(&providers.borrow_and_update());
         shared.take(&first).await;
@@ -215,7 +212,7 @@ impl Router {
     {
         let route = self.shared.table().route(encoder_id)?;
         let replicas = route.usable().await?;
-        Ok(attempts::send(&self.shared, &replicas, deadline, call).await?.0)
+        Ok(self.shared.send(&replicas, deadline, call).await?.0)
     }
 
     /// Each provider with how it fares and the encoders it offers, for people.
@@ -224,8 +221,8 @@ impl Router {
         let table = self.shared.table();
         let of = |member: &Member| {
             (
-                member.replica.provider.clone(),
-                member.replica.standing(now),
+                member.replica.name().to_owned(),
+                member.replica.peer.standing(now),
                 member.encoders.clone(),
             )
         };
@@ -258,8 +255,26 @@ impl Shared {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    pub(super) fn budget(&self) -> MutexGuard<'_, RetryBudget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Encoding, counting and reranking change nothing, so that any of them may be repeated.
+    async fn send<T, F, Fut>(
+        &self,
+        replicas: &[Arc<Replica>],
+        deadline: Option<Instant>,
+        call: F,
+    ) -> Result<(T, Arc<Replica>), Fault>
+    where
+        F: Fn(Arc<Replica>) -> Fut,
+        Fut: Future<Output = Result<T, Fault>>,
+    {
+        let order = Order {
+            kind: "provider",
+            mend: "`isomer providers list` shows how each does; start it, or correct its address",
+            replicas,
+            deadline,
+            again: &|| true,
+        };
+        let (answer, replica, _) = attempts::send(&self.policy, order, call).await?;
+        Ok((answer, replica))
     }
 
     async fn encode(
@@ -270,7 +285,7 @@ impl Shared {
     ) -> Result<(EncodeResponse, Arc<Replica>), Fault> {
         let replicas = route.usable().await?;
         let one_vector = request.output() != Output::TokenVectors;
-        attempts::send(self, &replicas, deadline, |replica| async move {
+        self.send(&replicas, deadline, |replica| async move {
             let answer = replica.backend.encode(request.clone(), deadline).await?;
             if one_vector {
                 route.fits(&replica, answer.vector_space.as_ref())?;
@@ -320,7 +335,7 @@ impl Shared {
 
     /// A registered provider behind its backend.
     pub(super) fn replica(&self, provider: &Provider, backend: Arc<dyn EncoderBackend>) -> Replica {
-        let mut replica = Replica::new(provider.id.clone(), backend, true, self.config.breaker());
+        let mut replica = Replica::new(provider.id.clone(), backend, true, self.policy.config.breaker());
         replica.check = CheckOptions::of(provider);
         replica.kept = self.memory.clone().map(|memory| Kept::new(memory, provider));
         replica.price_per_million_tokens = provider.price_per_million_tokens;

@@ -20,7 +20,7 @@ impl Router {
             let route = table.routes.get(id)?;
             let others: Vec<_> = route
                 .replicas()
-                .filter(|replica| replica.provider != candidate.id)
+                .filter(|replica| replica.name() != candidate.id)
                 .cloned()
                 .collect();
             (!others.is_empty()).then_some((id, route, others))
@@ -35,7 +35,7 @@ impl Router {
         for (id, route, others) in contested {
             let field = format!("provider.encoders[{id}]");
             let theirs = Fingerprint::take(&newcomer, id).await.map_err(|fault| {
-                let other = &others[0].provider;
+                let other = others[0].name();
                 Fault::unavailable(
                     "NOT_COMPARABLE",
                     format!("encoder `{id}` is served by provider `{other}` too, and this one cannot be compared with it: {fault}"),
@@ -49,7 +49,7 @@ impl Router {
                     let taken = Fingerprint::take(&others[0], id).await.map_err(|fault| {
                         Fault::unavailable(
                             "NOT_COMPARABLE",
-                            format!("encoder `{id}` is claimed by provider `{}`, which cannot be asked for a comparison: {fault}", others[0].provider),
+                            format!("encoder `{id}` is claimed by provider `{}`, which cannot be asked for a comparison: {fault}", others[0].name()),
                         )
                         .field(&field)
                         .mend("bring that one back or delete it, or give this encoder another id")
@@ -58,7 +58,7 @@ impl Router {
                 }
             };
             if let Some(difference) = reference.differs(&theirs) {
-                let other = &others[0].provider;
+                let other = others[0].name();
                 return Err(Fault::precondition(
                     "OTHER_SPACE",
                     format!(

@@ -7,7 +7,8 @@ use isomer_proto::eval::v1::{
     CancelRunRequest, GetRunRequest, Run, WatchRunRequest, run_service_client::RunServiceClient,
     watch_run_response::Event,
 };
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::{CallDeadline, Fault};
+use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
 use super::{PREFIX, Pace, ended, used};
@@ -21,7 +22,7 @@ const LONGEST_REASON: usize = 900;
 #[derive(Debug)]
 pub(super) struct Following {
     pub(super) access: Access,
-    pub(super) runs: RunServiceClient<GrpcChannel>,
+    pub(super) runs: RunServiceClient<Servers>,
     pub(super) pace: Pace,
     pub(super) tab: Tab,
 }
@@ -92,7 +93,7 @@ impl Following {
 
     async fn look(&mut self, id: &str) -> Result<Run, Status> {
         let mut request = Request::new(GetRunRequest { id: id.to_owned() });
-        request.set_timeout(PATIENCE);
+        request.extensions_mut().insert(CallDeadline(Instant::now() + PATIENCE));
         let answer = self.runs.get_run(request).await?.into_inner();
         answer.run.ok_or_else(|| Status::internal("an answer without a run"))
     }
@@ -103,7 +104,7 @@ impl Following {
             id: id.to_owned(),
             reason: reason(fault),
         });
-        request.set_timeout(PATIENCE);
+        request.extensions_mut().insert(CallDeadline(Instant::now() + PATIENCE));
         let done = self.runs.cancel_run(request).await;
         let failed = done.err().map(|status| Fault::from_status(&status));
         if std::mem::replace(stopping, true) {
@@ -142,7 +143,7 @@ fn reason(fault: &Fault) -> String {
 }
 
 /// The run as it ended; none where the server stops telling.
-fn end_of(mut runs: RunServiceClient<GrpcChannel>, id: String, wait: Duration) -> Ending {
+fn end_of(mut runs: RunServiceClient<Servers>, id: String, wait: Duration) -> Ending {
     Box::pin(async move {
         tokio::time::sleep(wait).await;
         let request = WatchRunRequest {

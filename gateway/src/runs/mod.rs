@@ -15,8 +15,10 @@ use std::{
 
 use isomer_access::{Access, Caller, Tab, Total};
 use isomer_proto::eval::v1::{Run, RunCounters, RunState, run_service_client::RunServiceClient};
-use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_service_kit::Fault;
 use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::proxy::Servers;
 
 pub(crate) use create::route;
 
@@ -48,7 +50,7 @@ pub(crate) struct Follower(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     access: Access,
-    runs: RunServiceClient<GrpcChannel>,
+    runs: RunServiceClient<Servers>,
     pace: Pace,
     /// Runs that are followed here.
     followed: Arc<Mutex<HashSet<String>>>,
@@ -58,7 +60,7 @@ struct Inner {
 
 impl Follower {
     /// Follows what was left, and from now on what is opened. Must be called inside a tokio runtime.
-    pub(crate) fn start(access: Access, runs: GrpcChannel, max_message_bytes: usize, pace: Pace) -> Self {
+    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Pace) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
             access,

@@ -1,0 +1,257 @@
+//! Servers behind the gateway that do the same work, and the way to whichever is well.
+//!
+//! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a budget of retries. What differs: an answer is
+//! whatever the server says itself, its own failures included. Only where no answer came at all is another server asked, and where a call
+//! may not be repeated, only as long as nothing of it was sent.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use axum::body::to_bytes;
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::BodyExt;
+use isomer_adapters::out_of_time;
+use isomer_service_kit::{CallDeadline, Fault, GrpcChannel};
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
+use tonic::{Code, Status, body::Body};
+use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
+use tower::{Service, ServiceExt};
+
+use crate::routing::{
+    Peer, RoutingConfig, Standing,
+    attempts::{self, Order, Policy},
+    health,
+};
+
+/// Methods that do something twice when they are asked twice. All others only answer, or end in the same state.
+const ONCE: &[&str] = &[
+    "/isomer.eval.v1.RunService/CreateRun",
+    "/isomer.eval.v1.RunService/DeleteRun",
+];
+/// The reason of a server that has no place for one more request.
+const OVERLOADED: &str = "OVERLOADED";
+
+/// One server.
+#[derive(Debug)]
+struct Server {
+    peer: Arc<Peer>,
+    channel: GrpcChannel,
+}
+
+impl AsRef<Arc<Peer>> for Server {
+    fn as_ref(&self) -> &Arc<Peer> {
+        &self.peer
+    }
+}
+
+/// Servers that do the same work; a generated client runs over them as over a channel. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Servers {
+    policy: Arc<Policy>,
+    all: Arc<[Arc<Server>]>,
+}
+
+impl Servers {
+    /// Servers elsewhere, by their addresses. Each is asked for its health as long as it is used. Must be called inside a tokio runtime.
+    pub(crate) fn remote(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
+        let made = Self::new(routing, servers);
+        for server in made.all.iter() {
+            tokio::spawn(watch(Arc::downgrade(server), routing.clone()));
+        }
+        made
+    }
+
+    /// The services of this process.
+    pub(crate) fn here(routing: &RoutingConfig, name: &str, channel: GrpcChannel) -> Self {
+        Self::new(routing, [(name.to_owned(), channel)])
+    }
+
+    fn new(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
+        // How long an answer takes says nothing of the server: one call lists what there is, the next has a language model write pages.
+        let config = RoutingConfig {
+            attempt_timeout_ms: 0,
+            hedge_after_ms: None,
+            slow_factor: 0.0,
+            ..routing.clone()
+        };
+        let servers = servers.into_iter().map(|(name, channel)| {
+            Arc::new(Server {
+                peer: Arc::new(Peer::new(name, config.breaker())),
+                channel,
+            })
+        });
+        Self {
+            all: servers.collect(),
+            policy: Arc::new(Policy::new(config)),
+        }
+    }
+
+    /// The first of them alone: for what only one can answer, because it keeps it.
+    pub(crate) fn first(&self) -> Self {
+        Self {
+            all: self.all.iter().take(1).cloned().collect(),
+            policy: Arc::clone(&self.policy),
+        }
+    }
+
+    /// Each with how it fares, for people.
+    pub(crate) fn standings(&self) -> Vec<(String, Standing)> {
+        let now = Instant::now();
+        let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.standing(now));
+        self.all.iter().map(of).collect()
+    }
+
+    /// Sends a call with one request message. How large that may be was decided at the door.
+    ///
+    /// # Errors
+    /// Where no server answered; what one answered is an answer, also where it is an error.
+    pub(crate) async fn ask(&self, request: Request<Body>) -> Result<Response<Body>, Fault> {
+        let (parts, body) = request.into_parts();
+        let body = axum::body::Body::new(body);
+        let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
+            Fault::invalid("request", format!("did not arrive whole: {error}")).mend("send it again")
+        })?;
+        let deadline = parts.extensions.get::<CallDeadline>().map(|deadline| deadline.0);
+        let once = ONCE.contains(&parts.uri.path());
+        let sent = Arc::new(AtomicBool::new(false));
+        let order = Order {
+            kind: "server",
+            mend: "start it, or correct its address or its TLS settings in the gateway's configuration",
+            replicas: &self.all,
+            deadline,
+            again: &|| !(once && sent.load(Ordering::Acquire)),
+        };
+        let alone = self.all.len() == 1;
+        let call = |server: Arc<Server>| {
+            let message = Message {
+                bytes: Some(bytes.clone()),
+                sent: Arc::clone(&sent),
+            };
+            let mut request = Request::from_parts(parts.clone(), Body::new(message));
+            if let Some(left) = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
+                request.headers_mut().insert("grpc-timeout", timeout(left));
+            }
+            async move {
+                let answer = server.channel.clone().oneshot(request).await;
+                if let (Err(status), Some(deadline)) = (&answer, deadline) {
+                    out_of_time(status, deadline).await;
+                }
+                heard(answer, alone)
+            }
+        };
+        let work = attempts::send(&self.policy, order, call);
+        let (answer, _, attempt) = match deadline {
+            None => work.await?,
+            Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| Err(late()))?,
+        };
+        // Whoever streams is busy until the end.
+        Ok(answer.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                let _busy = &attempt;
+                frame
+            }))
+        }))
+    }
+}
+
+/// What is an answer: everything that a gRPC server says itself, but that it has no place where another may have one.
+fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response<Body>, Fault> {
+    let answer = answer.map_err(|status| Fault::from_status(&status))?;
+    if answer.status() != StatusCode::OK {
+        // Somebody on the way, such as a proxy whose upstream is gone.
+        return Err(Fault::unavailable("NOT_GRPC", format!("answered {}", answer.status())));
+    }
+    let told = Status::from_header_map(answer.headers()).filter(|status| status.code() == Code::ResourceExhausted);
+    match told.map(|status| Fault::from_status(&status)) {
+        Some(fault) if !alone && fault.reason == OVERLOADED => Err(fault),
+        _ => Ok(answer),
+    }
+}
+
+fn late() -> Fault {
+    Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").mend("allow more time")
+}
+
+/// In the protocol's words, which has eight digits.
+fn timeout(left: Duration) -> HeaderValue {
+    let text = match left.as_micros() {
+        micros @ ..=99_999_999 => format!("{micros}u"),
+        _ => format!("{}m", left.as_millis().min(99_999_999)),
+    };
+    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0u"))
+}
+
+/// A message to send, as often as it takes; remembers whether it was taken up.
+struct Message {
+    bytes: Option<Bytes>,
+    sent: Arc<AtomicBool>,
+}
+
+impl http_body::Body for Message {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        self.sent.store(true, Ordering::Release);
+        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_none()
+    }
+}
+
+impl Service<Request<Body>> for Servers {
+    type Response = Response<Body>;
+    type Error = Status;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let servers = self.clone();
+        Box::pin(async move { servers.ask(request).await.map_err(Status::from) })
+    }
+}
+
+/// Asks a server for its health until nobody uses it any more.
+async fn watch(server: Weak<Server>, config: RoutingConfig) {
+    let mut ticks = interval(Duration::from_millis(config.health_interval_ms));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let patience = Duration::from_millis(config.health_timeout_ms);
+    loop {
+        ticks.tick().await;
+        let Some(server) = server.upgrade() else { return };
+        health::ask(&server.peer, patience, serves(&server.channel)).await;
+    }
+}
+
+/// Whether the whole server serves.
+async fn serves(channel: &GrpcChannel) -> Result<(), Fault> {
+    let check = HealthCheckRequest::default();
+    match HealthClient::new(channel.clone()).check(check).await {
+        Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Ok(()),
+        Ok(answer) => {
+            let status = answer.get_ref().status().as_str_name();
+            Err(Fault::unavailable(
+                "NOT_SERVING",
+                format!("the server says that it is {status}"),
+            ))
+        }
+        // Whoever answers at all may be asked.
+        Err(status) if status.code() == Code::Unimplemented => Ok(()),
+        Err(status) => Err(Fault::from_status(&status)),
+    }
+}

@@ -1,0 +1,216 @@
+//! Somebody who answers, a provider or a server behind the gateway, as routing sees it: how busy, how well, how fast.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use isomer_service_kit::Fault;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::breaker::{Breaker, BreakerRules};
+
+/// Share of a new latency in the moving average.
+const NEWEST: f64 = 0.1;
+/// Weight of a provider that just came (back).
+const COLD: f64 = 0.1;
+/// Health checks failed in a row that take a provider out.
+const SICK_AFTER: u32 = 2;
+
+/// One of those who may be asked.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// For people: an id in the registry, an address, `this process`.
+    pub(crate) name: String,
+    outstanding: AtomicUsize,
+    answered: AtomicU64,
+    failed: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    breaker: Breaker,
+    /// Moving average of the time to an answer, in seconds.
+    latency: Option<f64>,
+    /// Why it is out, once health checks have failed.
+    sick: Option<String>,
+    failed_checks: u32,
+    /// When it came, or came back.
+    since: Instant,
+    /// Cancelled when it is taken out: what waits for it is sent elsewhere.
+    out: CancellationToken,
+    last_failure: Option<String>,
+}
+
+/// How one fares, for people.
+#[derive(Debug, Clone)]
+pub(crate) struct Standing {
+    pub(crate) state: &'static str,
+    pub(crate) why: Option<String>,
+    pub(crate) latency: Option<Duration>,
+    pub(crate) outstanding: usize,
+    pub(crate) answered: u64,
+    pub(crate) failed: u64,
+}
+
+impl Peer {
+    pub(crate) fn new(name: String, rules: BreakerRules) -> Self {
+        Self {
+            name,
+            outstanding: AtomicUsize::new(0),
+            answered: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            state: Mutex::new(State {
+                breaker: Breaker::new(rules),
+                latency: None,
+                sick: None,
+                failed_checks: 0,
+                since: Instant::now(),
+                out: CancellationToken::new(),
+                last_failure: None,
+            }),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held; were it to, the numbers in it would still be sound.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether requests may be sent to it now.
+    pub(crate) fn available(&self, now: Instant) -> bool {
+        let state = self.state();
+        state.sick.is_none() && state.breaker.allows(now)
+    }
+
+    /// How unwelcome one more request is: requests under way over the share it should get.
+    pub(crate) fn load(&self, now: Instant, warmup: Duration) -> f64 {
+        let age = now.saturating_duration_since(self.state().since).as_secs_f64();
+        let warm = if warmup.is_zero() {
+            1.0
+        } else {
+            (age / warmup.as_secs_f64()).min(1.0)
+        };
+        (self.outstanding.load(Ordering::Relaxed) + 1) as f64 / (COLD + (1.0 - COLD) * warm)
+    }
+
+    pub(crate) fn latency(&self) -> Option<f64> {
+        self.state().latency
+    }
+
+    /// When its breaker lets the next request through.
+    pub(crate) fn opens_at(&self, now: Instant) -> Option<Instant> {
+        self.state().breaker.opens_at(now)
+    }
+
+    /// Begins an attempt.
+    pub(crate) fn send(self: &Arc<Self>) -> Attempt {
+        let now = Instant::now();
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+        let out = {
+            let mut state = self.state();
+            state.breaker.sent(now);
+            state.out.clone()
+        };
+        Attempt {
+            peer: Arc::clone(self),
+            begun: now,
+            out,
+            heard: false,
+        }
+    }
+
+    /// A health check's outcome.
+    pub(crate) fn checked(&self, outcome: Result<(), Fault>) {
+        let mut state = self.state();
+        match outcome {
+            Ok(()) => {
+                state.failed_checks = 0;
+                if state.sick.take().is_some() {
+                    tracing::info!(peer = self.name, "is back");
+                    state.breaker.close();
+                    state.latency = None;
+                    state.since = Instant::now();
+                }
+            }
+            Err(fault) => {
+                state.failed_checks += 1;
+                if state.failed_checks >= SICK_AFTER && state.sick.is_none() {
+                    tracing::warn!(peer = self.name, %fault, "is out: its health checks fail");
+                    state.sick = Some(fault.to_string());
+                    std::mem::take(&mut state.out).cancel();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn standing(&self, now: Instant) -> Standing {
+        let state = self.state();
+        let (name, why) = match &state.sick {
+            Some(why) => ("out", Some(why.clone())),
+            None if !state.breaker.allows(now) => ("resting", state.last_failure.clone()),
+            None => ("well", None),
+        };
+        Standing {
+            state: name,
+            why,
+            latency: state.latency.map(Duration::from_secs_f64),
+            outstanding: self.outstanding.load(Ordering::Relaxed),
+            answered: self.answered.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A request under way; counts as under way until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    peer: Arc<Peer>,
+    begun: Instant,
+    out: CancellationToken,
+    heard: bool,
+}
+
+impl Attempt {
+    /// Ends when the provider is taken out.
+    pub(crate) fn taken_out(&self) -> impl Future<Output = ()> + use<> {
+        self.out.clone().cancelled_owned()
+    }
+
+    /// The provider answered; a refusal of the request is an answer too.
+    pub(crate) fn answered(&mut self) {
+        let now = Instant::now();
+        let took = now.saturating_duration_since(self.begun).as_secs_f64();
+        self.heard = true;
+        self.peer.answered.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.peer.state();
+        state.breaker.heard(true, now);
+        let latency = state.latency.unwrap_or(took);
+        state.latency = Some(latency + NEWEST * (took - latency));
+    }
+
+    /// The provider failed.
+    pub(crate) fn failed(mut self, fault: &Fault) {
+        self.heard = true;
+        self.peer.failed.fetch_add(1, Ordering::Relaxed);
+        let labels = [("provider", self.peer.name.clone()), ("reason", fault.reason.clone())];
+        metrics::counter!(super::metrics::FAILURES, &labels).increment(1);
+        let mut state = self.peer.state();
+        state.breaker.heard(false, Instant::now());
+        state.last_failure = Some(fault.to_string());
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.peer.outstanding.fetch_sub(1, Ordering::Relaxed);
+        if !self.heard {
+            self.peer.state().breaker.abandoned();
+        }
+    }
+}
