@@ -15,7 +15,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(name = "isomer-gateway", version)]
 struct Args {
-    /// Configuration file (TOML): sections server, embed, transform, eval (each with `address`).
+    /// Configuration file (TOML): sections server, embed, transform, eval (each with `address`, or `addresses` of several) and others.
     #[arg(long, env = "ISOMER_CONFIG")]
     config: Option<PathBuf>,
     /// Address to listen on.

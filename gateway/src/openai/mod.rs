@@ -37,7 +37,7 @@ use tonic::Code;
 
 use error::ApiError;
 
-use crate::routing::Router;
+use crate::{proxy::Servers, routing::Router};
 
 /// The services that these routes call.
 #[derive(Debug, Clone)]

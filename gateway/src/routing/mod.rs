@@ -26,5 +26,5 @@ mod tests;
 
 pub use config::RoutingConfig;
 pub(crate) use memory::Memory;
-pub(crate) use peer::{Attempt, Peer, Standing};
+pub(crate) use peer::{Peer, Standing};
 pub use router::{Answer, Fixed, Router};

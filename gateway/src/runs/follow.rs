@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tonic::{Code, Request, Status};
 
 use super::{PREFIX, Pace, ended, used};
+use crate::proxy::Servers;
 
 /// Longest wait for an answer of the server that runs it.
 const PATIENCE: Duration = Duration::from_secs(10);
