@@ -32,6 +32,12 @@ const TRANSFORM: &[&str] = &[
 const SCORES: &[&str] = &["isomer.eval.v1.TaskService", "isomer.eval.v1.StatisticsService"];
 const RUNS: &str = "isomer.eval.v1.RunService";
 
+/// Whether calls of a service are passed on to a server behind.
+#[cfg(test)]
+pub(crate) fn is_passed_on(service: &str) -> bool {
+    TRANSFORM.contains(&service) || SCORES.contains(&service) || service == RUNS
+}
+
 /// Who answers for what is not about encoders.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Behind {

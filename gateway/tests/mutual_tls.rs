@@ -135,7 +135,7 @@ async fn a_gateway_whose_certificate_is_refused_says_which_upstream_it_misses_an
         let request = ListTransformationsRequest::default();
         let answer = TransformServiceClient::new(channel).list_transformations(request).await;
         let said = answer.as_ref().unwrap_err().message().to_owned();
-        assert!(said.starts_with("isomer.transform.v1.TransformService at "), "{said}");
+        assert!(said.starts_with("isomer.transform.v1.TransformService: "), "{said}");
         assert_no_connection(answer, upstream);
     }
 }

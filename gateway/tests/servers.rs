@@ -287,6 +287,7 @@ impl Gateway {
     }
 
     async fn page(&self) -> String {
+        isomer_service_kit::tls::install_crypto();
         let page = reqwest::get(format!("http://{}/", self.address)).await.unwrap();
         page.text().await.unwrap()
     }
