@@ -55,6 +55,8 @@ struct Stub {
     asked: Arc<AtomicUsize>,
     /// What it says to everything.
     says: Arc<Mutex<Option<Fault>>>,
+    /// It takes so long for it.
+    pause: Arc<Mutex<Duration>>,
     /// Breaks its connections, in the middle of the next so many calls.
     breaks: Arc<AtomicUsize>,
     line: Arc<Mutex<CancellationToken>>,
@@ -66,6 +68,7 @@ impl Stub {
             name,
             asked: Arc::default(),
             says: Arc::default(),
+            pause: Arc::default(),
             breaks: Arc::default(),
             line: Arc::default(),
         }
@@ -82,6 +85,8 @@ impl Stub {
             std::mem::take(&mut *self.line.lock().unwrap()).cancel();
             std::future::pending::<()>().await;
         }
+        let pause = *self.pause.lock().unwrap();
+        sleep(pause).await;
         match &*self.says.lock().unwrap() {
             Some(fault) => Err(fault.clone().into()),
             None => Ok(self.name.to_owned()),
@@ -340,6 +345,35 @@ async fn a_server_that_hangs_is_left_out_and_what_it_was_asked_is_asked_elsewher
         .await
         .expect("nobody waits for who hangs");
     assert!(answers.into_iter().all(|answer| answer.unwrap() == "b"));
+}
+
+#[tokio::test]
+async fn a_server_that_drains_finishes_what_it_has() {
+    let stub = Stub::new("a");
+    *stub.pause.lock().unwrap() = Duration::from_millis(1500);
+    let config = ServerConfig {
+        shutdown_grace_seconds: 20,
+        ..ServerConfig::at("127.0.0.1:0".parse().unwrap())
+    };
+    let listener = server::bind(&config).unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let services = Services::new().add(TransformServiceServer::new(stub.clone()));
+    let drain = CancellationToken::new();
+    let served = server::serve(services, &config, listener, drain.clone().cancelled_owned());
+    let gateway = gateway(&[&address]).await;
+    let call = async {
+        let begun = async {
+            while stub.asked() == 0 {
+                sleep(Duration::from_millis(5)).await;
+            }
+            drain.cancel();
+        };
+        tokio::join!(gateway.transformer(), begun).0
+    };
+    let (served, answer) = tokio::join!(served, call);
+    served.unwrap();
+    assert_eq!(answer.unwrap(), "a");
+    assert_eq!(stub.asked(), 1);
 }
 
 #[tokio::test]

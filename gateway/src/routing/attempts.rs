@@ -234,7 +234,7 @@ where
     let answer = tokio::select! {
         answer = call(Arc::clone(&replica)) => answer,
         () = attempt.taken_out() => {
-            let message = format!("{kind} `{name}` was taken out while it was asked: its health checks fail");
+            let message = format!("{kind} `{name}` says nothing any more: it was taken out while it was asked");
             Err(Fault::unavailable("PROVIDER_OUT", message))
         }
         () = too_long => {

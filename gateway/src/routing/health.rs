@@ -71,11 +71,13 @@ async fn check(shared: &Shared, patience: Duration) {
 
 /// One health check; no word in time is a failure.
 pub(crate) async fn ask(peer: &Peer, patience: Duration, answer: impl Future<Output = Result<(), Fault>>) {
-    let outcome = timeout(patience, answer).await.unwrap_or_else(|_| {
+    let heard = timeout(patience, answer).await;
+    let silent = heard.is_err();
+    let outcome = heard.unwrap_or_else(|_| {
         let message = format!("no word on its health within {} ms", patience.as_millis());
         Err(Fault::unavailable("HEALTH_TIMEOUT", message))
     });
-    peer.checked(outcome);
+    peer.checked(outcome, silent);
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ struct State {
     failed_checks: u32,
     /// When it came, or came back.
     since: Instant,
-    /// Cancelled when it is taken out: what waits for it is sent elsewhere.
+    /// Cancelled when it is taken out without a word: what waits for it is sent elsewhere.
     out: CancellationToken,
     last_failure: Option<String>,
 }
@@ -125,8 +125,9 @@ impl Peer {
         }
     }
 
-    /// A health check's outcome.
-    pub(crate) fn checked(&self, outcome: Result<(), Fault>) {
+    /// A health check's outcome. What waits is sent elsewhere where not a word came: whoever says that it takes nothing new, or whose port is closed,
+    /// may be about to finish what it has begun, and a process that is gone breaks its connections.
+    pub(crate) fn checked(&self, outcome: Result<(), Fault>, silent: bool) {
         let mut state = self.state();
         match outcome {
             Ok(()) => {
@@ -140,10 +141,15 @@ impl Peer {
             }
             Err(fault) => {
                 state.failed_checks += 1;
-                if state.failed_checks >= SICK_AFTER && state.sick.is_none() {
+                if state.failed_checks < SICK_AFTER {
+                    return;
+                }
+                if silent {
+                    std::mem::take(&mut state.out).cancel();
+                }
+                if state.sick.is_none() {
                     tracing::warn!(peer = self.name, %fault, "is out: its health checks fail");
                     state.sick = Some(fault.to_string());
-                    std::mem::take(&mut state.out).cancel();
                 }
             }
         }
