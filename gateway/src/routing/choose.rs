@@ -13,7 +13,7 @@ const SLOW_FLOOR: f64 = 0.25;
 const NOTABLE: f64 = 0.005;
 
 /// Two drawn at random, the less busy of them wins ("power of two choices"); of two equally busy ones the first drawn, unless the other is much
-/// faster.
+/// faster. With a `slow_factor` of 0 it does not matter how fast anybody is.
 ///
 /// Asked for in this order, and the first kind that there is any of is drawn from: well and not tried yet; well but tried; not well (they may be back, and
 /// a sure refusal helps nobody).
@@ -48,7 +48,7 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
             let second = (first + random.random_range(1..many.len())) % many.len();
             let (first, second) = (many[first], many[second]);
             let (a, b) = (peer(first).load(now, warmup), peer(second).load(now, warmup));
-            let second_wins = b < a || b == a && much_faster(peer(second), peer(first));
+            let second_wins = b < a || b == a && slow_factor > 0.0 && much_faster(peer(second), peer(first));
             Some(Arc::clone(if second_wins { second } else { first }))
         }
     }
