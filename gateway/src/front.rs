@@ -45,6 +45,13 @@ pub(crate) struct Behind {
     pub(crate) eval: Option<Servers>,
 }
 
+impl Behind {
+    /// A run is known to the server that made it, and to no other: all are the first one's.
+    pub(crate) fn runs(&self) -> Option<Servers> {
+        self.eval.as_ref().map(Servers::first)
+    }
+}
+
 /// What the configuration says of the front.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -103,10 +110,8 @@ pub(crate) fn services(
     for upstream in transform.chain(scores) {
         services = services.add_routes(upstream.service, proxy::route(upstream));
     }
-    // A run is known to the server that made it, and to no other.
-    let runs = behind.eval.as_ref().map(Servers::first);
     let mut follower = None;
-    if let Some(servers) = runs.clone() {
+    if let Some(servers) = behind.runs() {
         follower = access.map(|access| {
             Follower::start(
                 access.clone(),
@@ -125,7 +130,6 @@ pub(crate) fn services(
     let pages = Pages {
         router: ways.router.clone(),
         behind: behind.clone(),
-        runs,
         max_message_bytes: settings.max_message_bytes,
     };
     let backends = openai::Backends {

@@ -59,7 +59,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
 
 fn unavailable(service: &str, fault: Fault) -> Status {
     let told = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{service}: {}", fault.message))
-        .mend("start that service, or correct its address or its TLS settings in the gateway's configuration")
+        .mend(servers::MEND)
         .with("service", service);
     match fault.retry_after {
         Some(after) => told.retry_after(after),

@@ -45,7 +45,7 @@ use tokio::{
     task::JoinHandle,
     time::{sleep, timeout},
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 
 /// A transform-svc and eval-svc of sorts that says who it is.
@@ -108,7 +108,7 @@ impl Stub {
         let (stub, alive) = (self.clone(), CancellationToken::new());
         let task = tokio::spawn(async move {
             let _alive = alive.clone().drop_guard();
-            let _served = AbortOnDrop(served);
+            let _served = AbortOnDropHandle::new(served);
             loop {
                 let (mut from, _) = outer.accept().await.unwrap();
                 let (line, alive) = (stub.line.lock().unwrap().clone(), alive.clone());
@@ -123,14 +123,6 @@ impl Stub {
             }
         });
         (place.to_string(), task)
-    }
-}
-
-struct AbortOnDrop<T>(JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -231,7 +223,7 @@ struct Gateway {
     address: SocketAddr,
     channel: GrpcChannel,
     _home: TempDir,
-    _task: AbortOnDrop<Result<(), Fault>>,
+    _task: AbortOnDropHandle<Result<(), Fault>>,
 }
 
 /// In front of servers that transform and score.
@@ -261,7 +253,7 @@ async fn gateway(addresses: &[&String]) -> Gateway {
         address,
         channel: client::connect_lazy(&ClientConfig::plain(address.to_string())).unwrap(),
         _home: home,
-        _task: AbortOnDrop(task),
+        _task: AbortOnDropHandle::new(task),
     }
 }
 

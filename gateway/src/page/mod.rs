@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 use isomer_access::{Caller, Scope};
 use isomer_service_kit::{Fault, plain_refusal};
 
-use crate::{front::Behind, proxy::Servers, routing::Router};
+use crate::{front::Behind, routing::Router};
 use trial::Trial;
 
 /// Longest wait for a trial: a local generator may have to be loaded.
@@ -29,7 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Pages {
     pub(crate) router: Router,
     pub(crate) behind: Behind,
-    pub(crate) runs: Option<Servers>,
     pub(crate) max_message_bytes: usize,
 }
 

@@ -15,7 +15,7 @@ const SHOWN: u32 = 50;
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
 
 fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
-    let channel = pages.runs.clone().ok_or_else(|| {
+    let channel = pages.behind.runs().ok_or_else(|| {
         Fault::not_found("NO_RUNS", "this gateway has not been given an evaluation service")
             .mend("name one in its configuration: eval.address")
     })?;

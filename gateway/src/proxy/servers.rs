@@ -17,7 +17,7 @@ use std::{
 use axum::body::to_bytes;
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use isomer_adapters::out_of_time;
@@ -38,6 +38,9 @@ const ONCE: &[&str] = &[
     "/isomer.eval.v1.RunService/CreateRun",
     "/isomer.eval.v1.RunService/DeleteRun",
 ];
+/// What to do where no server answers.
+pub(super) const MEND: &str =
+    "start that service, or correct its address or its TLS settings in the gateway's configuration";
 /// The reason of a server that has no place for one more request.
 const OVERLOADED: &str = "OVERLOADED";
 
@@ -126,7 +129,7 @@ impl Servers {
         let sent = Arc::new(AtomicBool::new(false));
         let order = Order {
             kind: "server",
-            mend: "start it, or correct its address or its TLS settings in the gateway's configuration",
+            mend: MEND,
             replicas: &self.all,
             deadline,
             again: &|| !(once && sent.load(Ordering::Acquire)),
@@ -139,7 +142,9 @@ impl Servers {
             };
             let mut request = Request::from_parts(parts.clone(), Body::new(message));
             if let Some(left) = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now())) {
-                request.headers_mut().insert("grpc-timeout", timeout(left));
+                let mut timed = tonic::Request::new(());
+                timed.set_timeout(left);
+                request.headers_mut().extend(timed.into_parts().0.into_headers());
             }
             async move {
                 let answer = server.channel.clone().oneshot(request).await;
@@ -180,15 +185,6 @@ fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response
 
 fn late() -> Fault {
     Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").mend("allow more time")
-}
-
-/// In the protocol's words, which has eight digits.
-fn timeout(left: Duration) -> HeaderValue {
-    let text = match left.as_micros() {
-        micros @ ..=99_999_999 => format!("{micros}u"),
-        _ => format!("{}m", left.as_millis().min(99_999_999)),
-    };
-    HeaderValue::try_from(text).unwrap_or(HeaderValue::from_static("0u"))
 }
 
 /// A message to send, as often as it takes; remembers whether it was taken up.
