@@ -123,7 +123,9 @@ fn detect_with(text: &str, hint: Option<Language>) -> Option<Language> {
         }),
         ..cld2::Hints::default()
     };
-    let found = cld2::detect_language_ext(text, Format::Text, &hints);
+    // After a letter in another script than those before it cld2 looks at the next character, at the end of the text too: it
+    // reads whatever lies there, and what is no UTF-8 leads it out of its tables. A space ends every text it gets.
+    let found = cld2::detect_language_ext(&format!("{text} "), Format::Text, &hints);
     if found.reliability != Reliability::Reliable || found.scores[0].percent < 60 {
         return None;
     }
@@ -309,6 +311,18 @@ mod tests {
         }
         assert_eq!(Language::nearest("xx"), None);
         assert_eq!(Language::nearest("zzzzzzzz"), None);
+    }
+
+    /// Without the space after it the process ends here by a segmentation fault.
+    #[test]
+    fn what_lies_behind_a_text_is_not_read() {
+        const TEXT: &str = "An ordinary sentence of English words that ends with one letter of Greekλ";
+        let expected = detect(TEXT);
+        for (lead, second) in (0xf0..=0xf7).flat_map(|lead| (0..=0xff).map(move |second| (lead, second))) {
+            let bytes = [TEXT.as_bytes(), &[lead, second, 0xff, 0xff]].concat();
+            let text = str::from_utf8(&bytes[..TEXT.len()]).unwrap();
+            assert_eq!(detect(text), expected, "before {lead:x} {second:x}");
+        }
     }
 
     #[test]
