@@ -210,6 +210,23 @@ where
     }
 }
 
+/// Ends when one that is waited for was taken out without a word and another is well. Where none is, to wait is the better chance: that all are
+/// silent at once says more of how busy they, or this machine, are than that they are gone. So it is with one that comes back in the meantime.
+async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
+    let peer = R::as_ref(one);
+    loop {
+        peer.silenced().await;
+        while peer.is_out() {
+            let now = Instant::now();
+            let mut others = replicas.iter().filter(|other| !Arc::ptr_eq(other, one));
+            if others.any(|other| R::as_ref(other).available(now)) {
+                return;
+            }
+            sleep(AGAIN).await;
+        }
+    }
+}
+
 async fn one<T, R, F, Fut>(
     policy: &Policy,
     order: &Order<'_, R>,
@@ -233,7 +250,7 @@ where
     };
     let answer = tokio::select! {
         answer = call(Arc::clone(&replica)) => answer,
-        () = attempt.taken_out() => {
+        () = silent(order.replicas, &replica) => {
             let message = format!("{kind} `{name}` says nothing any more: it was taken out while it was asked");
             Err(Fault::unavailable("PROVIDER_OUT", message))
         }

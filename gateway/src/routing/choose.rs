@@ -33,12 +33,11 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     } else if !well.is_empty() {
         well
     } else {
-        // Of those that are out: who fails health checks or rests is still a better chance than nobody, where there are several. A single
-        // one that rests is left alone: that is what the breaker is for.
-        replicas
-            .iter()
-            .filter(|one| !is_tried(one) && replicas.len() > 1)
-            .collect()
+        // Of those that are out: who fails health checks or rests is still a better chance than nobody, where there are several, and the best is
+        // who was last heard to be well. A single one that rests is left alone: that is what the breaker is for.
+        let left = || replicas.iter().filter(|one| !is_tried(one) && replicas.len() > 1);
+        let fewest = left().map(|one| peer(one).failed_checks()).min();
+        left().filter(|one| Some(peer(one).failed_checks()) == fewest).collect()
     };
     match pool.as_slice() {
         [] => None,

@@ -42,7 +42,7 @@ struct State {
     failed_checks: u32,
     /// When it came, or came back.
     since: Instant,
-    /// Cancelled when it is taken out without a word: what waits for it is sent elsewhere.
+    /// Cancelled when it is taken out without a word: what waits for it is sent elsewhere, if it can be.
     out: CancellationToken,
     last_failure: Option<String>,
 }
@@ -103,6 +103,21 @@ impl Peer {
         self.state().latency
     }
 
+    /// Health checks it has failed in a row.
+    pub(crate) fn failed_checks(&self) -> u32 {
+        self.state().failed_checks
+    }
+
+    /// Whether its health checks have taken it out.
+    pub(crate) fn is_out(&self) -> bool {
+        self.state().sick.is_some()
+    }
+
+    /// Ends when it is next found to be silent.
+    pub(crate) fn silenced(&self) -> impl Future<Output = ()> + use<> {
+        self.state().out.clone().cancelled_owned()
+    }
+
     /// When its breaker lets the next request through.
     pub(crate) fn opens_at(&self, now: Instant) -> Option<Instant> {
         self.state().breaker.opens_at(now)
@@ -112,15 +127,10 @@ impl Peer {
     pub(crate) fn send(self: &Arc<Self>) -> Attempt {
         let now = Instant::now();
         self.outstanding.fetch_add(1, Ordering::Relaxed);
-        let out = {
-            let mut state = self.state();
-            state.breaker.sent(now);
-            state.out.clone()
-        };
+        self.state().breaker.sent(now);
         Attempt {
             peer: Arc::clone(self),
             begun: now,
-            out,
             heard: false,
         }
     }
@@ -178,16 +188,10 @@ impl Peer {
 pub(crate) struct Attempt {
     peer: Arc<Peer>,
     begun: Instant,
-    out: CancellationToken,
     heard: bool,
 }
 
 impl Attempt {
-    /// Ends when the provider is taken out.
-    pub(crate) fn taken_out(&self) -> impl Future<Output = ()> + use<> {
-        self.out.clone().cancelled_owned()
-    }
-
     /// The provider answered; a refusal of the request is an answer too.
     pub(crate) fn answered(&mut self) {
         let now = Instant::now();

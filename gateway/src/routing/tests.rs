@@ -40,6 +40,8 @@ struct Manner {
     hangs: bool,
     takes: Duration,
     sick: bool,
+    /// Says nothing of its health.
+    silent: bool,
 }
 
 #[derive(Debug, Default)]
@@ -169,7 +171,7 @@ impl EncoderBackend for Fake {
 
     async fn healthy(&self) -> Result<(), Fault> {
         let manner = self.manner.lock().unwrap().clone();
-        if manner.hangs {
+        if manner.hangs || manner.silent {
             std::future::pending::<()>().await;
         }
         if manner.sick {
@@ -216,6 +218,11 @@ async fn scene_with(config: RoutingConfig, memory: Option<Arc<Memory>>, fakes: &
         router: Router::new(config, memory, Vec::new(), providers, connect).await,
         registry,
     }
+}
+
+fn states(scene: &Scene) -> Vec<&'static str> {
+    let standings = scene.router.standings();
+    standings.iter().map(|(_, standing, _)| standing.state).collect()
 }
 
 /// Without a cache, so that every request is sent, and without warm-up, so that shares are even.
@@ -327,13 +334,7 @@ async fn the_requests_own_fault_is_told_at_once_and_rests_nobody() {
         assert_eq!(fault.code, Code::InvalidArgument);
     }
     assert_eq!(a.asked() + b.asked(), before + 20, "no retries");
-    assert!(
-        scene
-            .router
-            .standings()
-            .iter()
-            .all(|(_, standing, _)| standing.state == "well")
-    );
+    assert_eq!(states(&scene), ["well", "well"]);
 }
 
 #[tokio::test]
@@ -352,6 +353,46 @@ async fn what_waits_for_a_hanging_replica_is_sent_to_the_other_once_its_health_f
         a.dropped.load(Ordering::SeqCst) > 0,
         "some had been sent to the hanging one"
     );
+}
+
+#[tokio::test]
+async fn where_all_are_silent_what_waits_goes_on_waiting() {
+    for others in [0, 1] {
+        let fakes = [Fake::new(1), Fake::new(1)];
+        let all: Vec<(&str, &Arc<Fake>)> = ["a", "b"].into_iter().zip(&fakes).take(1 + others).collect();
+        let scene = scene(plain(), &all).await;
+        scene.router.encode(request(&["warm"]), None).await.unwrap();
+        let asked = || fakes.iter().map(|fake| fake.asked()).sum::<usize>();
+        let before = asked();
+        for fake in &fakes {
+            fake.set(|manner| {
+                manner.silent = true;
+                manner.takes = Duration::from_secs(1);
+            });
+        }
+        let all = (0..40).map(|_| scene.router.encode(request(&["x"]), None));
+        for answer in futures::future::join_all(all).await {
+            assert_eq!(rows(&answer.unwrap().response), [vector(1, "x")]);
+        }
+        assert_eq!(asked(), before + 40, "each once");
+        assert!(states(&scene).iter().all(|state| *state == "out"));
+    }
+}
+
+#[tokio::test]
+async fn of_those_that_are_out_the_one_last_well_is_asked() {
+    let (a, b) = (Fake::new(1), Fake::new(1));
+    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    scene.router.encode(request(&["warm"]), None).await.unwrap();
+    for fake in [&a, &b] {
+        fake.set(|manner| manner.sick = true);
+        sleep(Duration::from_millis(500)).await;
+    }
+    let before = a.asked();
+    for _ in 0..20 {
+        scene.router.encode(request(&["x"]), None).await.unwrap();
+    }
+    assert_eq!(a.asked(), before);
 }
 
 #[tokio::test]
