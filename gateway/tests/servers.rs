@@ -238,7 +238,7 @@ async fn gateway(addresses: &[&String]) -> Gateway {
         home: Some(home.path().to_owned()),
         routing: RoutingConfig {
             health_interval_ms: 50,
-            health_timeout_ms: 200,
+            health_timeout_ms: 500,
             warmup_seconds: 0,
             ..RoutingConfig::default()
         },

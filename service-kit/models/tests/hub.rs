@@ -268,7 +268,7 @@ async fn a_hub_that_refuses_hangs_or_is_in_trouble_is_passed_over_quickly_and_sa
             heard.all()
         );
         assert!(
-            started.elapsed() < Duration::from_secs(5),
+            started.elapsed() < Duration::from_secs(20),
             "{reason}: {:?}",
             started.elapsed()
         );

@@ -230,7 +230,7 @@ mod tests {
         let begun = Instant::now();
         let (bytes, error) = end(Arriving::wrap(dripping(1, Duration::from_millis(15)), 1000, QUICK)).await;
         assert!(error.unwrap().contains("too slow") && bytes < 20);
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(12), "all of it takes 15 seconds");
     }
 
     #[tokio::test]

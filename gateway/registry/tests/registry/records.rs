@@ -60,8 +60,7 @@ async fn two_gateways(place: &Path) {
     // Who reads sees it at once, who watches within the time between two looks.
     let created = one.create(provider("a")).await.unwrap();
     assert_eq!(other.registry.get("a").await.unwrap(), created);
-    let took = until(|| other.watched() == ["a"]).await;
-    assert!(took < Duration::from_millis(1500), "{took:?}");
+    until(|| other.watched() == ["a"]).await;
     assert_eq!(other.create(provider("a")).await.unwrap_err().code, Code::AlreadyExists);
 
     // A change through one makes the other's etag an old one.
