@@ -120,7 +120,7 @@ def provider(folder, kind, address, model):
     return "", f'[providers]\nfile = "{folder / (kind + ".toml")}"\n'
 
 
-def envoy(bench, upstream_port):
+def envoy(bench, upstream_port, grpc=False):
     binary = shutil.which("envoy", path=bench.args.peers) if bench.args.peers else shutil.which("envoy")
     if not binary:
         print("Envoy is not installed: left out", file=sys.stderr)
@@ -135,14 +135,20 @@ def envoy(bench, upstream_port):
         "route_config": {"virtual_hosts": [{"name": "v", "domains": ["*"], "routes": [{"match": {"prefix": "/"}, "route": {"cluster": "upstream"}}]}]},
     }
     endpoint = {"endpoint": {"address": address(upstream_port)}}
+    cluster = {"name": "upstream", "type": "STATIC", "load_assignment": {"cluster_name": "upstream", "endpoints": [{"lb_endpoints": [endpoint]}]}}
+    if grpc:
+        options = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
+        protocol = {"@type": f"type.googleapis.com/{options}", "explicit_http_config": {"http2_protocol_options": {}}}
+        cluster["typed_extension_protocol_options"] = {options: protocol}
     config = {
         "static_resources": {
             "listeners": [{"name": "l", "address": address(port), "filter_chains": [{"filters": [{"name": "http", "typed_config": manager}]}]}],
-            "clusters": [{"name": "upstream", "type": "STATIC", "load_assignment": {"cluster_name": "upstream", "endpoints": [{"lb_endpoints": [endpoint]}]}}],
+            "clusters": [cluster],
         }
     }
     (bench.home / "envoy.json").write_text(json.dumps(config))
-    process, log = bench.start("envoy", [binary, "-c", bench.home / "envoy.json", "--log-level", "error"])
+    # Two on one machine would take each other for an old and a new one of the same.
+    process, log = bench.start("envoy", [binary, "-c", bench.home / "envoy.json", "--log-level", "error", "--use-dynamic-base-id"])
     wait_for(port, process, log)
     return process, port
 
@@ -216,8 +222,11 @@ def run(bench):
         alone = ("upstream alone", grpc(instant), "instant", [])
         process, front = bench.gateway("front-grpc", provider(bench.home, "isomer", f"grpc://127.0.0.1:{instant}", "instant"))
         fronts = [(("isomer-gateway", grpc(front), "instant", []), process)]
+        if made := envoy(bench, instant, grpc=True):
+            fronts.append((("Envoy", grpc(made[1]), "instant", []), made[0]))
         table(bench, "gRPC, one text a request, in front of the instant upstream", alone, fronts)
-        process.terminate()
+        for _, process in fronts:
+            process.terminate()
     if "http" in args.only:
         alone = ("upstream alone", http(instant), "instant", [])
         process, front = bench.gateway("front-http", provider(bench.home, "openai", f"http://127.0.0.1:{instant}/v1", "instant"))

@@ -1,4 +1,4 @@
-use std::path::Path;
+use std::{env, path::Path};
 
 use isomer_access::{Access, AccessConfig, Budget, Limits, Mode, Period, Scope, Total};
 use isomer_database::Database;
@@ -7,15 +7,18 @@ use crate::support::*;
 
 const RUN: &str = "/isomer.eval.v1.RunService/CreateRun";
 
-async fn open(folder: &Path) -> Access {
+async fn open(database: &str) -> Access {
     let config = AccessConfig {
         mode: Mode::Required,
         ..AccessConfig::default()
     };
-    let path = folder.join("gateway.sqlite");
-    Access::open(config, Database::open(path.to_str().unwrap()).await.unwrap())
+    Access::open(config, Database::open(database).await.unwrap())
         .await
         .unwrap()
+}
+
+fn file_in(folder: &Path) -> String {
+    folder.join("gateway.sqlite").display().to_string()
 }
 
 fn limits(tokens: u64, cost_usd: f64) -> Limits {
@@ -39,7 +42,38 @@ fn used(tokens: u64) -> Total {
 #[tokio::test]
 async fn a_tab_charges_what_was_added_once_also_after_a_restart_and_by_one_holder() {
     let folder = tempfile::tempdir().unwrap();
-    let first = open(folder.path()).await;
+    charged_once(&file_in(folder.path())).await;
+}
+
+#[tokio::test]
+async fn what_a_tab_charges_uses_up_a_budget_at_once_and_the_run_may_still_be_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    used_up(&file_in(folder.path())).await;
+}
+
+/// `ISOMER_TEST_POSTGRES` names a database in which schemas may be made, e.g. `postgres://isomer@127.0.0.1/test`.
+#[tokio::test]
+async fn postgresql_keeps_tabs_as_sqlite_does() {
+    let Ok(url) = env::var("ISOMER_TEST_POSTGRES") else {
+        println!("skipped: no PostgreSQL");
+        return;
+    };
+    let outside = Database::open(&url).await.unwrap();
+    let anew = "DROP SCHEMA IF EXISTS tabs CASCADE; CREATE SCHEMA tabs";
+    let inside = format!(
+        "{url}{}options[search_path]=tabs",
+        if url.contains('?') { '&' } else { '?' }
+    );
+    for _ in 0..2 {
+        sqlx::raw_sql(anew).execute(outside.pool()).await.unwrap();
+        charged_once(&inside).await;
+        sqlx::raw_sql(anew).execute(outside.pool()).await.unwrap();
+        used_up(&inside).await;
+    }
+}
+
+async fn charged_once(database: &str) {
+    let first = open(database).await;
     let (id, text) = make(&first.keys(), key(&[Scope::Evaluate], limits(1000, 9.0))).await;
     let caller = ask_with(&first, RUN, &text).await.unwrap();
     let mut tab = first
@@ -56,7 +90,7 @@ async fn a_tab_charges_what_was_added_once_also_after_a_restart_and_by_one_holde
     assert_eq!(spent(&first).await.tokens, 250, "what goes back charges nothing");
     assert!((spent(&first).await.cost_usd - 0.25).abs() < 1e-9);
 
-    let second = open(folder.path()).await;
+    let second = open(database).await;
     assert!(second.take_over_tabs().await.unwrap().is_empty(), "it is held");
     first.release_tabs().await.unwrap();
     let mut taken = second.take_over_tabs().await.unwrap();
@@ -66,15 +100,26 @@ async fn a_tab_charges_what_was_added_once_also_after_a_restart_and_by_one_holde
     assert!(!tab.charge(used(300)).await.unwrap(), "the first holds it no more");
     assert!(taken.charge(used(300)).await.unwrap());
     assert_eq!(spent(&second).await.tokens, 300);
-    taken.close().await.unwrap();
-    second.release_tabs().await.unwrap();
-    assert!(first.take_over_tabs().await.unwrap().is_empty(), "it is closed");
+
+    // The second is killed: nobody renews it.
+    let time_goes_by = "UPDATE access_tabs SET lease = lease - 16000000";
+    let keeper = Database::open(database).await.unwrap();
+    sqlx::raw_sql(time_goes_by).execute(keeper.pool()).await.unwrap();
+    let mut back = first.take_over_tabs().await.unwrap();
+    assert_eq!(
+        (back.len(), back[0].charged(), back[0].principal()),
+        (1, used(300), format!("key:{id}").as_str())
+    );
+    assert!(!taken.charge(used(350)).await.unwrap(), "if it was not dead after all");
+    assert!(back[0].charge(used(400)).await.unwrap());
+    assert_eq!(spent(&first).await.tokens, 400);
+    back[0].close().await.unwrap();
+    first.release_tabs().await.unwrap();
+    assert!(second.take_over_tabs().await.unwrap().is_empty(), "it is closed");
 }
 
-#[tokio::test]
-async fn what_a_tab_charges_uses_up_a_budget_at_once_and_the_run_may_still_be_seen() {
-    let folder = tempfile::tempdir().unwrap();
-    let access = open(folder.path()).await;
+async fn used_up(database: &str) {
+    let access = open(database).await;
     let (id, text) = make(&access.keys(), key(&[Scope::Evaluate], limits(1000, 9.0))).await;
     let caller = ask_with(&access, RUN, &text).await.unwrap();
     let mut tab = access.open_tab(&caller, "run:1", used(5000)).await.unwrap().unwrap();
