@@ -35,9 +35,12 @@ pub(crate) fn choose<R: AsRef<Arc<Peer>>>(
     } else {
         // Of those that are out: who fails health checks or rests is still a better chance than nobody, where there are several, and the best is
         // who was last heard to be well. A single one that rests is left alone: that is what the breaker is for.
-        let left = || replicas.iter().filter(|one| !is_tried(one) && replicas.len() > 1);
-        let fewest = left().map(|one| peer(one).failed_checks()).min();
-        left().filter(|one| Some(peer(one).failed_checks()) == fewest).collect()
+        // Looked at once: a health check that fails meanwhile must not leave nobody.
+        let left = replicas.iter().filter(|one| !is_tried(one) && replicas.len() > 1);
+        let left: Vec<(u32, &Arc<R>)> = left.map(|one| (peer(one).failed_checks(), one)).collect();
+        let fewest = left.iter().map(|(failed, _)| *failed).min();
+        let best = left.into_iter().filter(|(failed, _)| Some(*failed) == fewest);
+        best.map(|(_, one)| one).collect()
     };
     match pool.as_slice() {
         [] => None,

@@ -135,7 +135,7 @@ impl Peer {
         }
     }
 
-    /// A health check's outcome. What waits is sent elsewhere where not a word came: whoever says that it takes nothing new, or whose port is closed,
+    /// A health check's outcome. What waits is sent elsewhere where not a word came and another is well: whoever says that it takes nothing new, or whose port is closed,
     /// may be about to finish what it has begun, and a process that is gone breaks its connections.
     pub(crate) fn checked(&self, outcome: Result<(), Fault>, silent: bool) {
         let mut state = self.state();
