@@ -92,7 +92,10 @@ async fn two_thousand_slow_connections_stop_nobody_and_are_closed() {
     let each = resident().saturating_sub(before) / streams.len() as u64;
     assert!(each < 100 << 10, "{each} bytes for each connection");
     let times = honest(&running, 20).await;
-    assert!(times[10] < Duration::from_secs(5), "{times:?}");
+    assert!(
+        times[10] < Duration::from_secs(2),
+        "not only once the slow ones are closed: {times:?}"
+    );
     get(&channel, "x").await.expect("a connection that is in use stays");
     for (n, stream) in streams.iter_mut().enumerate() {
         let mut answer = Vec::new();
@@ -118,7 +121,7 @@ async fn a_drip_does_not_keep_a_connection_open() {
             break;
         }
         assert!(
-            begun.elapsed() < Duration::from_secs(30),
+            begun.elapsed() < Duration::from_secs(20),
             "a byte now and then keeps it open"
         );
         tokio::time::sleep(Duration::from_millis(20)).await;
