@@ -1,13 +1,16 @@
-//! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency failed.
+//! Failures and exit codes: 0 done, 1 the gate failed, 2 usage or configuration, 3 a dependency failed, 4 the gate is undecided or invalid.
 
 use std::process::ExitCode;
 
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-const DONE: u8 = 0;
+/// Nothing is wrong.
+pub(crate) const DONE: u8 = 0;
 /// The gate failed.
 pub(crate) const GATE_FAILED: u8 = 1;
+/// The gate is undecided or invalid, and that blocks.
+pub(crate) const GATE_NOT_PASSED: u8 = 4;
 const USAGE: u8 = 2;
 const DEPENDENCY: u8 = 3;
 

@@ -12,8 +12,8 @@ use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUnde
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
     /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One limit
-    /// (max_drop, max_drop_percent, min_score, margin), then of, task, dataset, basis, name as in a suite. Added to the
-    /// suite's rules; one on the same subject takes its place.
+    /// (max_drop, max_drop_percent, min_score, margin), then of, task, dataset, basis, max_unchanged, max_near_copies, name as in
+    /// a suite. Added to the suite's rules; one on the same subject takes its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
     /// Chance of error of each rule on each side, above 0 and below 0.5 [default: the suite's, else 0.05].
@@ -23,9 +23,17 @@ pub(crate) struct GateArgs {
     /// min_score].
     #[arg(long, env = "ISOMER_GATE_BASIS", value_enum)]
     gate_basis: Option<BasisArg>,
-    /// What becomes of rules that the data leave undecided: a warning, or exit code 1 [default: the suite's, else warn].
+    /// What becomes of a gate that the data leave undecided: it blocks with exit code 4, is a warning, or counts as failed
+    /// [default: the suite's, else block].
     #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
     undecided: Option<UndecidedArg>,
+    /// A rule is invalid (exit code 4) where a larger share of its texts stayed as they were, 0 to 1 [default: the suite's, else
+    /// 0.1].
+    #[arg(long, env = "ISOMER_MAX_UNCHANGED", value_name = "SHARE")]
+    max_unchanged: Option<f64>,
+    /// The same for rewrites in which one word differs from the original [default: the suite's, else 0.5].
+    #[arg(long, env = "ISOMER_MAX_NEAR_COPIES", value_name = "SHARE")]
+    max_near_copies: Option<f64>,
     /// Run in rounds and stop as soon as every rule of every encoder is decided [default: the suite's, else off].
     #[arg(long, env = "ISOMER_SEQUENTIAL", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "pocock")]
     sequential: Option<SequentialArg>,
@@ -47,6 +55,8 @@ enum BasisArg {
 /// What becomes of an undecided gate.
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum UndecidedArg {
+    /// Exit code 4.
+    Block,
     /// Exit code 0, and a warning.
     Warn,
     /// Exit code 1.
@@ -70,9 +80,12 @@ impl GateArgs {
         let gate = Gate {
             rules: self.rules.clone(),
             alpha: self.gate_alpha,
+            max_unchanged: self.max_unchanged,
+            max_near_copies: self.max_near_copies,
             basis: self.gate_basis.map_or(GateBasis::Unspecified, BasisArg::message).into(),
             undecided: match self.undecided {
                 None => GateUndecided::Unspecified,
+                Some(UndecidedArg::Block) => GateUndecided::Block,
                 Some(UndecidedArg::Warn) => GateUndecided::Warn,
                 Some(UndecidedArg::Fail) => GateUndecided::Fail,
             }
@@ -126,6 +139,10 @@ fn rule(text: &str) -> Result<GateRule, String> {
             let number = value.parse::<f64>().ok().filter(|number| number.is_finite());
             number.ok_or_else(|| format!("`{key}` should be a number, is `{value}`"))
         };
+        let share = match key {
+            "max_unchanged" | "max_near_copies" => Some(number()?),
+            _ => None,
+        };
         let limit = match key {
             "max_drop" => Some(Limit::MaxDrop(number()?)),
             "max_drop_percent" => Some(Limit::MaxDropPercent(number()?)),
@@ -143,6 +160,8 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "task" => rule.task_type = value,
             "dataset" => rule.dataset = value,
             "name" => rule.name = value,
+            "max_unchanged" => rule.max_unchanged = share,
+            "max_near_copies" => rule.max_near_copies = share,
             "basis" => {
                 let basis = BasisArg::from_str(&value, false).map_err(|_| {
                     let names = Basis::ALL.map(Basis::name);

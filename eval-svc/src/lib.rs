@@ -1,10 +1,11 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`task`], [`metric`], [`stats`],
-//! [`suite`], [`gate`], [`judging`], [`profile`], [`report`], [`selection`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
+//! [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`report`], [`selection`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
+pub mod change;
 pub mod config;
 pub mod dataset;
 mod encoding;

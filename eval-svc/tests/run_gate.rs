@@ -109,36 +109,72 @@ async fn a_broken_rule_fails_the_gate_and_its_test_case() {
 }
 
 #[tokio::test]
-async fn two_data_sets_leave_bounds_undecided_which_warns_or_blocks() {
+async fn a_rule_that_its_data_sets_can_never_decide_is_refused_before_anything_is_made() {
     let house = House::new();
     let (_service, mut client) = house.open().await;
-    let rule = "[[gate.rule]]\nmax_drop = 50\n";
-    let (run, json) = gated(&mut client, spec(suite(&house, 2, rule), &["stub-a"])).await;
-    assert_eq!((run.verdict(), run.blocked), (Verdict::Undecided, false));
-    let said = &json["gate"]["encoders"][0]["rules"][0];
-    assert_eq!((&said["units_needed"], &said["low"]), (&5.into(), &Value::Null));
-    assert!(
-        said["note"]
-            .as_str()
-            .unwrap()
-            .contains("2 data sets allow no signed-rank bound"),
-        "{said}"
-    );
-    let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
-    assert!(
-        junit.contains("<skipped") && junit.contains("about 5 data sets (now 2)"),
-        "{junit}"
-    );
+    let fault = create(
+        &mut client,
+        spec(suite(&house, 2, "[[gate.rule]]\nmax_drop = 50\n"), &["stub-a"]),
+    )
+    .await
+    .unwrap_err();
+    assert_eq!(fault.code, Code::InvalidArgument, "{fault:?}");
+    let told = format!("{fault:?}");
+    for part in [
+        "can never be decided",
+        "there are 2 data sets",
+        "at least 5",
+        "basis",
+        "gate.rule[0]",
+        "many.toml:4",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0);
+    // Its twin on points is served.
+    let rule = "[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n";
+    let (run, _) = gated(&mut client, spec(suite(&house, 2, rule), &["stub-a"])).await;
+    assert_eq!((run.verdict(), run.blocked), (Verdict::Pass, false));
+    assert!(house.transform.asked.load(Ordering::SeqCst) > 0);
+}
 
-    let mut strict = spec(suite(&house, 2, rule), &["stub-a"]);
-    strict.gate = Some(Gate {
-        undecided: GateUndecided::Fail.into(),
-        ..Gate::default()
-    });
-    let (run, _) = gated(&mut client, strict).await;
-    assert_eq!((run.verdict(), run.blocked), (Verdict::Undecided, true));
+#[tokio::test]
+async fn what_the_data_leave_undecided_blocks_unless_told_to_warn() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let (_, json) = gated(
+        &mut client,
+        spec(suite(&house, 6, "[[gate.rule]]\nmax_drop = 190\n"), &["stub-a"]),
+    )
+    .await;
+    let estimate = json["gate"]["encoders"][0]["rules"][0]["estimate"].as_f64().unwrap();
+    // The limit is the estimate itself: bounds on either side of it.
+    let close = format!("[[gate.rule]]\nmax_drop = {}\n", estimate.abs());
+    let mut asked = spec(suite(&house, 6, &close), &["stub-a"]);
+    let (run, json) = gated(&mut client, asked.clone()).await;
+    assert_eq!(
+        (run.verdict(), run.blocked),
+        (Verdict::Undecided, true),
+        "{}",
+        json["gate"]
+    );
+    assert_eq!(run.undecided(), GateUndecided::Block);
     let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
     assert!(junit.contains("failures=\"1\""), "{junit}");
+    for (undecided, blocked, part) in [
+        (GateUndecided::Warn, false, "<skipped"),
+        (GateUndecided::Fail, true, "failures=\"1\""),
+    ] {
+        asked.gate = Some(Gate {
+            undecided: undecided.into(),
+            ..Gate::default()
+        });
+        let (run, _) = gated(&mut client, asked.clone()).await;
+        assert_eq!((run.verdict(), run.blocked), (Verdict::Undecided, blocked));
+        assert_eq!(run.undecided(), undecided);
+        let junit = String::from_utf8(report(&mut client, &run.id, ReportFormat::Junit).await).unwrap();
+        assert!(junit.contains(part), "{junit}");
+    }
 }
 
 #[tokio::test]

@@ -172,15 +172,13 @@ async fn the_gate_decides_the_exit_code() {
     assert_eq!((code, &report["gate"]["verdict"]), (0, &"pass".into()), "{stderr}");
     let (code, report, stderr) = gated(&["--rule", "min_score=99.9,of=original"]).await;
     assert_eq!((code, &report["gate"]["verdict"]), (1, &"fail".into()), "{stderr}");
-    // One data set: bounds are impossible, which is said, and blocks only when asked to.
-    let (code, report, stderr) = gated(&["--rule", "max_drop=190"]).await;
-    assert_eq!((code, &report["gate"]["verdict"]), (0, &"undecided".into()), "{stderr}");
-    assert!(stderr.contains("the gate is undecided"), "{stderr}");
-    let note = report["gate"]["encoders"][0]["rules"][0]["note"].as_str().unwrap();
-    assert!(note.contains("one data set only"), "{note}");
-    let (code, _, stderr) = gated(&["--rule", "max_drop=190", "--undecided", "fail"]).await;
-    assert_eq!(code, 1, "{stderr}");
+    // One data set: bounds over data sets are impossible, which is said before anything is generated.
     for (rules, part) in [
+        (["--rule", "max_drop=190"], "can never be decided: there is 1 data set"),
+        (
+            ["--rule", "max_drop=190,max_unchanged=2"],
+            "max_unchanged`: is 2, should be a share",
+        ),
         (["--rule", "max_drop=3,of=lexcal"], "did you mean `lexical`"),
         (["--rule", "margin=1"], "add --baseline ID"),
         (["--rule", "max_dorp=3"], "did you mean `max_drop`"),
@@ -200,6 +198,34 @@ async fn the_gate_decides_the_exit_code() {
         "{stderr}"
     );
     assert_eq!(stub.calls(), asked, "rules alone ask the generator for nothing");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_generator_that_gives_every_text_back_lets_no_encoder_pass() {
+    let Some(home) = Home::with_models(&[FIRST]) else {
+        return;
+    };
+    let suite = suite(&home);
+    let gated = |stub: &Stub| {
+        let mut command = check(&home, &suite, stub, &[FIRST]);
+        command.args(["--rule", "max_drop=190,basis=point", "--undecided", "warn"]);
+        finished(command)
+    };
+    // The same limit, the same texts: it is the generator that decides whether they can be judged.
+    let dead = Stub::start(Answer::Echo).await;
+    let (code, report, stderr) = gated(&dead).await;
+    assert_eq!((code, &report["gate"]["verdict"]), (4, &"invalid".into()), "{stderr}");
+    assert!(stderr.contains("the gate is invalid"), "{stderr}");
+    let headline = report["headline"][0].as_str().unwrap();
+    assert!(
+        headline.contains("100 % of the texts stayed as they were") && !headline.contains("holds"),
+        "{headline}"
+    );
+    assert!(dead.calls() >= 2 * PAIRS);
+
+    let good = Stub::start(Answer::Good).await;
+    let (code, report, stderr) = gated(&good).await;
+    assert_eq!((code, &report["gate"]["verdict"]), (0, &"pass".into()), "{stderr}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

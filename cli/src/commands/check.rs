@@ -8,8 +8,8 @@ use std::{
 
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState, Stage,
-    StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref,
+    CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState,
+    Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref,
     watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
@@ -19,7 +19,7 @@ use super::{augment::prefetch_generator, check_table, stdout_failure};
 use crate::{
     args::{CheckArgs, CheckJudgeArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
-    exit::{Failure, GATE_FAILED},
+    exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     progress::{Display, Step},
 };
 
@@ -85,16 +85,32 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
     }
     let json = save_reports(&mut client, &id, &args.out).await?;
     print(global.format, &json, &args.out)?;
-    if run.verdict() == Verdict::Undecided && !run.blocked {
-        display.message(
-            "warning: the gate is undecided, which blocks nothing here (--undecided fail makes it exit code 1)",
-        );
+    let (code, why) = exit_code(&run);
+    if let Some(why) = why {
+        display.message(why);
     }
-    Ok(if run.blocked {
-        ExitCode::from(GATE_FAILED)
-    } else {
-        ExitCode::SUCCESS
-    })
+    Ok(ExitCode::from(code))
+}
+
+/// The exit code that a run's gate asks for, and what a person should know about it.
+fn exit_code(run: &Run) -> (u8, Option<&'static str>) {
+    match (run.verdict(), run.blocked) {
+        (Verdict::Undecided, false) => (
+            DONE,
+            Some("warning: the gate is undecided, which blocks nothing here (undecided = \"warn\")"),
+        ),
+        (_, false) => (DONE, None),
+        (Verdict::Undecided, true) if run.undecided() != GateUndecided::Fail => (
+            GATE_NOT_PASSED,
+            Some("the gate is undecided: exit code 4 (--undecided warn makes it 0, --undecided fail makes it 1)"),
+        ),
+        (Verdict::Invalid, true) => (
+            GATE_NOT_PASSED,
+            Some("the gate is invalid, so nothing can be said for or against the encoders: exit code 4"),
+        ),
+        // Also what blocks for a reason that this version does not know.
+        (_, true) => (GATE_FAILED, None),
+    }
 }
 
 /// What a run that has no report says of itself.
@@ -255,5 +271,38 @@ fn print(format: Format, json: &[u8], out: &Path) -> Result<(), Failure> {
             let shown = html.canonicalize().unwrap_or(html);
             writeln!(stdout, "{text}\nreport: {}", shown.display()).map_err(|e| stdout_failure(&e))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_passed_or_was_asked_to_warn_ends_with_0() {
+        let ended = |verdict: Verdict, blocked, undecided: GateUndecided| {
+            exit_code(&Run {
+                verdict: verdict.into(),
+                blocked,
+                undecided: undecided.into(),
+                ..Run::default()
+            })
+            .0
+        };
+        assert_eq!(ended(Verdict::Unspecified, false, GateUndecided::Unspecified), 0);
+        assert_eq!(ended(Verdict::Pass, false, GateUndecided::Block), 0);
+        assert_eq!(ended(Verdict::Fail, true, GateUndecided::Block), 1);
+        assert_eq!(ended(Verdict::Undecided, true, GateUndecided::Block), 4);
+        assert_eq!(ended(Verdict::Undecided, true, GateUndecided::Fail), 1);
+        assert_eq!(ended(Verdict::Undecided, false, GateUndecided::Warn), 0);
+        assert_eq!(ended(Verdict::Invalid, true, GateUndecided::Block), 4);
+        assert_eq!(ended(Verdict::Invalid, true, GateUndecided::Warn), 4);
+        // A verdict of a later version blocks where its server says so.
+        let later = Run {
+            verdict: 99,
+            blocked: true,
+            ..Run::default()
+        };
+        assert_eq!(exit_code(&later).0, 1);
     }
 }

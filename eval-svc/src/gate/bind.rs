@@ -1,6 +1,10 @@
 //! Rules bound to what a run has.
 
-use super::{Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, observe::Quantity, spec::check_alpha};
+use super::{
+    Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential,
+    observe::Quantity,
+    spec::{check_alpha, check_share},
+};
 use crate::{
     profile::Axis,
     suite::{CATALOGUE, nearest},
@@ -61,6 +65,10 @@ pub(crate) struct BoundRule {
     pub datasets: Vec<usize>,
     /// What is held against the limit.
     pub basis: Basis,
+    /// Share of unchanged texts beyond which it is invalid.
+    pub max_unchanged: f64,
+    /// Share of near-copies beyond which it is invalid.
+    pub max_near_copies: f64,
 }
 
 impl BoundRule {
@@ -81,6 +89,14 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         field: "gate".to_owned(),
     };
     check_alpha(alpha).map_err(|message| general.wrong("alpha", message))?;
+    for (key, share) in [
+        ("max_unchanged", gate.max_unchanged),
+        ("max_near_copies", gate.max_near_copies),
+    ] {
+        share
+            .map_or(Ok(()), check_share)
+            .map_err(|message| general.wrong(key, message))?;
+    }
     let sequential = gate.sequential.unwrap_or_default();
     if gate.rules.is_empty() {
         return if sequential == Sequential::Off {
@@ -98,7 +114,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
     let rules: Vec<BoundRule> = gate
         .rules
         .iter()
-        .map(|rule| bound(rule, gate.basis, scene))
+        .map(|rule| bound(rule, gate, scene))
         .collect::<Result<_, _>>()?;
     for (i, one) in rules.iter().enumerate() {
         if rules[..i].iter().any(|earlier| earlier.title == one.title) {
@@ -117,22 +133,34 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         let message = format!("{why}: use basis = \"signed-rank\" (or \"student\"), or leave `sequential` out");
         return Err(one.rule.place.wrong("basis", message));
     }
-    Ok(Some(Bound {
+    let bound = Bound {
         rules,
         alpha,
         undecided: gate.undecided.unwrap_or_default(),
         sequential,
         judged,
         baseline: scene.baseline,
-    }))
+    };
+    match scene.datasets.and_then(|_| undecidable(&bound)) {
+        Some(error) => Err(error),
+        None => Ok(Some(bound)),
+    }
 }
 
-fn bound(rule: &Rule, general: Option<Basis>, scene: &Scene<'_>) -> Result<BoundRule, GateError> {
+fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateError> {
     let wrong = |key: &str, message: String| rule.place.wrong(key, message);
     rule.limit
         .check()
         .map_err(|message| wrong(rule.limit.kind(), message))?;
-    let basis = rule.basis_with(general);
+    for (key, share) in [
+        ("max_unchanged", rule.max_unchanged),
+        ("max_near_copies", rule.max_near_copies),
+    ] {
+        share
+            .map_or(Ok(()), check_share)
+            .map_err(|message| wrong(key, message))?;
+    }
+    let basis = rule.basis_with(gate.basis);
     if matches!(rule.limit, RuleLimit::Margin(_)) {
         if matches!(basis, Basis::Student | Basis::Bootstrap) {
             let message = format!(
@@ -160,6 +188,11 @@ fn bound(rule: &Rule, general: Option<Basis>, scene: &Scene<'_>) -> Result<Bound
         },
         title: rule.title(),
         basis,
+        max_unchanged: rule.max_unchanged.or(gate.max_unchanged).unwrap_or(Gate::MAX_UNCHANGED),
+        max_near_copies: rule
+            .max_near_copies
+            .or(gate.max_near_copies)
+            .unwrap_or(Gate::MAX_NEAR_COPIES),
         rule: rule.clone(),
     })
 }
@@ -268,29 +301,32 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
     Ok(chosen)
 }
 
-/// Rules that will stay undecided whatever the scores are, and why.
-pub(crate) fn undecidable(gate: &Bound) -> Vec<String> {
+/// The first rule that would stay undecided whatever the scores are, with what would make it decidable.
+fn undecidable(gate: &Bound) -> Option<GateError> {
     let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
-    gate.rules
-        .iter()
-        .filter_map(|rule| {
-            let n = rule.datasets.len();
-            let least = 0.5_f64.powi(i32::try_from(n).unwrap_or(i32::MAX));
-            let hopeless = match rule.basis {
-                Basis::Point => false,
-                Basis::SignedRank if rule.is_test() => least * tests as f64 > gate.alpha,
-                Basis::SignedRank => least > gate.alpha,
-                Basis::Student | Basis::Bootstrap => n < 2,
-            };
-            let sets = if n == 1 { "data set is" } else { "data sets are" };
-            hopeless.then(|| {
+    gate.rules.iter().find_map(|rule| {
+        let n = rule.datasets.len();
+        let needed = match rule.basis {
+            Basis::Point => 1,
+            // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm may multiply.
+            Basis::SignedRank => {
+                let family = if rule.is_test() { tests.max(1) } else { 1 };
+                (family as f64 / gate.alpha).log2().ceil() as usize
+            }
+            Basis::Student | Basis::Bootstrap => 2,
+        };
+        let (looks_at, sets) = if n == 1 { ("is", "data set") } else { ("are", "data sets") };
+        (n < needed).then(|| {
+            rule.rule.place.wrong(
+                "",
                 format!(
-                    "warning: rule \"{}\" will stay undecided: {n} {sets} too few for {} at {}",
+                    "\"{}\" can never be decided: there {looks_at} {n} {sets}, and {} bounds at a chance of error of {} need at least {needed}; \
+                     add data sets, or decide on the estimate alone with basis = \"point\"",
                     rule.title,
                     rule.basis.name(),
                     gate.alpha
-                )
-            })
+                ),
+            )
         })
-        .collect()
+    })
 }

@@ -4,6 +4,7 @@ use super::{
     Basis, OnUndecided, RuleLimit,
     bind::{Bound, BoundRule},
     observe::observations,
+    validity::{RewriteCounts, invalid, rewrite_share},
 };
 use crate::{
     profile::Grid,
@@ -29,6 +30,8 @@ pub(crate) struct Look<'a> {
     pub alpha: f64,
     /// Its number, from 1.
     pub round: usize,
+    /// What became of the texts.
+    pub rewrites: &'a RewriteCounts,
 }
 
 /// Looks. What an earlier look decided stays as it was.
@@ -44,7 +47,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
             });
             let rules = gate.rules.iter().enumerate().map(|(r, rule)| {
                 let decided = before.and_then(|own| own.rules.get(r));
-                match decided.filter(|own| own.verdict != GateVerdict::Undecided) {
+                match decided.filter(|own| own.verdict.is_decided()) {
                     Some(decided) => decided.clone(),
                     None => judge(gate, rule, grid, encoder, look, tests.get(&(encoder, r))),
                 }
@@ -62,10 +65,14 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
     let verdict = GateVerdict::of_all(encoders.iter().map(|one| one.verdict));
     GateReport {
         verdict,
-        blocked: verdict == GateVerdict::Fail
-            || (verdict == GateVerdict::Undecided && gate.undecided == OnUndecided::Fail),
+        blocked: match verdict {
+            GateVerdict::Pass => false,
+            GateVerdict::Undecided => gate.undecided != OnUndecided::Warn,
+            GateVerdict::Invalid | GateVerdict::Fail => true,
+        },
         undecided: gate.undecided,
         alpha: gate.alpha,
+        max_unchanged: gate.rules.iter().map(|rule| rule.max_unchanged).reduce(f64::max),
         unit: "data set, seeds averaged first".to_owned(),
         baseline: gate.baseline.map(|baseline| grid.encoders[baseline].clone()),
         rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),
@@ -85,6 +92,8 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         dataset: rule.rule.dataset.clone(),
         datasets: rule.datasets.iter().map(|d| grid.datasets[*d].clone()).collect(),
         basis: rule.basis,
+        max_unchanged: Some(rule.max_unchanged),
+        max_near_copies: Some(rule.max_near_copies),
         origin: rule.rule.place.origin.clone(),
     }
 }
@@ -162,7 +171,7 @@ fn judge(
     let series = match observations(rule, grid, encoder, gate.baseline, &own, look.seeds) {
         Ok(series) => series,
         Err(why) => {
-            verdict.note = Some(why);
+            (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
             return verdict;
         }
     };
@@ -181,6 +190,15 @@ fn judge(
     }
     if rule.is_test() {
         tested(&mut verdict, test, gate);
+    }
+    verdict.rewrites = rewrite_share(rule, &grid.columns, look.rewrites, &own, look.seeds);
+    if let Some(why) = verdict
+        .rewrites
+        .and_then(|share| invalid(share, rule.max_unchanged, rule.max_near_copies))
+    {
+        // The estimate and its bounds stay visible, but they decide nothing, not even a failure.
+        (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
+        (verdict.units_needed, verdict.seeds_needed) = (None, None);
     }
     verdict
 }

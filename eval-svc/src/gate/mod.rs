@@ -23,6 +23,10 @@
 //! bootstrap bounds cannot be looked at early: points say nothing about chance, and percentiles of 10,000 resamples do not
 //! reach the small shares.
 //!
+//! **What may never pass.** A rule neither passes nor fails on texts that were not rewritten, on scores that are not numbers, or on a drop in
+//! percent of nothing: it is *invalid*, and so is the gate where no rule fails (`validity`). Invalid blocks, whatever `undecided` says. A rule
+//! that its data can never decide is refused when it is bound.
+//!
 //! The baseline encoder is what others are compared with: where there are others, rules judge only them.
 
 mod bind;
@@ -31,7 +35,9 @@ mod observe;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod validity;
 
-pub(crate) use bind::{Bound, Named, Scene, bind, undecidable};
+pub(crate) use bind::{Bound, Named, Scene, bind};
 pub(crate) use judge::{Look, look};
-pub use spec::{Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha};
+pub use spec::{Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share};
+pub(crate) use validity::{RewriteCounts, Rewrites};

@@ -31,7 +31,7 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
 /// What a rule holds against its limit, for one encoder: of each of its data sets that are in, one value a seed.
 ///
 /// # Errors
-/// Why there is no such number, in words for a reader of the report.
+/// Why there is no such number, in words for a reader of the report: the rule is invalid.
 pub(super) fn observations(
     rule: &BoundRule,
     grid: &Grid,

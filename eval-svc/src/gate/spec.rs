@@ -20,8 +20,12 @@ pub struct Gate {
     pub alpha: Option<f64>,
     /// For rules that name none.
     pub basis: Option<Basis>,
-    /// What an undecided gate means; default: a warning.
+    /// What an undecided gate means; default: it blocks.
     pub undecided: Option<OnUndecided>,
+    /// Share of unchanged texts beyond which a rule is invalid, for rules that name none; default [`Gate::MAX_UNCHANGED`].
+    pub max_unchanged: Option<f64>,
+    /// The same for near-copies; default [`Gate::MAX_NEAR_COPIES`].
+    pub max_near_copies: Option<f64>,
     /// Whether the run stops as soon as everything is decided; default: no.
     pub sequential: Option<Sequential>,
 }
@@ -41,6 +45,10 @@ pub struct Rule {
     pub dataset: Option<String>,
     /// What is held against the limit.
     pub basis: Option<Basis>,
+    /// Share of unchanged texts, of those it looks at, beyond which it is invalid.
+    pub max_unchanged: Option<f64>,
+    /// The same for near-copies.
+    pub max_near_copies: Option<f64>,
     /// Where it was written.
     pub place: Place,
 }
@@ -86,10 +94,12 @@ pub enum Basis {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUndecided {
-    /// It is said, and blocks nothing.
+    /// It blocks: `isomer check` ends with exit code 4.
     #[default]
+    Block,
+    /// It blocks nothing: exit code 0.
     Warn,
-    /// It counts as not passed.
+    /// It counts as failed: exit code 1.
     Fail,
 }
 
@@ -136,6 +146,10 @@ impl Place {
 impl Gate {
     /// Chance of error where none is named.
     pub const ALPHA: f64 = 0.05;
+    /// Share of unchanged texts beyond which a rule is invalid, where none is named.
+    pub const MAX_UNCHANGED: f64 = 0.10;
+    /// Share of near-copies beyond which a rule is invalid, where none is named: beyond a half, a typical rewrite changed one word.
+    pub const MAX_NEAR_COPIES: f64 = 0.50;
 
     /// This gate with another's settings and rules laid over it. A rule of the same kind, quantity, task and data set
     /// takes the place of the one that is there.
@@ -151,13 +165,15 @@ impl Gate {
         self.basis = over.basis.or(self.basis);
         self.undecided = over.undecided.or(self.undecided);
         self.sequential = over.sequential.or(self.sequential);
+        self.max_unchanged = over.max_unchanged.or(self.max_unchanged);
+        self.max_near_copies = over.max_near_copies.or(self.max_near_copies);
         self
     }
 }
 
 impl Rule {
     /// What a rule may say, as a suite and the command line spell it.
-    pub const KEYS: [&str; 9] = [
+    pub const KEYS: [&str; 11] = [
         "name",
         "max_drop",
         "max_drop_percent",
@@ -167,6 +183,8 @@ impl Rule {
         "task",
         "dataset",
         "basis",
+        "max_unchanged",
+        "max_near_copies",
     ];
 
     /// Whether both limit the same thing of the same data sets.
@@ -285,6 +303,18 @@ pub fn check_alpha(alpha: f64) -> Result<(), String> {
     }
 }
 
+/// Whether a share of texts can be meant.
+///
+/// # Errors
+/// What would be right.
+pub fn check_share(share: f64) -> Result<(), String> {
+    if (0.0..=1.0).contains(&share) {
+        Ok(())
+    } else {
+        Err(format!("is {share}, should be a share of the texts, 0 to 1"))
+    }
+}
+
 impl Basis {
     /// Every basis.
     pub const ALL: [Self; 4] = [Self::Point, Self::SignedRank, Self::Student, Self::Bootstrap];
@@ -310,12 +340,13 @@ impl Basis {
 }
 
 impl OnUndecided {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Warn, Self::Fail];
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Fail];
 
     /// As a suite spells it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Block => "block",
             Self::Warn => "warn",
             Self::Fail => "fail",
         }

@@ -20,6 +20,8 @@ fn rule(limit: RuleLimit) -> Rule {
         task: None,
         dataset: None,
         basis: None,
+        max_unchanged: None,
+        max_near_copies: None,
         place: Place {
             origin: "n.toml:7".to_owned(),
             field: "gate.rule[0]".to_owned(),
@@ -84,16 +86,42 @@ fn complaint(rule: Rule) -> String {
     bound(&gate(vec![rule]), &grid, None).unwrap_err().to_string()
 }
 
+/// Every text of every data set was rewritten.
+fn rewritten(grid: &Grid) -> RewriteCounts {
+    let one = Rewrites {
+        texts: 10,
+        unchanged: 0,
+        near_copies: 0,
+    };
+    vec![vec![vec![one; grid.seeds.len()]; grid.columns.len()]; grid.datasets.len()]
+}
+
 fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
     let bound = bound(gate, grid, baseline).unwrap();
     let datasets: Vec<usize> = (0..grid.datasets.len()).collect();
+    let rewrites = rewritten(grid);
     let whole = Look {
+        rewrites: &rewrites,
         datasets: &datasets,
         seeds: grid.seeds.len(),
         alpha: bound.alpha,
         round: 1,
     };
     look(&bound, grid, &whole, None)
+}
+
+/// What one rule says of the first so many data sets, as an early look sees them.
+fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
+    let grid = grid(&["a"], drops);
+    let rewrites = rewritten(&grid);
+    let early = Look {
+        datasets: &(0..datasets).collect::<Vec<_>>(),
+        seeds: 2,
+        alpha: 0.05,
+        round: 1,
+        rewrites: &rewrites,
+    };
+    look(&bound(&gate(vec![rule]), &grid, None).unwrap(), &grid, &early, None).encoders[0].rules[0].clone()
 }
 
 /// What one rule says of one encoder.
@@ -191,7 +219,7 @@ fn a_floor_is_held_against_the_point_unless_bounds_are_asked_for() {
 
 #[test]
 fn one_data_set_is_undecided_on_bounds_and_says_that_no_test_is_possible() {
-    let alone = said(rule(RuleLimit::MaxDrop(5.0)), &[1.0]);
+    let alone = said_early(rule(RuleLimit::MaxDrop(5.0)), &[1.0; 6], 1);
     assert_eq!(alone.verdict, GateVerdict::Undecided);
     assert_eq!(alone.estimate, Some(1.0));
     assert!(alone.note.as_ref().unwrap().contains("one data set only"), "{alone:?}");
@@ -200,23 +228,28 @@ fn one_data_set_is_undecided_on_bounds_and_says_that_no_test_is_possible() {
         "{}",
         alone.remark()
     );
-    let four = said(rule(RuleLimit::MaxDrop(50.0)), &[1.0, 1.0, 2.0, 2.0]);
+    let four = said_early(rule(RuleLimit::MaxDrop(50.0)), &[1.0, 1.0, 2.0, 2.0, 1.0, 1.0], 4);
     assert_eq!((four.verdict, four.units_needed), (GateVerdict::Undecided, Some(5)));
     assert!(four.note.unwrap().contains("4 data sets allow no signed-rank bound"));
 }
 
 #[test]
-fn drops_of_zero_everywhere_keep_a_limit_of_zero_and_a_missing_number_decides_nothing() {
+fn drops_of_zero_everywhere_keep_a_limit_of_zero_and_a_missing_number_is_invalid() {
     let none = said(rule(RuleLimit::MaxDrop(0.0)), &[0.0; 6]);
     assert_eq!((none.verdict, none.estimate), (GateVerdict::Pass, Some(0.0)));
     assert_eq!((none.low, none.high), (Some(0.0), Some(0.0)));
     let missing = said(rule(RuleLimit::MaxDrop(50.0)), &[1.0, f64::NAN, 1.0, 1.0, 1.0, 1.0]);
-    assert_eq!((missing.verdict, missing.estimate), (GateVerdict::Undecided, None));
+    assert_eq!((missing.verdict, missing.estimate), (GateVerdict::Invalid, None));
     assert!(missing.note.unwrap().contains("d1 is not a number"));
     let mut grid = grid(&["a"], &SIX);
     grid.original[0][3] = -4.0;
     let said = all(&gate(vec![rule(RuleLimit::MaxDropPercent(5.0))]), &grid, None);
     assert!(said.encoders[0].rules[0].note.as_ref().unwrap().contains("d3 is -4.0"));
+    assert_eq!((said.verdict, said.blocked), (GateVerdict::Invalid, true));
+    assert!(
+        said.sentence()
+            .contains("Gate invalid: a. Rule \"total drops by at most 5 %\": the original score on d3")
+    );
 }
 
 /// Encoder 1 differs from encoder 0 by these points, on the originals and under transformation.
@@ -256,25 +289,39 @@ fn margins_are_adjusted_for_all_rules_and_encoders() {
         of: of.unwrap().to_owned(),
         ..rule(RuleLimit::Margin(1.0))
     });
-    // Five data sets: 1/32 alone, 3/32 for three.
-    let five = [0.1, -0.1, 0.2, -0.2, 0.3];
-    let one = all(&gate(rules[..1].to_vec()), &beside(&five), Some(0));
+    // Six data sets of which one lies below the margin by least: 2/64 alone, 6/64 for three.
+    let six = [0.1, -0.1, 0.2, -0.2, 0.3, -1.1];
+    let one = all(&gate(rules[..1].to_vec()), &beside(&six), Some(0));
     assert_eq!(one.verdict, GateVerdict::Pass);
-    let three = all(&gate(rules.to_vec()), &beside(&five), Some(0));
+    let three = all(&gate(rules.to_vec()), &beside(&six), Some(0));
     assert_eq!(three.verdict, GateVerdict::Undecided);
     let said = &three.encoders[0].rules[0];
-    assert!((said.p_holm.unwrap() - 3.0 / 32.0).abs() < 1e-12);
-    assert!(said.note.as_ref().unwrap().contains("too much for 3 rules"), "{said:?}");
+    assert!((said.p_holm.unwrap() - 6.0 / 64.0).abs() < 1e-12);
+    // Of five data sets no result could do for three rules, though it could for one.
+    let message = bound(&gate(rules.to_vec()), &beside(&six[..5]), Some(0))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        message.contains("there are 5 data sets") && message.contains("at least 6"),
+        "{message}"
+    );
+    assert!(bound(&gate(rules[..1].to_vec()), &beside(&six[..5]), Some(0)).is_ok());
 }
 
 #[test]
-fn the_worst_rule_of_the_worst_encoder_is_the_verdict_and_undecided_blocks_when_asked() {
+fn the_worst_rule_of_the_worst_encoder_is_the_verdict_and_undecided_blocks_unless_it_warns() {
     let mut rules = gate(vec![rule(RuleLimit::MaxDrop(5.0)), rule(RuleLimit::MaxDrop(3.5))]);
     let grid = grid(&["a", "b"], &SIX);
     let report = all(&rules, &grid, None);
-    assert_eq!((report.verdict, report.blocked), (GateVerdict::Undecided, false));
-    rules.undecided = Some(OnUndecided::Fail);
-    assert!(all(&rules, &grid, None).blocked);
+    assert_eq!((report.verdict, report.blocked), (GateVerdict::Undecided, true));
+    for (undecided, blocked) in [
+        (OnUndecided::Warn, false),
+        (OnUndecided::Block, true),
+        (OnUndecided::Fail, true),
+    ] {
+        rules.undecided = Some(undecided);
+        assert_eq!(all(&rules, &grid, None).blocked, blocked, "{undecided:?}");
+    }
     rules.rules.push(rule(RuleLimit::MaxDrop(1.0)));
     let failed = all(&rules, &grid, None);
     assert_eq!((failed.verdict, failed.blocked), (GateVerdict::Fail, true));
@@ -286,7 +333,9 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     let rules = gate(vec![rule(RuleLimit::MaxDrop(50.0)), rule(RuleLimit::MaxDrop(3.5))]);
     let mut scores = grid(&["a"], &SIX);
     let bound = bound(&rules, &scores, None).unwrap();
+    let rewrites = rewritten(&scores);
     let first = Look {
+        rewrites: &rewrites,
         datasets: &[0, 1, 2, 3, 4, 5],
         seeds: 1,
         alpha: 0.02,
@@ -411,19 +460,65 @@ fn points_and_rounds_do_not_go_together() {
 }
 
 #[test]
-fn rules_that_no_score_can_decide_are_told_beforehand() {
+fn rules_that_no_score_can_decide_are_refused_with_what_would_help() {
     let lone = Rule {
         dataset: Some("d1".to_owned()),
         ..rule(RuleLimit::MaxDrop(3.0))
     };
     let fine = rule(RuleLimit::MaxDrop(3.0));
-    let bound = bound(&gate(vec![lone, fine]), &grid(&["a"], &SIX), None).unwrap();
-    let told = undecidable(&bound);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(
-        told[0].contains("on d1\" will stay undecided: 1 data set is too few"),
-        "{told:?}"
-    );
+    let message = bound(&gate(vec![fine, lone.clone()]), &grid(&["a"], &SIX), None)
+        .unwrap_err()
+        .to_string();
+    for part in [
+        "n.toml:7: `gate.rule[0]`",
+        "on d1\" can never be decided",
+        "there is 1 data set",
+        "signed-rank bounds at a chance of error of 0.05 need at least 5",
+        "basis = \"point\"",
+    ] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    let on_points = Rule {
+        basis: Some(Basis::Point),
+        ..lone
+    };
+    assert!(bound(&gate(vec![on_points]), &grid(&["a"], &SIX), None).is_ok());
+}
+
+#[test]
+fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
+    let grid = grid(&["a"], &SIX);
+    let mut rewrites = rewritten(&grid);
+    let datasets: Vec<usize> = (0..6).collect();
+    let mut said = |limit: f64, unchanged: u64| {
+        for cell in rewrites.iter_mut().flatten().flatten() {
+            cell.unchanged = unchanged;
+        }
+        let bound = bound(&gate(vec![rule(RuleLimit::MaxDrop(limit))]), &grid, None).unwrap();
+        let whole = Look {
+            rewrites: &rewrites,
+            datasets: &datasets,
+            seeds: 2,
+            alpha: 0.05,
+            round: 1,
+        };
+        look(&bound, &grid, &whole, None)
+    };
+    assert_eq!(said(5.0, 1).verdict, GateVerdict::Pass);
+    assert_eq!(said(1.9, 1).verdict, GateVerdict::Fail);
+    for limit in [5.0, 1.9] {
+        let report = said(limit, 2);
+        assert_eq!((report.verdict, report.blocked), (GateVerdict::Invalid, true));
+        let told = &report.encoders[0].rules[0];
+        // What was found stays visible.
+        assert_eq!((told.estimate, told.low), (Some(3.5), Some(2.0)));
+        assert!((told.rewrites.unwrap().unchanged - 0.2).abs() < 1e-12);
+        assert!(
+            report.sentence().contains("20 %") && report.sentence().contains("max_unchanged is 10 %"),
+            "{}",
+            report.sentence()
+        );
+    }
 }
 
 #[test]
@@ -434,7 +529,9 @@ fn a_bound_without_an_end_decides_nothing() {
         ..rule(RuleLimit::MaxDrop(3.0))
     };
     let bound = bound(&gate(vec![student]), &scores, None).unwrap();
+    let rewrites = rewritten(&scores);
     let early = Look {
+        rewrites: &rewrites,
         datasets: &[0, 1, 2, 3, 4, 5],
         seeds: 1,
         alpha: 1e-30,

@@ -53,6 +53,8 @@ fn rates(transformation: &str, rows: &[&CheckRow]) -> ErrorRates {
         transformation: transformation.to_owned(),
         texts,
         unchanged: share(sum(&|row| row.kept_original + row.failed)),
+        same: Some(share(sum(&CheckRow::unchanged_texts))),
+        near_copies: rows.iter().map(|row| row.near_copies).sum::<Option<u64>>().map(share),
         recovered: share(sum(&|row| row.recovered)),
         checks: checks.into_iter().map(|(name, count)| (name, share(count))).collect(),
         edit_distance: mean(&|row| row.edit_distance),

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 
 use super::{
-    JudgeReport, Report,
+    CheckRow, JudgeReport, Report,
     format::{percent, points, signed},
 };
-use crate::profile::EncoderProfile;
+use crate::{gate::Gate, profile::EncoderProfile};
 
 /// Encoders that the headline speaks of one by one.
 const SPOKEN_OF: usize = 3;
@@ -15,11 +15,15 @@ const MANY_UNCHANGED: f64 = 0.10;
 /// Datasets from which a two-sided signed-rank test can reach 0.05.
 const ENOUGH_DATASETS: usize = 6;
 
-/// The findings, most important first. Reads only the profile.
+/// The findings, most important first. A score on texts that were not rewritten is no finding, and says so.
 pub fn headline(report: &Report) -> Vec<String> {
     let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
-    let mut sentences: Vec<String> = ranked.iter().take(SPOKEN_OF).map(|encoder| sentence(encoder)).collect();
+    let mut sentences: Vec<String> = ranked
+        .iter()
+        .take(SPOKEN_OF)
+        .map(|encoder| sentence(report, encoder))
+        .collect();
     if ranked.len() > SPOKEN_OF {
         sentences.push(match ranked.len() - SPOKEN_OF {
             1 => "One more encoder is in the tables.".to_owned(),
@@ -36,8 +40,27 @@ fn total(encoder: &EncoderProfile) -> f64 {
     encoder.total.as_ref().map_or(f64::NEG_INFINITY, |total| total.mean)
 }
 
-fn sentence(encoder: &EncoderProfile) -> String {
+fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
     let name = &encoder.encoder;
+    let unchanged = report.unchanged_share_of_total();
+    let limit = report
+        .gate
+        .as_ref()
+        .and_then(|gate| gate.max_unchanged)
+        .unwrap_or(Gate::MAX_UNCHANGED);
+    if let Some(total) = encoder.total.as_ref().filter(|_| unchanged > limit) {
+        return format!(
+            "Nothing can be said of the robustness of {name}: {} of the texts stayed as they were (it scores {} on the original texts, {} \
+             on these).",
+            percent(unchanged),
+            points(encoder.original),
+            points(total.mean)
+        );
+    }
+    let but = match unchanged {
+        0.0 => String::new(),
+        share => format!(" ({} of the texts stayed as they were)", percent(share)),
+    };
     let Some(total) = &encoder.total else {
         return format!(
             "{name} scores {} on the original texts; only controls were run, so there is no total.",
@@ -50,12 +73,12 @@ fn sentence(encoder: &EncoderProfile) -> String {
         "rises"
     } else {
         return format!(
-            "{name} holds its {} points when the texts are transformed.",
+            "{name} holds its {} points when the texts are transformed{but}.",
             points(encoder.original)
         );
     };
     let change = format!(
-        "{name} {verb} from {} to {} points ({}) when the texts are transformed",
+        "{name} {verb} from {} to {} points ({}) when the texts are transformed{but}",
         points(encoder.original),
         points(total.mean),
         signed(total.delta)
@@ -124,11 +147,11 @@ pub fn notes(report: &Report) -> Vec<String> {
     for planned in &report.suite.transformations {
         let rows = || report.checks.iter().filter(|row| row.transformation == planned.label);
         let texts: u64 = rows().map(|row| row.texts).sum();
-        let unchanged: u64 = rows().map(|row| row.kept_original + row.failed).sum();
+        let unchanged: u64 = rows().map(CheckRow::unchanged_texts).sum();
         if texts > 0 && unchanged as f64 / texts as f64 >= MANY_UNCHANGED {
             notes.push(format!(
-                "{}: {} of the texts stayed as they were because no attempt passed the checks. What they hide is not \
-                 measured: the true change is likely larger. A stronger generator helps.",
+                "{}: {} of the texts stayed as they were. What they hide is not measured: the true change is likely larger. A \
+                 stronger generator helps.",
                 planned.label,
                 percent(unchanged as f64 / texts as f64)
             ));

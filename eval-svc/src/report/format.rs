@@ -39,7 +39,7 @@ pub(super) fn signed_fine(value: f64) -> String {
 }
 
 /// A share as whole percent; under one percent but not zero is said so.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     if share > 0.0 && share < 0.01 {
         "< 1 %".to_owned()
     } else {

@@ -17,6 +17,8 @@ pub enum GateVerdict {
     /// The data allow neither.
     #[default]
     Undecided,
+    /// The scores cannot answer the question: the texts were not rewritten, or a score is not a number.
+    Invalid,
     /// Broken.
     Fail,
 }
@@ -24,14 +26,17 @@ pub enum GateVerdict {
 /// The gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GateReport {
-    /// Fail where one encoder breaks one rule, pass where all keep all, undecided otherwise.
+    /// Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where one is; else pass.
     pub verdict: GateVerdict,
-    /// Whether that blocks: fail, or undecided where `undecided` is `fail`.
+    /// Whether that blocks: always for fail and invalid, for undecided unless `undecided` is `warn`.
     pub blocked: bool,
     /// What an undecided gate means.
     pub undecided: OnUndecided,
     /// Chance of error of each rule on each side, over all looks.
     pub alpha: f64,
+    /// Largest share of unchanged texts that any rule allows; absent in reports of versions that had no such limit.
+    #[serde(default)]
+    pub max_unchanged: Option<f64>,
     /// Unit of observation.
     pub unit: String,
     /// Encoder that others are compared with; it is not judged itself where there are others.
@@ -65,8 +70,26 @@ pub struct GateRule {
     pub datasets: Vec<String>,
     /// What is held against the limit.
     pub basis: Basis,
+    /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had no such limit.
+    #[serde(default)]
+    pub max_unchanged: Option<f64>,
+    /// Share of near-copies beyond which it is invalid; absent likewise.
+    #[serde(default)]
+    pub max_near_copies: Option<f64>,
     /// Where it was written, e.g. `nightly.toml:12`; empty: in the request.
     pub origin: String,
+}
+
+/// How many of the texts that a rule looks at were not rewritten. Each share is the larger of two: pooled over all texts, and averaged over
+/// seeds, transformations, axes and data sets as the scores are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RewriteShare {
+    /// Texts x transformations x seeds.
+    pub texts: u64,
+    /// Share that stayed as it was: equal after NFKC, without case, punctuation and white space.
+    pub unchanged: f64,
+    /// Share in which one word differs.
+    pub near_copies: f64,
 }
 
 /// What the rules say of one encoder.
@@ -103,11 +126,14 @@ pub struct RuleVerdict {
     pub alpha: f64,
     /// Number of that look.
     pub round: usize,
+    /// How many of its texts were not rewritten; absent for rules on the original texts.
+    #[serde(default)]
+    pub rewrites: Option<RewriteShare>,
     /// Undecided: data sets in all that would decide, if the estimate and the spread stayed.
     pub units_needed: Option<usize>,
     /// Undecided: seeds in all that would decide, with the data sets there are.
     pub seeds_needed: Option<usize>,
-    /// Why there is no decision, and what else a reader must know.
+    /// Why there is no decision or why it is invalid, and what else a reader must know.
     pub note: Option<String>,
 }
 
@@ -149,8 +175,14 @@ impl GateVerdict {
         match self {
             Self::Pass => "pass",
             Self::Undecided => "undecided",
+            Self::Invalid => "invalid",
             Self::Fail => "fail",
         }
+    }
+
+    /// Whether more data would leave it as it is: pass or fail.
+    pub(crate) fn is_decided(self) -> bool {
+        matches!(self, Self::Pass | Self::Fail)
     }
 
     /// The verdict of several: the worst of them.
@@ -197,6 +229,7 @@ impl GateReport {
             GateVerdict::Pass => format!("Gate passed: {} keeps {rules}.", of(GateVerdict::Pass)),
             GateVerdict::Fail => format!("Gate failed: {}.", of(GateVerdict::Fail)),
             GateVerdict::Undecided => format!("Gate undecided: {}.", of(GateVerdict::Undecided)),
+            GateVerdict::Invalid => format!("Gate invalid: {}. {}", of(GateVerdict::Invalid), self.why_invalid()),
         };
         if self.verdict == GateVerdict::Pass && self.encoders.len() > 1 {
             sentence = sentence.replace(" keeps ", " keep ");
@@ -204,10 +237,24 @@ impl GateReport {
         if self.verdict == GateVerdict::Undecided {
             sentence.push_str(match self.undecided {
                 OnUndecided::Warn => " The data allow neither pass nor fail; nothing is blocked.",
-                OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
+                OnUndecided::Block | OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
             });
         }
         sentence
+    }
+
+    /// The first reason for which a rule is invalid, as a sentence.
+    fn why_invalid(&self) -> String {
+        let said = self.encoders.iter().flat_map(|one| self.rules.iter().zip(&one.rules));
+        let mut invalid = said.filter(|(_, said)| said.verdict == GateVerdict::Invalid);
+        match invalid.next() {
+            Some((rule, said)) => format!(
+                "Rule \"{}\": {}.",
+                rule.title,
+                said.note.as_deref().unwrap_or("no reason was given")
+            ),
+            None => String::new(),
+        }
     }
 
     /// How the rounds went, in a sentence.

@@ -50,6 +50,7 @@ fn mark(verdict: GateVerdict) -> &'static str {
     match verdict {
         GateVerdict::Pass => "✓",
         GateVerdict::Undecided => "?",
+        GateVerdict::Invalid => "!",
         GateVerdict::Fail => "✗",
     }
 }

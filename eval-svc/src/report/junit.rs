@@ -43,9 +43,10 @@ fn gate_cases(suite: &mut TestSuite, gate: &GateReport, encoder: &str) {
             let mut status = match (said.verdict, gate.undecided) {
                 (GateVerdict::Pass, _) => TestCaseStatus::success(),
                 (GateVerdict::Undecided, OnUndecided::Warn) => TestCaseStatus::skipped(),
-                (GateVerdict::Fail, _) | (GateVerdict::Undecided, OnUndecided::Fail) => {
+                (GateVerdict::Fail, _) | (GateVerdict::Undecided, OnUndecided::Block | OnUndecided::Fail) => {
                     TestCaseStatus::non_success(NonSuccessKind::Failure)
                 }
+                (GateVerdict::Invalid, _) => TestCaseStatus::non_success(NonSuccessKind::Error),
             };
             if said.verdict != GateVerdict::Pass {
                 status.set_message(text.clone());

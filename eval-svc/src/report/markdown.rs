@@ -337,6 +337,7 @@ fn checks(page: &mut String, report: &Report) {
             "First try",
             "Retried",
             "Unchanged",
+            "Near-copies",
             "Edit distance",
             "Length ratio",
             "Checks that failed",
@@ -358,11 +359,8 @@ fn checks(page: &mut String, report: &Report) {
                 check.texts.to_string(),
                 check.ok.to_string(),
                 check.recovered.to_string(),
-                format!(
-                    "{} ({})",
-                    check.kept_original + check.failed,
-                    percent(check.unchanged_share())
-                ),
+                format!("{} ({})", check.unchanged_texts(), percent(check.unchanged_share())),
+                check.near_copies.map_or("–".to_owned(), |count| count.to_string()),
                 check.edit_distance.map_or("–".to_owned(), fine),
                 check.length_ratio.map_or("–".to_owned(), fine),
                 if failed.is_empty() {

@@ -16,7 +16,10 @@ mod schema;
 mod tables;
 
 pub use complete::complete;
-pub use gate::{EncoderVerdict, GateReport, GateRule, GateVerdict, RoundReport, RuleVerdict, SequentialReport};
+pub(crate) use format::percent;
+pub use gate::{
+    EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,
+};
 pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
 pub use model::{
     CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,

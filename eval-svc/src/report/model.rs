@@ -1,6 +1,6 @@
 //! What a report says; `report.json` is this, serialised.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -216,6 +216,13 @@ pub struct CheckRow {
     pub kept_original: u64,
     /// No text came back; the original stood in.
     pub failed: u64,
+    /// Texts that stayed as they were: equal to the original after NFKC, without case, punctuation and white space. Those for which the
+    /// original stood in count too. Absent in reports of versions that did not compare the texts.
+    #[serde(default)]
+    pub unchanged: Option<u64>,
+    /// Texts in which one word differs from the original; absent likewise.
+    #[serde(default)]
+    pub near_copies: Option<u64>,
     /// On how many texts each check still fired at the last attempt.
     pub failed_checks: BTreeMap<String, u64>,
     /// How often each check fired on attempts before the last.
@@ -229,12 +236,17 @@ pub struct CheckRow {
 }
 
 impl CheckRow {
-    /// Texts for which the original stood in, as a share.
+    /// Texts that stayed as they were. Reports of versions that did not compare the texts count those for which the original stood in.
+    pub fn unchanged_texts(&self) -> u64 {
+        self.unchanged.unwrap_or(self.kept_original + self.failed)
+    }
+
+    /// Texts that stayed as they were, as a share.
     pub fn unchanged_share(&self) -> f64 {
         if self.texts == 0 {
             0.0
         } else {
-            (self.kept_original + self.failed) as f64 / self.texts as f64
+            self.unchanged_texts() as f64 / self.texts as f64
         }
     }
 }
@@ -248,6 +260,12 @@ pub struct ErrorRates {
     pub texts: u64,
     /// Share for which the original stood in: HTEB's total error rate, one a text.
     pub unchanged: f64,
+    /// Share that stayed as it was, the original standing in or not: see [`CheckRow::unchanged`].
+    #[serde(default)]
+    pub same: Option<f64>,
+    /// Share in which one word differs from the original.
+    #[serde(default)]
+    pub near_copies: Option<f64>,
     /// Share that passed only after retries.
     pub recovered: f64,
     /// Share on which each check still fired at the last attempt; several may on one text.
@@ -376,7 +394,23 @@ impl Report {
         share(self.checks.iter().filter(|row| of_axis(&row.transformation)))
     }
 
-    /// Share of texts for which the original stood in, over all seeds; over all datasets where none is named.
+    /// As [`Report::unchanged_share`], over all transformations that count towards the total: pooled over all texts, or the mean of the data
+    /// sets' shares, whichever is larger. The pooled share alone would hide a small data set of which nothing was rewritten.
+    pub fn unchanged_share_of_total(&self) -> f64 {
+        let counts = |label: &str| {
+            let mut all = self.suite.transformations.iter();
+            all.any(|one| one.label == label && one.axis.in_total())
+        };
+        let rows: Vec<&CheckRow> = self.checks.iter().filter(|row| counts(&row.transformation)).collect();
+        let datasets: BTreeSet<&str> = rows.iter().map(|row| row.dataset.as_str()).collect();
+        let shares: Vec<f64> = datasets
+            .into_iter()
+            .map(|dataset| share(rows.iter().copied().filter(|row| row.dataset == dataset)))
+            .collect();
+        crate::stats::mean(&shares).unwrap_or(0.0).max(share(rows.into_iter()))
+    }
+
+    /// Share of texts that stayed as they were, over all seeds; over all datasets where none is named.
     pub fn unchanged_share(&self, transformation: &str, dataset: Option<&str>) -> f64 {
         share(
             self.checks
@@ -386,10 +420,10 @@ impl Report {
     }
 }
 
-/// Share of the rows' texts for which the original stood in.
+/// Share of the rows' texts that stayed as they were.
 fn share<'a>(rows: impl Iterator<Item = &'a CheckRow>) -> f64 {
     let (unchanged, texts) = rows.fold((0, 0), |(unchanged, texts), row| {
-        (unchanged + row.kept_original + row.failed, texts + row.texts)
+        (unchanged + row.unchanged_texts(), texts + row.texts)
     });
     if texts == 0 {
         0.0

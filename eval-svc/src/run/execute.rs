@@ -15,7 +15,7 @@ use super::{
     transform::{self, Transformed},
 };
 use crate::{
-    gate::{self, Bound},
+    gate::{self, Bound, RewriteCounts},
     profile::Grid,
     report::{self, GateReport},
 };
@@ -60,7 +60,8 @@ pub(super) async fn execute(
         taken = round.number;
         if let Some(bound) = &plan.gate {
             let grid = summary::grid(&plan, &measured.scored);
-            let report = look(bound, grid, round, verdicts.take()).await?;
+            let rewrites = summary::rewrites(&plan, &transformed);
+            let report = look(bound, grid, rewrites, round, verdicts.take()).await?;
             let (decided, all) = rounds::decided(&report);
             if rounds.len() > 1 {
                 live.message(format!(
@@ -100,6 +101,7 @@ pub(super) async fn execute(
     let outcome = verdicts.as_ref().map(|verdicts| GateOutcome {
         verdict: verdicts.verdict,
         blocked: verdicts.blocked,
+        undecided: verdicts.undecided,
     });
     let record = live.record();
     let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
@@ -118,7 +120,13 @@ pub(super) async fn execute(
 }
 
 /// Looks at what is in, on a thread of its own: bootstrap bounds take their time.
-async fn look(bound: &Bound, grid: Grid, round: &Round, earlier: Option<GateReport>) -> Result<GateReport, RunError> {
+async fn look(
+    bound: &Bound,
+    grid: Grid,
+    rewrites: RewriteCounts,
+    round: &Round,
+    earlier: Option<GateReport>,
+) -> Result<GateReport, RunError> {
     let (bound, round) = (bound.clone(), round.clone());
     tokio::task::spawn_blocking(move || {
         let look = gate::Look {
@@ -126,6 +134,7 @@ async fn look(bound: &Bound, grid: Grid, round: &Round, earlier: Option<GateRepo
             seeds: round.seeds,
             alpha: round.alpha,
             round: round.number,
+            rewrites: &rewrites,
         };
         gate::look(&bound, &grid, &look, earlier)
     })
@@ -154,9 +163,6 @@ fn announce(plan: &Plan, live: &Live) {
         for note in table.dataset.notes() {
             live.message(format!("{}: {note}", table.dataset.name()));
         }
-    }
-    for warning in plan.gate.iter().flat_map(gate::undecidable) {
-        live.message(warning);
     }
     for warning in plan.judge.iter().flat_map(|judge| &judge.warnings) {
         live.message(warning.as_str());

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{gate::Gate, judging::Judge, report::GateVerdict};
+use crate::{
+    gate::{Gate, OnUndecided},
+    judging::Judge,
+    report::GateVerdict,
+};
 
 /// Version of the `run.json` format.
 pub(super) const SCHEMA: &str = "isomer.run/1";
@@ -246,6 +250,13 @@ pub struct GateOutcome {
     pub verdict: GateVerdict,
     /// Whether that blocks.
     pub blocked: bool,
+    /// What an undecided gate means. Records of older versions do not say; what blocked there exited with 1.
+    #[serde(default = "failed")]
+    pub undecided: OnUndecided,
+}
+
+fn failed() -> OnUndecided {
+    OnUndecided::Fail
 }
 
 impl RunRecord {

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     gate::Bound,
-    report::{GateReport, GateVerdict, RoundReport, SequentialReport},
+    report::{GateReport, RoundReport, SequentialReport},
     stats::gate::schedule,
 };
 
@@ -132,7 +132,7 @@ pub(super) fn told(
 /// Decisions made and all there are.
 pub(super) fn decided(report: &GateReport) -> (usize, usize) {
     let verdicts = report.encoders.iter().flat_map(|one| &one.rules);
-    let decided = verdicts.clone().filter(|rule| rule.verdict != GateVerdict::Undecided);
+    let decided = verdicts.clone().filter(|rule| rule.verdict.is_decided());
     (decided.count(), verdicts.count())
 }
 

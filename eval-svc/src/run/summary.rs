@@ -12,6 +12,8 @@ use super::{
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
+    change::Change,
+    gate::{RewriteCounts, Rewrites},
     profile::{self, Column, Grid},
     report::{
         CheckRow, DatasetInfo, EncoderInfo, GateReport, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
@@ -229,15 +231,34 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
     }
 }
 
+/// What became of a dataset's texts under a transformation and seed, as far as they have been asked for.
+fn made<'a>(plan: &Plan, transformed: &'a Transformed, table: &Table, t: usize, s: usize) -> Vec<&'a Made> {
+    let requests = plan.transformations.get(t).map(|planned| requests(table, planned));
+    let requests = requests.into_iter().flatten();
+    requests.filter_map(|request| transformed.get(t, s, request)).collect()
+}
+
+/// How many texts were rewritten, for the gate.
+pub(super) fn rewrites(plan: &Plan, transformed: &Transformed) -> RewriteCounts {
+    let of_table = |table: &Table| {
+        let of_transformation = |t: usize| {
+            let of_seed = |s: usize| {
+                let made = made(plan, transformed, table, t, s);
+                Rewrites::count(made.into_iter().map(|one| one.change))
+            };
+            (0..plan.suite.seeds.len()).map(of_seed).collect()
+        };
+        (0..plan.transformations.len()).map(of_transformation).collect()
+    };
+    plan.tables.iter().map(of_table).collect()
+}
+
 fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
     let mut rows = Vec::new();
     for (t, planned) in plan.transformations.iter().enumerate() {
         for (s, seed) in plan.suite.seeds.iter().enumerate() {
             for table in &plan.tables {
-                let made: Vec<&Made> = requests(table, planned)
-                    .into_iter()
-                    .filter_map(|request| transformed.get(t, s, request))
-                    .collect();
+                let made = made(plan, transformed, table, t, s);
                 rows.push(check_row(&planned.label, *seed, table.dataset.name(), &made));
             }
         }
@@ -247,6 +268,7 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
 
 fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> CheckRow {
     let ended = |outcome: Outcome| made.iter().filter(|one| one.outcome == outcome).count() as u64;
+    let changed_by = |change: Change| made.iter().filter(|one| one.change == change).count() as u64;
     let measured: Vec<(f64, f64, f64)> = made
         .iter()
         .filter(|one| is_transformed(one))
@@ -264,6 +286,8 @@ fn check_row(transformation: &str, seed: u64, dataset: &str, made: &[&Made]) -> 
         recovered: ended(Outcome::Recovered),
         kept_original: ended(Outcome::KeptOriginal),
         failed: ended(Outcome::Failed),
+        unchanged: Some(changed_by(Change::Unchanged)),
+        near_copies: Some(changed_by(Change::NearCopy)),
         failed_checks: count(made.iter().flat_map(|one| one.failed_checks.iter())),
         retried_checks: count(made.iter().flat_map(|one| one.retried_checks.iter())),
         edit_distance: mean(|m| m.0),

@@ -25,6 +25,7 @@ use super::{
     rounds::Round,
     wire,
 };
+use crate::change::Change;
 
 /// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
@@ -50,6 +51,8 @@ pub(super) struct Made {
     pub text: u32,
     /// How it ended.
     pub outcome: Outcome,
+    /// Whether it is another text than the original.
+    pub change: Change,
     /// Checks that fired on the last attempt.
     pub failed_checks: Vec<&'static str>,
     /// Checks that fired on earlier attempts.
@@ -301,13 +304,18 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
         ProtoOutcome::KeptOriginal => Outcome::KeptOriginal,
         ProtoOutcome::Failed | ProtoOutcome::Unspecified => Outcome::Failed,
     };
+    let (text, change) = match outcome {
+        Outcome::Ok | Outcome::Recovered => (
+            corpus.intern(&result.text),
+            Change::of(corpus.get(original), &result.text),
+        ),
+        // HTEB: what could not be transformed stays as it was, and is counted.
+        Outcome::KeptOriginal | Outcome::Failed => (original, Change::Unchanged),
+    };
     Made {
-        text: match outcome {
-            Outcome::Ok | Outcome::Recovered => corpus.intern(&result.text),
-            // HTEB: what could not be transformed stays as it was, and is counted.
-            Outcome::KeptOriginal | Outcome::Failed => original,
-        },
+        text,
         outcome,
+        change,
         failed_checks: result
             .failed_checks
             .iter()

@@ -69,6 +69,12 @@ pub(super) fn run(record: RunRecord) -> proto::Run {
             .map_or(proto::Verdict::Unspecified, |gate| super::gate::verdict(gate.verdict))
             .into(),
         blocked: record.gate.is_some_and(|gate| gate.blocked),
+        undecided: record
+            .gate
+            .map_or(proto::GateUndecided::Unspecified, |gate| {
+                super::gate::on_undecided(gate.undecided)
+            })
+            .into(),
         counters: Some(counters(record.counters)),
     }
 }

@@ -4,7 +4,7 @@ use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
 
 use crate::{
-    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha},
+    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share},
     report::GateVerdict,
     suite::nearest,
     task::TaskType,
@@ -18,10 +18,19 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
     if let Some(alpha) = gate.alpha {
         check_alpha(alpha).map_err(|message| Fault::invalid("spec.gate.alpha", message))?;
     }
+    for (key, share) in [
+        ("max_unchanged", gate.max_unchanged),
+        ("max_near_copies", gate.max_near_copies),
+    ] {
+        known_share(&format!("spec.gate.{key}"), share)?;
+    }
     Ok(Gate {
+        max_unchanged: gate.max_unchanged,
+        max_near_copies: gate.max_near_copies,
         basis: basis("spec.gate.basis", gate.basis)?,
         undecided: match known(proto::GateUndecided::try_from(gate.undecided), "spec.gate.undecided")? {
             proto::GateUndecided::Unspecified => None,
+            proto::GateUndecided::Block => Some(OnUndecided::Block),
             proto::GateUndecided::Warn => Some(OnUndecided::Warn),
             proto::GateUndecided::Fail => Some(OnUndecided::Fail),
         },
@@ -43,6 +52,12 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
 
 fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, Fault> {
     value.map_err(|_| Fault::invalid(field, "is no value that this version knows"))
+}
+
+fn known_share(field: &str, share: Option<f64>) -> Result<(), Fault> {
+    share
+        .map_or(Ok(()), check_share)
+        .map_err(|message| Fault::invalid(field, message))
 }
 
 fn basis(field: &str, basis: i32) -> Result<Option<Basis>, Fault> {
@@ -86,7 +101,11 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
             Fault::invalid(path("task_type"), message)
         })?),
     };
+    known_share(&path("max_unchanged"), rule.max_unchanged)?;
+    known_share(&path("max_near_copies"), rule.max_near_copies)?;
     Ok(Rule {
+        max_unchanged: rule.max_unchanged,
+        max_near_copies: rule.max_near_copies,
         name: filled(rule.name),
         limit,
         of: filled(rule.quantity).unwrap_or_else(|| "total".to_owned()),
@@ -108,13 +127,13 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
     Some(proto::Gate {
         rules: gate.rules.iter().map(proto_rule).collect(),
         alpha: gate.alpha,
+        max_unchanged: gate.max_unchanged,
+        max_near_copies: gate.max_near_copies,
         basis: proto_basis(gate.basis),
-        undecided: match gate.undecided {
-            None => proto::GateUndecided::Unspecified,
-            Some(OnUndecided::Warn) => proto::GateUndecided::Warn,
-            Some(OnUndecided::Fail) => proto::GateUndecided::Fail,
-        }
-        .into(),
+        undecided: gate
+            .undecided
+            .map_or(proto::GateUndecided::Unspecified, on_undecided)
+            .into(),
         sequential: match gate.sequential {
             None => proto::GateSequential::Unspecified,
             Some(Sequential::Off) => proto::GateSequential::Off,
@@ -144,6 +163,8 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
         task_type: rule.task.map(|task| task.name().to_owned()).unwrap_or_default(),
         dataset: rule.dataset.clone().unwrap_or_default(),
         basis: proto_basis(rule.basis),
+        max_unchanged: rule.max_unchanged,
+        max_near_copies: rule.max_near_copies,
         limit: Some(match rule.limit {
             RuleLimit::MaxDrop(points) => Limit::MaxDrop(points),
             RuleLimit::MaxDropPercent(percent) => Limit::MaxDropPercent(percent),
@@ -153,11 +174,21 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
     }
 }
 
+/// What an undecided gate means, as the proto has it.
+pub(super) fn on_undecided(undecided: OnUndecided) -> proto::GateUndecided {
+    match undecided {
+        OnUndecided::Block => proto::GateUndecided::Block,
+        OnUndecided::Warn => proto::GateUndecided::Warn,
+        OnUndecided::Fail => proto::GateUndecided::Fail,
+    }
+}
+
 /// A verdict as the proto has it.
 pub(super) fn verdict(verdict: GateVerdict) -> proto::Verdict {
     match verdict {
         GateVerdict::Pass => proto::Verdict::Pass,
         GateVerdict::Undecided => proto::Verdict::Undecided,
+        GateVerdict::Invalid => proto::Verdict::Invalid,
         GateVerdict::Fail => proto::Verdict::Fail,
     }
 }

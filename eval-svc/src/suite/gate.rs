@@ -9,11 +9,19 @@ use super::{
     reader::{Document, Found, Section},
 };
 use crate::{
-    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha},
+    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share},
     task::TaskType,
 };
 
-const FIELDS: [&str; 5] = ["alpha", "basis", "undecided", "sequential", "rule"];
+const FIELDS: [&str; 7] = [
+    "alpha",
+    "basis",
+    "undecided",
+    "sequential",
+    "max_unchanged",
+    "max_near_copies",
+    "rule",
+];
 const MOST_RULES: usize = 1_000;
 
 pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
@@ -35,6 +43,8 @@ pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
         basis: basis(&section)?,
         undecided: choice(&section, "undecided", "choice", &OnUndecided::ALL, OnUndecided::name)?,
         sequential: sequential(&section)?,
+        max_unchanged: share(&section, "max_unchanged")?,
+        max_near_copies: share(&section, "max_near_copies")?,
         rules: rules(&section)?,
     })
 }
@@ -63,6 +73,17 @@ fn choice<T: Copy>(
 
 fn basis(section: &Section<'_>) -> Result<Option<Basis>, SuiteError> {
     choice(section, "basis", "basis", &Basis::ALL, Basis::name)
+}
+
+/// A share of the texts, 0 to 1.
+fn share(section: &Section<'_>, key: &str) -> Result<Option<f64>, SuiteError> {
+    let Some(found) = section.number(key)? else {
+        return Ok(None);
+    };
+    match check_share(found.value) {
+        Ok(()) => Ok(Some(found.value)),
+        Err(message) => Err(section.document.invalid(&found.span, found.field, message)),
+    }
 }
 
 /// `true`, `false`, or how the chance of error is spent.
@@ -97,6 +118,8 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
         dataset: filled(document, section.string("dataset")?)?,
         basis: basis(&section)?,
+        max_unchanged: share(&section, "max_unchanged")?,
+        max_near_copies: share(&section, "max_near_copies")?,
         place: Place {
             origin: format!("{}:{}", document.file, document.line(item.span().start)),
             field: field.to_owned(),

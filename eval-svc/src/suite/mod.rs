@@ -32,7 +32,10 @@
 //! alpha = 0.05                                                       # chance of error of each rule, on each side
 //! basis = "signed-rank"                                              # bounds over data sets; or "student", "bootstrap", or
 //!                                                                    # "point": the estimate itself. A rule may name its own
-//! undecided = "warn"                                                 # or "fail": what counts where the data decide nothing
+//! undecided = "block"                                                # where the data decide nothing: exit code 4 ("block", the
+//!                                                                    # default), 1 ("fail") or 0 ("warn")
+//! max_unchanged = 0.10                                               # a rule is invalid where more of its texts stayed as they
+//! max_near_copies = 0.50                                             # were, or differ in one word; a rule may name its own
 //! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
 //!                                                                    # "obrien-fleming"; default false
 //!

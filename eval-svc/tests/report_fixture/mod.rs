@@ -137,6 +137,8 @@ fn checks() -> Vec<CheckRow> {
                     recovered,
                     kept_original: kept,
                     failed: 0,
+                    unchanged: Some(kept),
+                    near_copies: Some(recovered / 2),
                     failed_checks,
                     retried_checks: BTreeMap::new(),
                     edit_distance: Some(0.4 + 0.1 * t as f64),
@@ -435,6 +437,8 @@ fn gate() -> GateReport {
         dataset: None,
         datasets: DATASETS.map(|one| one.0.to_owned()).to_vec(),
         basis: Basis::SignedRank,
+        max_unchanged: Some(0.1),
+        max_near_copies: Some(0.5),
         origin: "fixture.toml:12".to_owned(),
     };
     let says = |e: usize, verdict: GateVerdict, [estimate, low, high]: [f64; 3]| EncoderVerdict {
@@ -458,6 +462,7 @@ fn gate() -> GateReport {
         blocked: true,
         undecided: OnUndecided::Warn,
         alpha: 0.05,
+        max_unchanged: Some(0.1),
         unit: "data sets, seeds averaged first".to_owned(),
         baseline: None,
         rules: vec![rule],

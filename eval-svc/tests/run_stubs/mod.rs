@@ -51,7 +51,14 @@ pub struct StubEncoder {
     pub requests: Arc<AtomicU64>,
     pub seen: Arc<Mutex<Vec<String>>>,
     pub broken: Arc<Mutex<Option<String>>>,
+    /// Gives the vectors instead of [`vector`].
+    pub vectors: Arc<Mutex<Option<Vectoriser>>>,
 }
+
+/// Encoder and text to vector.
+pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
+/// Transformation, seed and text to what became of it.
+pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
 
 pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     let salt: u32 = encoder.bytes().map(u32::from).sum();
@@ -103,8 +110,9 @@ impl EncoderService for StubEncoder {
                 panic!("a text was expected")
             };
             self.seen.lock().unwrap().push(format!("{}|{text}", request.encoder_id));
+            let vectoriser = self.vectors.lock().unwrap().unwrap_or(vector);
             data.extend(
-                vector(&request.encoder_id, text)
+                vectoriser(&request.encoder_id, text)
                     .iter()
                     .flat_map(|value| value.to_le_bytes()),
             );
@@ -145,6 +153,8 @@ pub struct StubTransform {
     pub down: Arc<Mutex<Option<Fault>>>,
     /// Every text ends in a generator error.
     pub silent: Arc<Mutex<bool>>,
+    /// Makes the texts instead of the stub's own rules.
+    pub rewriter: Arc<Mutex<Option<Rewriter>>>,
     /// Texts depend on the seed.
     pub sampled: Arc<Mutex<bool>>,
     /// Who rates.
@@ -181,6 +191,14 @@ fn catalogue() -> Vec<TransformationInfo> {
 
 impl StubTransform {
     fn make(&self, name: &str, seed: u64, text: &str) -> TransformResult {
+        if let Some(rewriter) = *self.rewriter.lock().unwrap() {
+            let (text, outcome) = rewriter(name, seed, text);
+            return TransformResult {
+                text,
+                outcome: outcome.into(),
+                ..TransformResult::default()
+            };
+        }
         let words: Vec<&str> = text.split_whitespace().collect();
         let turn = if *self.sampled.lock().unwrap() {
             seed as usize % 3

@@ -181,6 +181,7 @@ fn run_row(run: &Run) -> RunRow {
             Verdict::Pass => "pass",
             Verdict::Fail => "fail",
             Verdict::Undecided => "undecided",
+            Verdict::Invalid => "invalid",
         },
         error: run.error.clone(),
     }

@@ -28,13 +28,15 @@ mod texts;
 
 #[allow(unused_imports)]
 pub use texts::{SENTENCES, numbers};
-use texts::{obeyed, polyglot, reversed};
+use texts::{given, obeyed, polyglot, reversed};
 
 /// How one request is answered.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// With a made-up paraphrase: the text's words in reverse order after a new word. It passes the checks.
     Good,
+    /// With the text itself, as a model does that does not follow its prompt.
+    Echo,
     /// With this text.
     Text(String),
     /// As the inner answer says, after a pause.
@@ -288,6 +290,7 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
     }
     match answer {
         Answer::Good => completion(&reversed(seen.user())),
+        Answer::Echo => completion(given(seen.user())),
         Answer::Text(text) => completion(&text),
         Answer::Obedient => completion(&obeyed(seen)),
         Answer::Polyglot => completion(polyglot(seen)),

@@ -64,15 +64,14 @@ pub fn obeyed(seen: &Seen) -> String {
     }
 }
 
+/// What stands between the prompt's delimiters.
+pub fn given(prompt: &str) -> &str {
+    let after = prompt.rsplit("<text>").next().unwrap_or_default();
+    after.split("</text>").next().unwrap_or_default().trim()
+}
+
 /// The words between the prompt's delimiters, reversed, after one that is not among them.
 pub fn reversed(prompt: &str) -> String {
-    let text = prompt
-        .rsplit("<text>")
-        .next()
-        .unwrap_or_default()
-        .split("</text>")
-        .next()
-        .unwrap_or_default();
-    let words: Vec<&str> = text.split_whitespace().rev().collect();
+    let words: Vec<&str> = given(prompt).split_whitespace().rev().collect();
     format!("Indeed {}", words.join(" "))
 }
