@@ -763,6 +763,9 @@ pub(crate) struct CheckJudgeArgs {
     /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
     #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
     pub(crate) judge_scales: Vec<ScaleArg>,
+    /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the suite's, else 3].
+    #[arg(long, env = "ISOMER_JUDGE_ACCEPT", value_name = "RATING")]
+    pub(crate) judge_accept: Option<f64>,
 }
 
 /// `isomer serve`

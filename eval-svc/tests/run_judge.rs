@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use isomer_eval::judging::ProbeKind;
 use isomer_eval::stats;
 use isomer_proto::{
     eval::v1::{
@@ -32,6 +33,7 @@ fn judge(id: &str, sample: Option<u32>, scales: &[JudgeScale]) -> Option<Judge> 
         generator_id: id.to_owned(),
         sample,
         scales: scales.iter().map(|scale| (*scale).into()).collect(),
+        accept: None,
     })
 }
 
@@ -441,4 +443,77 @@ async fn a_judge_that_fails_on_every_pair_is_no_result_and_one_that_made_the_tex
         run_stubs::STS.contains(UNREADABLE),
         "a text without a rating is among them"
     );
+}
+
+#[tokio::test]
+async fn a_judge_that_does_not_tell_known_pairs_apart_accepts_nothing() {
+    let judges: [(&str, fn(ProbeKind) -> f64); 3] = [
+        ("constant", |_| 4.0),
+        ("inverted", |kind| if kind == ProbeKind::Unrelated { 5.0 } else { 0.0 }),
+        ("blind to paraphrases", |kind| {
+            if kind == ProbeKind::Identical { 5.0 } else { 0.0 }
+        }),
+    ];
+    for (what, probe) in judges {
+        let house = House::new();
+        *house.transform.judge.probe.lock().unwrap() = Some(probe);
+        let (_service, mut client) = house.open().await;
+        let run = run_to_end(&mut client, judged(&house, judge("stub:judge", Some(0), &[]))).await;
+        let json = report_json(&mut client, &run.id).await;
+        let own = &json["judge"];
+        assert!(own["inseparable"].as_str().unwrap().contains("of 16"), "{what}: {own}");
+        let notes = json["notes"].to_string();
+        assert!(notes.contains("cannot be relied on"), "{what}: {notes}");
+    }
+}
+
+#[tokio::test]
+async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut asked = judged(
+        &house,
+        judge("stub:judge", Some(0), &[JudgeScale::Similarity, JudgeScale::Quality]),
+    );
+    let run = run_to_end(&mut client, asked.clone()).await;
+    let json = report_json(&mut client, &run.id).await;
+    let own = &json["judge"];
+    assert_eq!((&own["inseparable"], &own["accept"]), (&Value::Null, &3.0.into()));
+    assert_eq!(own["probes"].as_array().unwrap().len(), 3);
+    let all = house.transform.judge.asked.lock().unwrap().clone();
+    let expected = |least: f64| {
+        let good = all.iter().filter(|(scale, _, made)| {
+            *scale == JudgeScale::Similarity
+                && made.starts_with("rather ")
+                && rating(*scale, made).is_some_and(|score| score >= least)
+        });
+        good.count() as u64
+    };
+    let told = row(
+        &own["ratings"],
+        &[("scale", "similarity"), ("transformation", "paraphrase")],
+        None,
+    );
+    assert_eq!(told["accepted"], expected(3.0), "{told}");
+    assert!(expected(3.0) > 0 && expected(3.0) < told["drawn"].as_u64().unwrap());
+    let quality = row(
+        &own["ratings"],
+        &[("scale", "quality"), ("transformation", "paraphrase")],
+        None,
+    );
+    assert_eq!(quality["accepted"], Value::Null);
+    // A stricter threshold accepts fewer, and asks nothing anew.
+    asked.judge.as_mut().unwrap().accept = Some(4.5);
+    let run = run_to_end(&mut client, asked.clone()).await;
+    let json = report_json(&mut client, &run.id).await;
+    let told = row(
+        &json["judge"]["ratings"],
+        &[("scale", "similarity"), ("transformation", "paraphrase")],
+        None,
+    );
+    assert_eq!(told["accepted"], expected(4.5));
+    assert!(expected(4.5) < expected(3.0));
+    asked.judge.as_mut().unwrap().accept = Some(6.0);
+    let fault = create(&mut client, asked).await.unwrap_err();
+    assert!(format!("{fault:?}").contains("spec.judge.accept"), "{fault:?}");
 }

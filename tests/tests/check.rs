@@ -271,12 +271,23 @@ async fn a_judge_rates_a_sample_and_one_that_is_not_there_stops_the_check_before
     assert_eq!((&moved["encoder"], &moved["texts"]), (&FIRST.into(), &texts.into()));
     let [low, rho, high] = ["low", "spearman", "high"].map(|key| moved[key].as_f64().unwrap());
     assert!(low <= rho && rho <= high && high - low < 2.0, "{moved}");
-    // Two attempts of each horse, one of the others, and the trial.
-    assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1);
-    assert_eq!(judge.calls() as u64, 30 + unreadable + 1);
+    // Two attempts of each horse, one of the others, the trial, and the pairs whose rating is known. This judge says 4 to all of them.
+    let known = 48;
+    assert_eq!(report["counters"]["judge"]["calls"], 30 + unreadable + 1 + known);
+    assert_eq!(judge.calls() as u64, 30 + unreadable + 1 + known);
+    assert!(
+        own["inseparable"]
+            .as_str()
+            .unwrap()
+            .contains("refused 0 of 16 unrelated texts"),
+        "{own}"
+    );
 
     let (code, again, stderr) = judged(&spec, "30").await;
     assert_eq!(code, 0, "{stderr}");
-    assert_eq!((&again["judge"], judge.calls() as u64), (own, 30 + unreadable + 2));
+    assert_eq!(
+        (&again["judge"], judge.calls() as u64),
+        (own, 30 + unreadable + 2 + known)
+    );
     assert_eq!(again["counters"]["judge"]["ratings_made"], 0);
 }

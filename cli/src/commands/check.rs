@@ -126,10 +126,14 @@ fn why(run: Run) -> String {
 
 /// The judge that the flags name, or what they change of the suite's.
 fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
-    let named = args.judge.is_some() || args.judge_sample.is_some() || !args.judge_scales.is_empty();
+    let named = args.judge.is_some()
+        || args.judge_sample.is_some()
+        || !args.judge_scales.is_empty()
+        || args.judge_accept.is_some();
     named.then(|| Judge {
         generator_id: args.judge.clone().unwrap_or_default(),
         sample: args.judge_sample,
+        accept: args.judge_accept,
         scales: args.judge_scales.iter().map(|scale| scale.proto().into()).collect(),
     })
 }

@@ -73,6 +73,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
         undecided: gate.undecided,
         alpha: gate.alpha,
         max_unchanged: gate.rules.iter().map(|rule| rule.max_unchanged).reduce(f64::max),
+        rewrites_rated: None,
         unit: "data set, seeds averaged first".to_owned(),
         baseline: gate.baseline.map(|baseline| grid.encoders[baseline].clone()),
         rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),

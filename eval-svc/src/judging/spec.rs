@@ -44,7 +44,7 @@ impl Scale {
 }
 
 /// Who rates what became of the texts. What is absent is left to whoever is asked next: request, suite, default.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Judge {
     /// Generator id of the judge; [`Judge::NOBODY`]: nobody, whatever the suite says.
@@ -53,10 +53,12 @@ pub struct Judge {
     pub sample: Option<u32>,
     /// What is rated; empty: similarity.
     pub scales: Vec<Scale>,
+    /// Least similarity of a rewrite that is accepted; default [`Judge::ACCEPT`].
+    pub accept: Option<f64>,
 }
 
 /// A judge with its settings made up.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Judging {
     /// Generator id.
     pub(crate) generator: String,
@@ -64,11 +66,30 @@ pub(crate) struct Judging {
     pub(crate) sample: u32,
     /// Distinct, in their own order; at least one.
     pub(crate) scales: Vec<Scale>,
+    /// Least similarity of a rewrite that is accepted.
+    pub(crate) accept: f64,
+}
+
+/// Whether a threshold of similarity can be meant.
+///
+/// # Errors
+/// What would be right.
+pub fn check_accept(accept: f64) -> Result<(), String> {
+    let (low, high) = Scale::Similarity.range();
+    if accept > f64::from(low) && accept <= f64::from(high) {
+        Ok(())
+    } else {
+        Err(format!(
+            "is {accept}, should be a similarity above {low} and at most {high}"
+        ))
+    }
 }
 
 impl Judge {
     /// Texts rated of each data set, transformation and seed where no number is named.
     pub const SAMPLE: u32 = 50;
+    /// Least similarity, 0 to 5, of a rewrite that is accepted where none is named (HTEB's threshold for ratings by people).
+    pub const ACCEPT: f64 = 3.0;
     /// In the place of a generator id: no judge.
     pub const NOBODY: &'static str = "none";
 
@@ -77,6 +98,7 @@ impl Judge {
     pub fn overlaid(mut self, over: &Self) -> Self {
         self.generator = over.generator.clone().or(self.generator);
         self.sample = over.sample.or(self.sample);
+        self.accept = over.accept.or(self.accept);
         if !over.scales.is_empty() {
             self.scales.clone_from(&over.scales);
         }
@@ -89,10 +111,11 @@ impl Judge {
     /// Says what is set for a judge that nobody names.
     pub(crate) fn settled(&self) -> Result<Option<Judging>, String> {
         let Some(generator) = &self.generator else {
-            let set = match (self.sample, self.scales.first()) {
-                (None, None) => return Ok(None),
-                (Some(sample), _) => format!("a sample of {sample} texts"),
-                (None, Some(scale)) => format!("the scale `{}`", scale.name()),
+            let set = match (self.sample, self.scales.first(), self.accept) {
+                (None, None, None) => return Ok(None),
+                (Some(sample), _, _) => format!("a sample of {sample} texts"),
+                (None, Some(scale), _) => format!("the scale `{}`", scale.name()),
+                (None, None, Some(accept)) => format!("a threshold of {accept}"),
             };
             return Err(format!("{set} is given, and no judge that would rate"));
         };
@@ -109,6 +132,7 @@ impl Judge {
             generator: generator.clone(),
             sample: self.sample.unwrap_or(Self::SAMPLE),
             scales,
+            accept: self.accept.unwrap_or(Self::ACCEPT),
         }))
     }
 }
@@ -123,6 +147,7 @@ mod tests {
             generator: generator.map(str::to_owned),
             sample,
             scales: scales.to_vec(),
+            accept: None,
         }
     }
 

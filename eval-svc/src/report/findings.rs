@@ -127,6 +127,12 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
             judge.own_texts.join(", ")
         ));
     }
+    if let Some(why) = &judge.inseparable {
+        notes.push(format!(
+            "The judge {} cannot be relied on: on pairs whose rating is known, {why}. Take another model.",
+            judge.id
+        ));
+    }
     let all = judge.ratings.iter().filter(|row| row.dataset.is_none());
     let (drawn, unreadable, failed) = all.fold((0, 0, 0), |(drawn, unreadable, failed), row| {
         (drawn + row.drawn, unreadable + row.unreadable, failed + row.failed)
@@ -156,6 +162,18 @@ pub fn notes(report: &Report) -> Vec<String> {
                 percent(unchanged as f64 / texts as f64)
             ));
         }
+    }
+    if report.judge.is_none()
+        && report
+            .suite
+            .transformations
+            .iter()
+            .any(|planned| planned.needs_generator)
+    {
+        notes.push(
+            "Rewrites not rated: no judge was named, so whether the rewrites keep the meaning of the texts is not known. --judge SPEC names one."
+                .to_owned(),
+        );
     }
     notes.extend(report.judge.iter().flat_map(of_judge));
     if let Some(sequential) = report.gate.as_ref().and_then(|gate| gate.sequential.as_ref())

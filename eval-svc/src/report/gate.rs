@@ -37,6 +37,9 @@ pub struct GateReport {
     /// Largest share of unchanged texts that any rule allows; absent in reports of versions that had no such limit.
     #[serde(default)]
     pub max_unchanged: Option<f64>,
+    /// Whether a judge rated the rewrites; absent where no generator made any, and in reports of versions that did not say.
+    #[serde(default)]
+    pub rewrites_rated: Option<bool>,
     /// Unit of observation.
     pub unit: String,
     /// Encoder that others are compared with; it is not judged itself where there are others.
@@ -239,6 +242,9 @@ impl GateReport {
                 OnUndecided::Warn => " The data allow neither pass nor fail; nothing is blocked.",
                 OnUndecided::Block | OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
             });
+        }
+        if self.rewrites_rated == Some(false) {
+            sentence.push_str(" Rewrites not rated: whether they keep the meaning of the texts is not known.");
         }
         sentence
     }

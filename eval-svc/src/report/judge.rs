@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Report, format::fine};
-use crate::judging::Scale;
+use crate::judging::{ProbeResult, Scale};
 
 /// A judge, its ratings, and how far the texts moved under each encoder against them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,6 +25,15 @@ pub struct JudgeReport {
     pub own_texts: Vec<String>,
     /// Ratings per scale and transformation, over data sets and of each where there are several.
     pub ratings: Vec<RatingRow>,
+    /// Least similarity of a rewrite that is accepted; absent in reports of versions that accepted none.
+    #[serde(default)]
+    pub accept: Option<f64>,
+    /// How the judge rated pairs whose rating is known, by kind; empty where similarity was not rated.
+    #[serde(default)]
+    pub probes: Vec<ProbeResult>,
+    /// Why its acceptance counts for nothing: it does not tell the probes apart. Absent where it does.
+    #[serde(default)]
+    pub inseparable: Option<String>,
     /// Drift against ratings per scale, encoder and transformation, over data sets and of each that has enough texts.
     pub drift: Vec<DriftRating>,
 }
@@ -63,6 +72,9 @@ pub struct RatingRow {
     pub unreadable: u64,
     /// Of these, those on which the judge failed.
     pub failed: u64,
+    /// Of those with a rating, rewrites rated at or above the threshold; absent on scales other than similarity.
+    #[serde(default)]
+    pub accepted: Option<u64>,
     /// Distinct texts with a rating.
     pub texts: u64,
     /// Mean over these texts, a text's seeds averaged first.
@@ -145,10 +157,34 @@ impl JudgeReport {
             0 => "all texts".to_owned(),
             most => format!("at most {most} texts of each data set, transformation and seed"),
         };
-        format!(
+        let rated = format!(
             "{} rated {how_many} that passed the checks and changed ({}).",
             self.id,
             scales.join("; ")
-        )
+        );
+        match self.acceptance() {
+            Some(acceptance) => format!("{rated} {acceptance}"),
+            None => rated,
+        }
+    }
+
+    /// How many rewrites the judge accepts, or why that counts for nothing, in a sentence; `None` where it rated no similarity.
+    fn acceptance(&self) -> Option<String> {
+        let threshold = fine(self.accept?);
+        if self.probes.is_empty() {
+            return None;
+        }
+        if let Some(why) = &self.inseparable {
+            return Some(format!(
+                "Its ratings accept nothing: on pairs whose rating is known, {why}."
+            ));
+        }
+        let rows = self.ratings.iter().filter(|row| row.dataset.is_none());
+        let (accepted, rated) = rows
+            .filter_map(|row| Some((row.accepted?, row.drawn - row.unreadable - row.failed)))
+            .fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+        Some(format!(
+            "It tells pairs apart whose rating is known, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
+        ))
     }
 }

@@ -80,6 +80,11 @@ pub(super) async fn execute(
     }
     drop(carried);
     if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
+        verdicts.rewrites_rated = plan
+            .transformations
+            .iter()
+            .any(|planned| planned.needs_generator)
+            .then_some(plan.judge.is_some());
         verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
     }
     if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {

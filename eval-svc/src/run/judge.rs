@@ -26,9 +26,9 @@ use super::{
     wire,
 };
 use crate::{
-    judging::{Judging, Scale, draw},
+    judging::{Judging, Probe, Scale, draw, probes},
     retry,
-    suite::Suite,
+    suite::{Suite, Transformation},
 };
 
 /// Requests to the judge under way at the same time: the next is queued when the last pairs of one are slow.
@@ -90,6 +90,8 @@ pub(super) struct Judged {
     pub drawn: Vec<Drawn>,
     /// By scale, position of the transformation, and pair.
     pub ratings: HashMap<(Scale, usize, Pair), Rating>,
+    /// Similarity of the pairs whose rating is known; empty where similarity is not rated.
+    pub probes: Vec<(Probe, Rating)>,
 }
 
 /// Has the judge rate a pair of ours on each scale, past the cache: so it is known to be there, to have its model and to
@@ -231,7 +233,7 @@ pub(super) async fn judge(
     let Some(judge) = &plan.judge else { return Ok(None) };
     let mut judged = Judged {
         drawn: drawn(plan, transformed, &judge.judging),
-        ratings: HashMap::new(),
+        ..Judged::default()
     };
     let mut passes = Vec::new();
     for scale in &judge.judging.scales {
@@ -241,9 +243,15 @@ pub(super) async fn judge(
             passes.push((*scale, t, pairs.into_iter().collect::<Vec<Pair>>()));
         }
     }
-    let total: usize = passes.iter().map(|(_, _, pairs)| pairs.len()).sum();
-    count(live, |counters| counters.ratings_planned = total as u64);
+    let known = if judge.judging.scales.contains(&Scale::Similarity) {
+        probes()
+    } else {
+        Vec::new()
+    };
+    let total: usize = known.len() + passes.iter().map(|(_, _, pairs)| pairs.len()).sum::<usize>();
+    count(live, |counters| counters.ratings_planned = (total - known.len()) as u64);
     let mut meter = Meter::new(Stage::Judge, total as u64, Instant::now());
+    probe_pass(context, plan, judge, live, &mut meter, &mut judged, &known).await?;
     for (scale, t, pairs) in passes {
         one_pass(context, plan, judge, live, &mut meter, &mut judged, (scale, t), &pairs).await?;
     }
@@ -279,6 +287,31 @@ pub(super) fn tried(plan: &Plan) -> Option<JudgeCounters> {
     Some(counters)
 }
 
+/// Pairs whose rating is known, on the similarity scale.
+async fn probe_pass(
+    context: &RunContext,
+    plan: &Plan,
+    judge: &PlannedJudge,
+    live: &Live,
+    meter: &mut Meter,
+    judged: &mut Judged,
+    probes: &[Probe],
+) -> Result<(), RunError> {
+    if probes.is_empty() {
+        return Ok(());
+    }
+    let base = JudgeRequest {
+        transformation: Some(wire::transformation(&Transformation::Paraphrase)),
+        ..asking(&plan.suite, &judge.judging, Scale::Similarity)
+    };
+    let texts: Vec<(&str, &str)> = probes.iter().map(|probe| (probe.original, probe.beside)).collect();
+    let what = "similarity of probes".to_owned();
+    // Probes are no texts of the run: their calls and tokens count, their ratings do not.
+    let ratings = rate(context, plan, judge, live, meter, base, what, &texts, |_, _| {}).await?;
+    judged.probes = probes.iter().copied().zip(ratings).collect();
+    Ok(())
+}
+
 /// Pairs of one transformation on one scale.
 #[expect(clippy::too_many_arguments)]
 async fn one_pass(
@@ -292,69 +325,112 @@ async fn one_pass(
     pairs: &[Pair],
 ) -> Result<(), RunError> {
     let planned = &plan.transformations[t];
-    meter.detail(format!("{} of {}", scale.name(), planned.label));
-    live.tell(meter);
-    let failed = |fault: Fault| RunError::Transform {
-        what: format!("the judge {}, {} of {}", judge.id, scale.name(), planned.label),
-        fault: Box::new(fault),
-    };
     let base = JudgeRequest {
         transformation: Some(wire::transformation(&planned.transformation)),
         ..asking(&plan.suite, &judge.judging, scale)
     };
+    let text = |number: u32| plan.corpus.get(number);
+    let texts: Vec<(&str, &str)> = pairs
+        .iter()
+        .map(|(original, made)| (text(*original), text(*made)))
+        .collect();
+    let what = format!("{} of {}", scale.name(), planned.label);
+    let tally = |counters: &mut JudgeCounters, rated: &Rated| {
+        counters.ratings_made += rated.known - rated.cached;
+        counters.ratings_cached += rated.cached;
+        counters.ratings_missing += rated.missing;
+    };
+    let ratings = rate(context, plan, judge, live, meter, base, what, &texts, tally).await?;
+    let rated = pairs
+        .iter()
+        .zip(ratings)
+        .map(|(pair, rating)| ((scale, t, *pair), rating));
+    judged.ratings.extend(rated);
+    Ok(())
+}
+
+/// What an answer of the judge holds.
+#[derive(Debug, Default)]
+struct Rated {
+    /// Pairs.
+    known: u64,
+    /// Of these, found in the cache.
+    cached: u64,
+    /// Of these, without a rating.
+    missing: u64,
+}
+
+/// Ratings of pairs of texts, in their order; `tally` counts what each answer holds.
+#[expect(clippy::too_many_arguments)]
+async fn rate(
+    context: &RunContext,
+    plan: &Plan,
+    judge: &PlannedJudge,
+    live: &Live,
+    meter: &mut Meter,
+    base: JudgeRequest,
+    what: String,
+    pairs: &[(&str, &str)],
+    tally: impl Fn(&mut JudgeCounters, &Rated),
+) -> Result<Vec<Rating>, RunError> {
+    meter.detail(&what);
+    live.tell(meter);
+    let failed = |fault: Fault| RunError::Transform {
+        what: format!("the judge {}, {what}", judge.id),
+        fault: Box::new(fault),
+    };
     let size = context.config.transform_batch_items.clamp(1, PAIRS);
-    let request = |chunk: &[Pair]| {
-        let pairs = chunk.iter().map(|(original, made)| ProtoPair {
+    let request = |(chunk, pairs): (usize, &[(&str, &str)])| {
+        let texts = pairs.iter().map(|(original, made)| ProtoPair {
             id: String::new(),
-            original: plan.corpus.get(*original).to_owned(),
-            transformed: plan.corpus.get(*made).to_owned(),
+            original: (*original).to_owned(),
+            transformed: (*made).to_owned(),
         });
         let request = JudgeRequest {
-            pairs: pairs.collect(),
+            pairs: texts.collect(),
             ..base.clone()
         };
-        (chunk.to_vec(), request)
+        (chunk * size, pairs.len(), request)
     };
-    let requests: Vec<(Vec<Pair>, JudgeRequest)> = pairs.chunks(size).map(request).collect();
+    let requests: Vec<(usize, usize, JudgeRequest)> = pairs.chunks(size).enumerate().map(request).collect();
     let mut answers = stream::iter(requests)
-        .map(|(chunk, request)| {
+        .map(|(first, pairs, request)| {
             let channel = context.clients.transform.clone();
-            async move { (chunk, ask(channel, request).await) }
+            async move { (first, pairs, ask(channel, request).await) }
         })
         .buffer_unordered(IN_FLIGHT);
-    while let Some((chunk, answer)) = answers.next().await {
+    let mut ratings: Vec<Option<Rating>> = vec![None; pairs.len()];
+    while let Some((first, asked, answer)) = answers.next().await {
         let answer = answer.map_err(failed)?;
-        let (mut cached, mut missing) = (0, 0);
-        let mut known = 0;
+        let mut rated = Rated::default();
         for rating in &answer.ratings {
-            let Some(pair) = chunk.get(rating.index as usize) else {
+            let position = rating.index as usize;
+            let place = ratings.get_mut(first + position).filter(|_| position < asked);
+            let Some(place) = place else {
                 return Err(failed(Fault::internal(format!(
-                    "the transform service rated pair {} of {}",
-                    rating.index,
-                    chunk.len()
+                    "the transform service rated pair {position} of {asked}"
                 ))));
             };
             let outcome = outcome(rating, plan.suite.attempts);
-            let fresh = judged.ratings.insert((scale, t, *pair), outcome).is_none();
-            known += u64::from(fresh);
-            cached += u64::from(fresh && rating.provenance.as_ref().is_some_and(|p| p.cache_hit));
-            missing += u64::from(fresh && !matches!(outcome, Rating::Score(_)));
+            let fresh = place.replace(outcome).is_none();
+            rated.known += u64::from(fresh);
+            rated.cached += u64::from(fresh && rating.provenance.as_ref().is_some_and(|p| p.cache_hit));
+            rated.missing += u64::from(fresh && !matches!(outcome, Rating::Score(_)));
         }
-        if known != chunk.len() as u64 {
+        if rated.known != asked as u64 {
             return Err(failed(Fault::internal(
                 "the transform service answered before every pair had a rating",
             )));
         }
         count(live, |counters| {
-            counters.ratings_made += known - cached;
-            counters.ratings_cached += cached;
-            counters.ratings_missing += missing;
+            tally(counters, &rated);
             spend(counters, &answer.usage.unwrap_or_default());
         });
-        meter.add(known, cached, Instant::now());
+        meter.add(rated.known, rated.cached, Instant::now());
         live.tell(meter);
     }
-    Ok(())
+    // Each request was answered in full, or the loop would have ended with an error.
+    Ok(ratings.into_iter().flatten().collect())
 }
 
 async fn ask(channel: GrpcChannel, request: JudgeRequest) -> Result<JudgeResponse, Fault> {

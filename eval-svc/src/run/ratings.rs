@@ -9,7 +9,7 @@ use super::{
     transform::Transformed,
 };
 use crate::{
-    judging::{LEAST_TEXTS, Scale, relate},
+    judging::{LEAST_TEXTS, Probe, ProbeResult, Scale, inseparable, relate, results},
     report::{DriftRating, JudgeReport, JudgedScale, RatingRow},
     stats,
 };
@@ -23,6 +23,7 @@ pub(super) fn report(
     drifted: &[Drifted],
 ) -> JudgeReport {
     let scales = &judge.judging.scales;
+    let probes = probed(judge, judged);
     let mut report = JudgeReport {
         id: judge.id.clone(),
         digest: judge.digest.clone(),
@@ -44,6 +45,9 @@ pub(super) fn report(
             })
             .collect(),
         own_texts: own_texts(judge, transformed),
+        accept: Some(judge.judging.accept),
+        inseparable: inseparable(&probes),
+        probes,
         ratings: Vec::new(),
         drift: Vec::new(),
     };
@@ -67,6 +71,23 @@ pub(super) fn report(
         }
     }
     report
+}
+
+/// How the judge did on pairs whose rating is known.
+fn probed(judge: &PlannedJudge, judged: &Judged) -> Vec<ProbeResult> {
+    if judged.probes.is_empty() {
+        return Vec::new();
+    }
+    let score = |rating: &Rating| match rating {
+        Rating::Score(score) => Some(*score),
+        Rating::Unreadable | Rating::Failed => None,
+    };
+    let rated: Vec<(Probe, Option<f64>)> = judged
+        .probes
+        .iter()
+        .map(|(probe, rating)| (*probe, score(rating)))
+        .collect();
+    results(&rated, judge.judging.accept)
 }
 
 /// Over all data sets, and each of them where there are several.
@@ -107,11 +128,15 @@ fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Op
     let drawn: Vec<&Drawn> = drawn_of(judged, t, table).collect();
     let sum = |of: fn(&Drawn) -> u64| drawn.iter().map(|one| of(one)).sum::<u64>();
     let rated = drawn.iter().flat_map(|one| &one.pairs);
-    let (mut unreadable, mut failed) = (0, 0);
+    let (mut unreadable, mut failed, mut accepted) = (0, 0, 0);
+    let accept = plan.judge.as_ref().map_or(f64::INFINITY, |judge| judge.judging.accept);
     let mut texts: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for pair in rated {
         match judged.ratings.get(&(scale, t, *pair)) {
-            Some(Rating::Score(score)) => texts.entry(pair.0).or_default().push(*score),
+            Some(Rating::Score(score)) => {
+                accepted += u64::from(*score >= accept);
+                texts.entry(pair.0).or_default().push(*score);
+            }
             Some(Rating::Unreadable) => unreadable += 1,
             Some(Rating::Failed) | None => failed += 1,
         }
@@ -126,6 +151,7 @@ fn rating_row(plan: &Plan, judged: &Judged, (scale, t, table): (Scale, usize, Op
         drawn: sum(|one| one.pairs.len() as u64),
         unreadable,
         failed,
+        accepted: (scale == Scale::Similarity).then_some(accepted),
         texts: means.len() as u64,
         mean: stats::mean(&means),
         sd: stats::sample_sd(&means),
@@ -204,6 +230,7 @@ mod tests {
                 generator: id.to_owned(),
                 sample: 50,
                 scales: vec![Scale::Similarity],
+                accept: 3.0,
             },
             id: id.to_owned(),
             digest: digest.to_owned(),

@@ -4,7 +4,7 @@ use isomer_proto::{eval::v1 as proto, transform::v1::JudgeScale};
 use isomer_service_kit::Fault;
 
 use crate::{
-    judging::{Judge, Scale},
+    judging::{Judge, Scale, check_accept},
     run::judge_scale,
 };
 
@@ -27,10 +27,14 @@ pub(super) fn judge(judge: Option<proto::Judge>) -> Result<Judge, Fault> {
             }
         });
     }
+    if let Some(accept) = judge.accept {
+        check_accept(accept).map_err(|message| Fault::invalid("spec.judge.accept", message))?;
+    }
     Ok(Judge {
         generator: Some(judge.generator_id).filter(|id| !id.is_empty()),
         sample: judge.sample,
         scales,
+        accept: judge.accept,
     })
 }
 
@@ -39,6 +43,7 @@ pub(super) fn proto(judge: &Judge) -> Option<proto::Judge> {
     (*judge != Judge::default()).then(|| proto::Judge {
         generator_id: judge.generator.clone().unwrap_or_default(),
         sample: judge.sample,
+        accept: judge.accept,
         scales: judge.scales.iter().map(|scale| judge_scale(*scale).into()).collect(),
     })
 }

@@ -5,9 +5,9 @@ use super::{
     parse::{filled, table},
     reader::{Document, Found, Section},
 };
-use crate::judging::{Judge, Scale};
+use crate::judging::{Judge, Scale, check_accept};
 
-const FIELDS: [&str; 3] = ["generator", "sample", "scales"];
+const FIELDS: [&str; 4] = ["generator", "sample", "scales", "accept"];
 
 pub(super) fn judge(top: &Section<'_>) -> Result<Judge, SuiteError> {
     let document = top.document;
@@ -29,6 +29,7 @@ pub(super) fn judge(top: &Section<'_>) -> Result<Judge, SuiteError> {
             .map(|found| sample(document, &found))
             .transpose()?,
         scales: scales(&section)?,
+        accept: accept(&section)?,
     })
 }
 
@@ -37,6 +38,16 @@ fn sample(document: &Document<'_>, found: &Found<u64>) -> Result<u32, SuiteError
         let message = format!("is {}, should be at most {}; 0 rates all texts", found.value, u32::MAX);
         document.invalid(&found.span, found.field.as_str(), message)
     })
+}
+
+fn accept(section: &Section<'_>) -> Result<Option<f64>, SuiteError> {
+    let Some(found) = section.number("accept")? else {
+        return Ok(None);
+    };
+    match check_accept(found.value) {
+        Ok(()) => Ok(Some(found.value)),
+        Err(message) => Err(section.document.invalid(&found.span, found.field, message)),
+    }
 }
 
 fn scales(section: &Section<'_>) -> Result<Vec<Scale>, SuiteError> {

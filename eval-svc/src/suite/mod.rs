@@ -64,6 +64,7 @@
 //! sample = 50                                                        # texts of each data set, transformation and seed;
 //!                                                                    # 0: all
 //! scales = ["similarity"]                                            # 0 to 5; also "quality" and "fluency", 1 to 5
+//! accept = 3.0                                                       # rewrites of at least this similarity are accepted
 //! ```
 
 mod dataset;

@@ -364,6 +364,7 @@ fn judge() -> JudgeReport {
             let many = if d.is_some() { 1 } else { 6 };
             let mean = 4.8 + effect * 0.06 + 0.3 * noise([d.unwrap_or(9), t, 3, 1]);
             ratings.push(RatingRow {
+                accepted: None,
                 scale,
                 transformation: (*label).to_owned(),
                 dataset: name(d),
@@ -407,6 +408,10 @@ fn judge() -> JudgeReport {
         }
     }
     JudgeReport {
+        accept: Some(3.0),
+        // Only similarity has probes.
+        probes: Vec::new(),
+        inseparable: None,
         id: "stub:judge".to_owned(),
         digest: "99".repeat(32),
         seed: 1337,
@@ -463,6 +468,7 @@ fn gate() -> GateReport {
         undecided: OnUndecided::Warn,
         alpha: 0.05,
         max_unchanged: Some(0.1),
+        rewrites_rated: Some(false),
         unit: "data sets, seeds averaged first".to_owned(),
         baseline: None,
         rules: vec![rule],

@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use isomer_eval::judging::{ProbeKind, probes};
 use isomer_proto::{
     common::v1::{Provenance, Usage},
     transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
@@ -29,6 +30,8 @@ pub struct StubJudge {
     pub asked: Arc<Mutex<Vec<(JudgeScale, String, String)>>>,
     /// Each rating that is made takes so long.
     pub pause: Arc<Mutex<Duration>>,
+    /// How it rates pairs whose rating is known; absent: as a good judge does.
+    pub probe: Arc<Mutex<Option<fn(ProbeKind) -> f64>>>,
     /// From the first pair on that is no trial, it fails.
     pub fails: Arc<Mutex<bool>>,
     known: Arc<Mutex<HashSet<String>>>,
@@ -65,6 +68,23 @@ impl StubJudge {
         let (mut usage, mut summary) = (Usage::default(), JudgeSummary::default());
         let fails = *self.fails.lock().unwrap() && !request.bypass_cache;
         for (index, pair) in request.pairs.into_iter().enumerate() {
+            let probe = probes()
+                .into_iter()
+                .find(|probe| (probe.original, probe.beside) == (&pair.original, &pair.transformed));
+            if let Some(probe) = probe {
+                let rate = self.probe.lock().unwrap().unwrap_or(|kind| match kind {
+                    ProbeKind::Identical => 5.0,
+                    ProbeKind::Paraphrase => 4.0,
+                    ProbeKind::Unrelated => 0.0,
+                });
+                response.ratings.push(Rating {
+                    id: pair.id,
+                    index: index as u32,
+                    score: Some(rate(probe.kind)),
+                    ..Rating::default()
+                });
+                continue;
+            }
             assert_ne!(pair.original, pair.transformed, "only what changed is rated");
             let key = format!(
                 "{scale:?}|{:?}|{:?}|{}|{}",

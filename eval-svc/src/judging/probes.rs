@@ -1,0 +1,260 @@
+//! Probes: pairs whose rating is known beforehand, put to the judge like any other pair. They tell whether it separates good rewrites from bad
+//! ones.
+//!
+//! A judge that gives every pair the same rating accepts all rewrites or none, and one that reads its scale backwards accepts the wrong ones.
+//! Neither shows in a mean rating. So each judged run rates three kinds of probes on the similarity scale: a text beside itself, a text beside a
+//! paraphrase that a person wrote, and a text beside an unrelated one. The judge must accept the first two kinds and refuse the third.
+
+use serde::{Deserialize, Serialize};
+
+/// Texts and paraphrases of them, written for this purpose. Each text is unrelated to all paraphrases but its own.
+const PAIRS: [(&str, &str); 16] = [
+    (
+        "The ferry to the island was cancelled because of strong winds.",
+        "High winds meant that no ferry sailed to the island.",
+    ),
+    (
+        "She repaired her grandfather's watch with parts from an old radio.",
+        "Using pieces of an old radio, she got her grandfather's watch working again.",
+    ),
+    (
+        "The council approved the new bicycle lanes by a narrow majority.",
+        "A slim majority of the council voted for the new cycle paths.",
+    ),
+    (
+        "Bread dough rises more slowly in a cold kitchen.",
+        "When the kitchen is cold, dough takes longer to rise.",
+    ),
+    (
+        "The orchestra lost its sponsor two weeks before the season began.",
+        "A fortnight before opening the season, the orchestra's backer pulled out.",
+    ),
+    (
+        "Most of the refund requests came from customers who had ordered twice.",
+        "Customers who placed the same order two times made up the majority of those asking for their money back.",
+    ),
+    (
+        "A retired teacher discovered the fossil while walking her dog.",
+        "The fossil was found by a former schoolteacher out walking with her dog.",
+    ),
+    (
+        "The patch fixes a crash that occurred when the disk was full.",
+        "With this update the program no longer crashes if there is no disk space left.",
+    ),
+    (
+        "He was allergic to peanuts and always carried an injection.",
+        "Because peanuts made him ill, he never left home without his syringe.",
+    ),
+    (
+        "The museum will stay open until midnight on the first Friday of each month.",
+        "Every month, on its first Friday, visitors can stay in the museum until twelve at night.",
+    ),
+    (
+        "Farmers in the valley are worried about the lack of rain.",
+        "The dry weather is causing concern among the valley's farmers.",
+    ),
+    (
+        "The goalkeeper saved two penalties in the final.",
+        "In the final, two spot kicks were stopped by the keeper.",
+    ),
+    (
+        "Her first novel sold fewer than three hundred copies.",
+        "Not even three hundred people bought the book with which she began as a novelist.",
+    ),
+    (
+        "The lift is out of order, so please use the stairs.",
+        "Kindly walk up the stairs, as the elevator is not working.",
+    ),
+    (
+        "Scientists measured the depth of the lake with sonar.",
+        "Researchers used sonar to find out how deep the lake is.",
+    ),
+    (
+        "Rents in the city centre have doubled within ten years.",
+        "It costs twice as much to rent a flat downtown as it did a decade ago.",
+    ),
+];
+
+/// Least share of the probes of each kind on which the judge must be right. A judge that tosses a coin is right on 13 of 16 or more with a chance
+/// of 1.1 %, and on all three kinds with a chance of about one in a million.
+pub const LEAST_RIGHT: f64 = 0.8;
+
+/// What is known of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// Both sides are the same text.
+    Identical,
+    /// A person wrote one side as a paraphrase of the other.
+    Paraphrase,
+    /// The sides have nothing to do with each other.
+    Unrelated,
+}
+
+/// A pair whose rating is known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Probe {
+    /// What is known.
+    pub kind: ProbeKind,
+    /// The text.
+    pub original: &'static str,
+    /// What stands beside it.
+    pub beside: &'static str,
+}
+
+/// How a judge did on the probes of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct ProbeResult {
+    /// Which kind.
+    pub kind: ProbeKind,
+    /// Probes put to the judge.
+    pub asked: u64,
+    /// Of these, probes rated on the right side of the threshold. A probe without a rating is not.
+    pub right: u64,
+    /// Mean rating of those that have one.
+    pub mean: Option<f64>,
+}
+
+impl ProbeKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Identical, Self::Paraphrase, Self::Unrelated];
+
+    /// In words, e.g. `unrelated texts`.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Identical => "identical texts",
+            Self::Paraphrase => "paraphrases by people",
+            Self::Unrelated => "unrelated texts",
+        }
+    }
+
+    /// Whether a judge should accept such a pair.
+    fn acceptable(self) -> bool {
+        self != Self::Unrelated
+    }
+}
+
+/// Every probe, kinds mixed so that no request holds one kind alone.
+pub fn probes() -> Vec<Probe> {
+    let n = PAIRS.len();
+    (0..n)
+        .flat_map(|i| {
+            let (original, paraphrase) = PAIRS[i];
+            // Half the list away: two neighbours may share a theme.
+            let (_, unrelated) = PAIRS[(i + n / 2) % n];
+            [
+                (ProbeKind::Identical, original),
+                (ProbeKind::Paraphrase, paraphrase),
+                (ProbeKind::Unrelated, unrelated),
+            ]
+            .map(|(kind, beside)| Probe { kind, original, beside })
+        })
+        .collect()
+}
+
+/// Counts, kind by kind, on how many probes a judge that accepts from `threshold` on is right. `None`: no rating.
+pub(crate) fn results(rated: &[(Probe, Option<f64>)], threshold: f64) -> Vec<ProbeResult> {
+    ProbeKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let own: Vec<Option<f64>> = rated
+                .iter()
+                .filter(|(probe, _)| probe.kind == kind)
+                .map(|(_, rating)| *rating)
+                .collect();
+            let right = own
+                .iter()
+                .flatten()
+                .filter(|rating| (**rating >= threshold) == kind.acceptable());
+            let known: Vec<f64> = own.iter().flatten().copied().collect();
+            ProbeResult {
+                kind,
+                asked: own.len() as u64,
+                right: right.count() as u64,
+                mean: crate::stats::mean(&known),
+            }
+        })
+        .collect()
+}
+
+/// Why a judge does not separate good pairs from bad ones, in words; `None` where it does.
+pub fn inseparable(results: &[ProbeResult]) -> Option<String> {
+    let wrong: Vec<String> = results
+        .iter()
+        .filter(|one| one.asked == 0 || (one.right as f64) < LEAST_RIGHT * one.asked as f64)
+        .map(|one| {
+            let verb = if one.kind.acceptable() { "accepted" } else { "refused" };
+            format!("{verb} {} of {} {}", one.right, one.asked, one.kind.title())
+        })
+        .collect();
+    (!wrong.is_empty() || results.is_empty()).then(|| match wrong.is_empty() {
+        true => "the judge was not tried with probes".to_owned(),
+        false => format!(
+            "the judge {}, where at least {:.0} % is needed",
+            wrong.join(" and "),
+            LEAST_RIGHT * 100.0
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn judged(judge: impl Fn(&Probe) -> Option<f64>) -> Option<String> {
+        let rated: Vec<(Probe, Option<f64>)> = probes().into_iter().map(|probe| (probe, judge(&probe))).collect();
+        inseparable(&results(&rated, 3.0))
+    }
+
+    #[test]
+    fn there_are_as_many_probes_of_each_kind_and_no_two_are_alike() {
+        let all = probes();
+        for kind in ProbeKind::ALL {
+            assert_eq!(all.iter().filter(|probe| probe.kind == kind).count(), PAIRS.len());
+        }
+        let distinct: BTreeSet<(&str, &str)> = all.iter().map(|probe| (probe.original, probe.beside)).collect();
+        assert_eq!(distinct.len(), all.len());
+        for probe in all.iter().filter(|probe| probe.kind != ProbeKind::Identical) {
+            assert_ne!(probe.original, probe.beside);
+        }
+    }
+
+    #[test]
+    fn a_judge_that_reads_meaning_is_accepted() {
+        let good = |probe: &Probe| match probe.kind {
+            ProbeKind::Identical => Some(5.0),
+            ProbeKind::Paraphrase => Some(4.0),
+            ProbeKind::Unrelated => Some(0.5),
+        };
+        assert_eq!(judged(good), None);
+        // Three slips of a kind are within the limit, four are not.
+        let slips = |most: usize| {
+            let wrong: Vec<Probe> = probes()
+                .into_iter()
+                .filter(|probe| probe.kind == ProbeKind::Unrelated)
+                .take(most)
+                .collect();
+            judged(move |probe| if wrong.contains(probe) { Some(5.0) } else { good(probe) })
+        };
+        assert_eq!(slips(3), None);
+        let told = slips(4).unwrap_or_default();
+        assert!(told.contains("refused 12 of 16 unrelated texts"), "{told}");
+    }
+
+    #[test]
+    fn constant_inverted_and_silent_judges_are_not() {
+        let told = |judge: fn(&Probe) -> Option<f64>| judged(judge).unwrap_or_default();
+        assert!(told(|_| Some(4.0)).contains("refused 0 of 16 unrelated texts"));
+        assert!(told(|_| Some(2.0)).contains("accepted 0 of 16 identical texts and accepted 0 of 16 paraphrases"));
+        assert!(told(|probe| Some(if probe.kind.acceptable() { 0.0 } else { 5.0 })).contains("refused 0 of 16"));
+        assert!(told(|_| None).contains("refused 0 of 16 unrelated"));
+        // Words in common do not make a paraphrase: this one accepts identical texts only.
+        assert!(
+            told(|probe| Some(if probe.original == probe.beside { 5.0 } else { 1.0 }))
+                .contains("paraphrases by people")
+        );
+        assert!(inseparable(&[]).is_some());
+    }
+}
