@@ -547,10 +547,14 @@ pub(crate) struct TransformArgs {
     #[arg(long, env = "ISOMER_CUTS", value_name = "N")]
     pub(crate) cuts: Option<u32>,
     /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each: `anchor` and `candidates`, best
-    /// first. multi_swap swaps in `sentence2` and anchors at `sentence1`; continuation continues `sentence1` and anchors at
-    /// `sentence2`. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
+    /// first. multi_swap swaps words of `sentence2`; continuation continues `sentence1`. --anchor says what they are compared
+    /// with. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
     #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) groups: bool,
+    /// With --groups: the sentence that the candidates are compared with. The other one is the best candidate. `sentence2` is
+    /// PARTIAL's form of both transformations: swapped texts are compared with the text they were made from.
+    #[arg(long, env = "ISOMER_ANCHOR", value_enum, default_value_t = AnchorArg::Sentence2)]
+    pub(crate) anchor: AnchorArg,
     /// Language of texts that do not say theirs (BCP-47) [default: detected].
     #[arg(long, env = "ISOMER_LANGUAGE", value_name = "LANG")]
     pub(crate) language: Option<String>,
@@ -560,6 +564,15 @@ pub(crate) struct TransformArgs {
     /// Neither read nor write the cache.
     #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_cache: bool,
+}
+
+/// The sentence of a pair that a group's candidates are compared with.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnchorArg {
+    /// The first sentence.
+    Sentence1,
+    /// The second sentence.
+    Sentence2,
 }
 
 /// What to return for a text whose attempts all failed.

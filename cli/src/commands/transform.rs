@@ -38,7 +38,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
         return list(global, &connection).await;
     }
     let kind = kind(&args)?;
-    let (records, partners) = if args.groups {
+    let (records, frames) = if args.groups {
         groups::read(&args)?.unzip()
     } else {
         (input::read(args.input.as_deref())?, Vec::new())
@@ -71,8 +71,8 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
                 cached += u64::from(result.provenance.as_ref().is_some_and(|made| made.cache_hit));
                 errors.count(&result);
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
-                let line = match partners.get(result.index as usize) {
-                    Some(anchor) => groups::line(anchor, original, &result),
+                let line = match frames.get(result.index as usize) {
+                    Some(frame) => groups::line(frame, &result),
                     None => Some(line(original, &result)),
                 };
                 without += u64::from(line.is_none());
