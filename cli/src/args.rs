@@ -508,12 +508,24 @@ pub(crate) struct TransformArgs {
     /// What to return for a text whose attempts all failed a check.
     #[arg(long, env = "ISOMER_ON_FAILURE", value_enum, default_value_t = OnFailureArg::KeepOriginal)]
     pub(crate) on_failure: OnFailureArg,
-    /// Sampling temperature; 0 is greedy.
-    #[arg(long, env = "ISOMER_TEMPERATURE", default_value_t = 0.0)]
-    pub(crate) temperature: f64,
+    /// Sampling temperature; 0 is greedy [default: 0, and 1 for distractors, as in CLSD].
+    #[arg(long, env = "ISOMER_TEMPERATURE")]
+    pub(crate) temperature: Option<f64>,
     /// Nucleus sampling.
     #[arg(long, env = "ISOMER_TOP_P", default_value_t = 1.0)]
     pub(crate) top_p: f64,
+    /// Sample among so many of the likeliest tokens [default: the generator's].
+    #[arg(long, env = "ISOMER_TOP_K", value_name = "N")]
+    pub(crate) top_k: Option<u32>,
+    /// Whether a text that came back as it was is asked for again.
+    #[arg(long, env = "ISOMER_RETRY_IDENTICAL", default_value_t = true, action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub(crate) retry_identical: bool,
+    /// Least temperature of attempts after the first [default: 0.7].
+    #[arg(long, env = "ISOMER_RETRY_TEMPERATURE", value_name = "T")]
+    pub(crate) retry_temperature: Option<f64>,
+    /// What a meaning guard (numbers, negations and names lost or changed) that fires leads to.
+    #[arg(long, env = "ISOMER_GUARDS", value_enum, default_value_t = GuardsArg::Warn)]
+    pub(crate) guards: GuardsArg,
     /// Target language of `translation`, or the permitted ones of `cross_translation` (BCP-47) [default: drawn from es fr de tr
     /// ar, once for `translation`, for each text for `cross_translation`].
     #[arg(
@@ -547,10 +559,14 @@ pub(crate) struct TransformArgs {
     #[arg(long, env = "ISOMER_CUTS", value_name = "N")]
     pub(crate) cuts: Option<u32>,
     /// Rows are pairs (`sentence1`, `sentence2`); write a group for graded-ranking for each: `anchor` and `candidates`, best
-    /// first. multi_swap swaps in `sentence2` and anchors at `sentence1`; continuation continues `sentence1` and anchors at
-    /// `sentence2`. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
+    /// first. multi_swap swaps words of `sentence2`; continuation continues `sentence1`. --anchor says what they are compared
+    /// with. Rows whose `label` is 0 are left out, and so are pairs that give no texts; both are counted on stderr.
     #[arg(long, env = "ISOMER_GROUPS", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) groups: bool,
+    /// With --groups: the sentence that the candidates are compared with. The other one is the best candidate. `sentence2` is
+    /// PARTIAL's form of both transformations: swapped texts are compared with the text they were made from.
+    #[arg(long, env = "ISOMER_ANCHOR", value_enum, default_value_t = AnchorArg::Sentence2)]
+    pub(crate) anchor: AnchorArg,
     /// Language of texts that do not say theirs (BCP-47) [default: detected].
     #[arg(long, env = "ISOMER_LANGUAGE", value_name = "LANG")]
     pub(crate) language: Option<String>,
@@ -560,6 +576,26 @@ pub(crate) struct TransformArgs {
     /// Neither read nor write the cache.
     #[arg(long, env = "ISOMER_NO_CACHE", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) no_cache: bool,
+}
+
+/// What a meaning guard that fires leads to.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub(crate) enum GuardsArg {
+    /// The result names it.
+    Warn,
+    /// Another attempt, as long as there are any.
+    Retry,
+    /// No guard runs.
+    Off,
+}
+
+/// The sentence of a pair that a group's candidates are compared with.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AnchorArg {
+    /// The first sentence.
+    Sentence1,
+    /// The second sentence.
+    Sentence2,
 }
 
 /// What to return for a text whose attempts all failed.
@@ -727,6 +763,9 @@ pub(crate) struct CheckArgs {
     /// Seeds [default: the suite's].
     #[arg(long, env = "ISOMER_SEEDS", value_delimiter = ',')]
     pub(crate) seeds: Vec<u64>,
+    /// Sampling temperature of the generator, 0 to 2; 0 is greedy [default: the suite's].
+    #[arg(long, env = "ISOMER_TEMPERATURE", value_name = "T")]
+    pub(crate) temperature: Option<f64>,
     /// A sample of at most so many rows of each dataset [default: the suite's].
     #[arg(long, env = "ISOMER_LIMIT")]
     pub(crate) limit: Option<u32>,

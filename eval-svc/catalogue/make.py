@@ -99,8 +99,8 @@ SUITES = {
     "pteb": (
         "PTEB's data sets under fresh paraphrases.",
         ["paraphrase"],
-        "PTEB: paraphrases at evaluation time, over several seeds. A greedy local generator gives the same text for every seed; with\n"
-        "# a served one set a temperature, so that the seeds differ.",
+        "PTEB: paraphrases at evaluation time, over six seeds, sampled as Ollama does by default (the paper's generators). Not every server\n"
+        "# knows top_k; --temperature sets another temperature.",
     ),
     "hteb-english": (
         "HTEB's 19 English data sets under its eight transformations.",
@@ -113,6 +113,14 @@ SUITES = {
         "HTEB, multilingual: eight transformations on three axes, three seeds. Each language of a data set is an entry of its own and\n"
         "# counts once in the macro averages, where the paper first averages the languages of a data set.",
     ),
+}
+# How texts are made. HTEB (appendix A.1): greedy, three runs; identical outputs stay, and are part of what it reports. PTEB
+# (appendix C): Ollama's default sampling, six runs.
+PROTOCOL = {
+    "hteb": "seeds = [1337, 1338, 1339]\ntransformations = {transformations}\ntemperature = 0.0\nattempts = 3\n"
+    "retry_identical = false\nretry_temperature = 0.0",
+    "pteb": "seeds = [1337, 1338, 1339, 1340, 1341, 1342]\ntransformations = {transformations}\ntemperature = 0.8\ntop_p = 0.9\n"
+    "top_k = 40\nattempts = 3",
 }
 EIGHT = [
     "paraphrase", "backtranslation", "style_change", "expansion", "summarisation", "summarised_expansion", "translation",
@@ -186,9 +194,7 @@ def suite(family, tasks):
     yield "# Made by ../catalogue/make.py; do not edit. Data sets are found by their catalogue names: `isomer datasets` says where."
     yield f'name = "{family}"'
     yield f'description = "{description}"'
-    yield "seeds = [1337, 1338, 1339]"
-    yield f"transformations = {quoted(transformations or EIGHT)}"
-    yield "temperature = 0.0\nattempts = 3"
+    yield PROTOCOL["pteb" if family == "pteb" else "hteb"].format(transformations=quoted(transformations or EIGHT))
     yield 'on_failure = "keep_original"\nprofile = "hteb"'
     for name, chosen in FAMILIES[family].items():
         languages = tasks[name].metadata.eval_langs

@@ -9,6 +9,7 @@ use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest,
     ReportFormat, RunState, Stage, SuiteRef, WatchRunRequest, suite_ref, watch_run_response::Event,
 };
+use isomer_proto::transform::v1::GuardMode;
 use isomer_service_kit::Fault;
 use run_stubs::{DISTINCT, House, TOKENS, create, ended, repeats, report, report_json, run_to_end, spec, watch};
 use tonic::Code;
@@ -446,6 +447,93 @@ async fn overrides_and_baseline_are_followed() {
     let typo = create(&mut client, asked).await.unwrap_err();
     assert_eq!(typo.field.as_deref(), Some("spec.transformations[0]"));
     assert!(typo.message.contains("did you mean `expansion`"), "{}", typo.message);
+}
+
+#[tokio::test]
+async fn what_a_suite_says_of_prompts_retries_and_sampling_reaches_the_transform_service() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let head = "seeds = [1337]\ntransformations = [\"paraphrase\", { name = \"paraphrase\", prompt = \"paraphrase-b\" }]\n\
+                temperature = 0.8\ntop_p = 0.9\ntop_k = 40\nretry_identical = false\nretry_temperature = 0.0\nguards = \"retry\"";
+    let run = run_to_end(&mut client, spec(house.suite(head), &["stub-a"])).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let specs = house.transform.specs.lock().unwrap().clone();
+    let mut prompts: Vec<_> = specs.iter().map(|spec| spec.prompts.clone()).collect();
+    prompts.dedup();
+    assert_eq!(prompts, [vec![], vec!["paraphrase-b".to_owned()]]);
+    for spec in &specs {
+        let sampling = spec.sampling.unwrap();
+        assert_eq!(
+            (sampling.temperature, sampling.top_p, sampling.top_k),
+            (Some(0.8), Some(0.9), Some(40))
+        );
+        assert_eq!((spec.retry_identical, spec.retry_temperature), (Some(false), Some(0.0)));
+        assert_eq!(spec.guards(), GuardMode::Retry);
+    }
+    let json = report_json(&mut client, &run.id).await;
+    assert_eq!(json["suite"]["transformations"][1]["label"], "paraphrase(paraphrase-b)");
+    let wordings = json["tables"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|table| table["id"] == "pteb-12")
+        .unwrap();
+    assert_eq!(wordings["rows"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        wordings["rows"][1]["cells"].as_array().unwrap().last().unwrap()["value"],
+        0.5
+    );
+}
+
+#[tokio::test]
+async fn a_run_may_override_the_temperature_and_says_so() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let mut asked = spec(house.suite(TWO), &["stub-a"]);
+    asked.temperature = Some(0.4);
+    let run = run_to_end(&mut client, asked.clone()).await;
+    assert_eq!(run.spec.unwrap().temperature, Some(0.4));
+    let seen = house.transform.specs.lock().unwrap()[0].sampling.unwrap().temperature;
+    let json = report_json(&mut client, &run.id).await;
+    assert_eq!(
+        (seen, &json["suite"]["temperature"]),
+        (Some(0.4), &serde_json::json!(0.4))
+    );
+    asked.temperature = Some(2.5);
+    let fault = create(&mut client, asked).await.unwrap_err();
+    assert_eq!(fault.field.as_deref(), Some("spec.temperature"));
+}
+
+#[tokio::test]
+async fn guard_warnings_and_first_attempts_are_counted_beside_the_checks() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let head = "seeds = [1337]\ntransformations = [\"expansion\", \"summarisation\"]";
+    let run = run_to_end(&mut client, spec(house.suite(head), &["stub-a"])).await;
+    let json = report_json(&mut client, &run.id).await;
+    let rows = json["checks"].as_array().unwrap();
+    let row = |name: &str| rows.iter().find(|row| row["transformation"] == name).unwrap();
+    let (expanded, short) = (row("expansion"), row("summarisation"));
+    assert_eq!(expanded["guards"]["numbers"], expanded["texts"]);
+    assert_eq!(expanded["guards_untold"]["names"], expanded["texts"]);
+    // A warning is no error.
+    assert_eq!(
+        (&expanded["ok"], &expanded["failed_checks"]),
+        (&expanded["texts"], &serde_json::json!({}))
+    );
+    assert_eq!(short["guards"], serde_json::json!({}));
+    assert_eq!(short["first_checks"]["summary_longer"], short["texts"]);
+    let rates = json["error_rates"].as_array().unwrap();
+    assert_eq!(
+        (&rates[0]["first_failed"], &rates[0]["guards"]["numbers"]),
+        (&serde_json::json!(0.0), &serde_json::json!(1.0))
+    );
+    assert_eq!(
+        (&rates[1]["first_failed"], &rates[1]["checks"]),
+        (&serde_json::json!(1.0), &serde_json::json!({}))
+    );
+    let page = report(&mut client, &run.id, ReportFormat::Html).await;
+    assert!(String::from_utf8(page).unwrap().contains("Guard warnings"));
 }
 
 #[tokio::test]

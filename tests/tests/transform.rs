@@ -169,8 +169,16 @@ async fn pairs_become_groups_for_graded_ranking_and_what_is_left_out_is_counted(
     let (code, lines, stderr) = transform(&home, &swap).await;
     assert_eq!((code, lines.len()), (0, 1), "{stderr}");
     assert!(stderr.contains("1 groups written, 1 pairs left out"), "{stderr}");
-    assert!(lines[0]["anchor"].as_str().unwrap().starts_with("Yesterday"));
+    let starts = |text: &Value, with: &str| text.as_str().unwrap().starts_with(with);
+    assert!(starts(&lines[0]["anchor"], "Maria Lopez quickly"), "{}", lines[0]);
+    assert!(starts(&lines[0]["candidates"][0], "Yesterday"), "{}", lines[0]);
     assert_eq!(lines[0]["candidates"].as_array().unwrap().len(), 4);
+    let other = [&swap[..], &["--anchor", "sentence1"]].concat();
+    let (code, others, stderr) = transform(&home, &other).await;
+    assert_eq!((code, others.len()), (0, 1), "{stderr}");
+    assert_eq!(others[0]["anchor"], lines[0]["candidates"][0]);
+    assert_eq!(others[0]["candidates"][0], lines[0]["anchor"]);
+    assert_eq!(others[0]["candidates"][3], lines[0]["candidates"][3]);
 
     let continuation = [
         "--transformation",

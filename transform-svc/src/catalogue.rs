@@ -222,6 +222,12 @@ impl Kind {
         self.entry().calls > 0
     }
 
+    /// Sampling temperature of the paper it is from, where a request gives none.
+    pub fn default_temperature(self) -> f64 {
+        // CLSD, table 3. HTEB's transformations are greedy, and so is everything else.
+        if self == Self::Distractors { 1.0 } else { 0.0 }
+    }
+
     /// What each of its calls asks for, in order; empty where it needs no generator.
     pub fn purposes(self) -> &'static [Purpose] {
         match self {

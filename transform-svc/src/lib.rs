@@ -23,6 +23,7 @@ pub mod distractors;
 pub mod engine;
 pub mod error;
 pub mod generator;
+pub mod guards;
 pub mod judge;
 pub mod language;
 pub mod list;

@@ -46,6 +46,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         encoder_ids: args.models.iter().map(|m| local_folder(&connection, m)).collect(),
         generator_id: args.generator.clone().unwrap_or_default(),
         seeds: args.seeds.clone(),
+        temperature: args.temperature,
         limit: args.limit,
         sample_seed: args.sample_seed,
         baseline_encoder_id: args

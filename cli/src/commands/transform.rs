@@ -9,16 +9,16 @@ use std::{io::Write, process::ExitCode};
 
 use isomer_models::ModelKind;
 use isomer_proto::transform::v1::{
-    self as proto, ListTransformationsRequest, OnFailure, Sampling, TextItem, TransformSpec, TransformStreamRequest,
-    Transformation, transform_service_client::TransformServiceClient, transform_stream_response::Event,
-    transformation::Kind,
+    self as proto, GuardMode, ListTransformationsRequest, OnFailure, Sampling, TextItem, TransformSpec,
+    TransformStreamRequest, Transformation, transform_service_client::TransformServiceClient,
+    transform_stream_response::Event, transformation::Kind,
 };
 use isomer_transform::catalogue::with_defaults;
 use output::{Errors, Ordered, line, summary};
 use serde_json::json;
 
 use crate::{
-    args::{Format, Global, OnFailureArg, TransformArgs, TransformCommand},
+    args::{Format, Global, GuardsArg, OnFailureArg, TransformArgs, TransformCommand},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::Failure,
     input,
@@ -38,7 +38,7 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
         return list(global, &connection).await;
     }
     let kind = kind(&args)?;
-    let (records, partners) = if args.groups {
+    let (records, frames) = if args.groups {
         groups::read(&args)?.unzip()
     } else {
         (input::read(args.input.as_deref())?, Vec::new())
@@ -71,8 +71,8 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
                 cached += u64::from(result.provenance.as_ref().is_some_and(|made| made.cache_hit));
                 errors.count(&result);
                 let original = records.get(result.index as usize).map_or("", |r| r.text.as_str());
-                let line = match partners.get(result.index as usize) {
-                    Some(anchor) => groups::line(anchor, original, &result),
+                let line = match frames.get(result.index as usize) {
+                    Some(frame) => groups::line(frame, &result),
                     None => Some(line(original, &result)),
                 };
                 without += u64::from(line.is_none());
@@ -150,10 +150,19 @@ fn spec(args: &TransformArgs, kind: Kind) -> TransformSpec {
         max_attempts: Some(args.attempts),
         on_failure: on_failure.into(),
         sampling: Some(Sampling {
-            temperature: Some(args.temperature),
+            temperature: args.temperature,
             top_p: Some(args.top_p),
             max_tokens: None,
+            top_k: args.top_k,
         }),
+        guards: match args.guards {
+            GuardsArg::Warn => GuardMode::Warn,
+            GuardsArg::Retry => GuardMode::Retry,
+            GuardsArg::Off => GuardMode::Off,
+        }
+        .into(),
+        retry_identical: Some(args.retry_identical),
+        retry_temperature: args.retry_temperature,
         bypass_cache: args.no_cache,
         run: args.run.clone(),
         prompts: args.prompts.clone(),

@@ -36,10 +36,18 @@ fn rates(transformation: &str, rows: &[&CheckRow]) -> ErrorRates {
     let sum = |of: &dyn Fn(&CheckRow) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
     let texts = sum(&|row| row.texts);
     let share = |count: u64| if texts == 0 { 0.0 } else { count as f64 / texts as f64 };
-    let mut checks: BTreeMap<String, u64> = BTreeMap::new();
-    for (name, count) in rows.iter().flat_map(|row| &row.failed_checks) {
-        *checks.entry(name.clone()).or_default() += count;
-    }
+    let counted = |of: fn(&CheckRow) -> &BTreeMap<String, u64>| {
+        let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+        for (name, count) in rows.iter().flat_map(|row| of(row)) {
+            *counts.entry(name.clone()).or_default() += count;
+        }
+        counts
+    };
+    let transformed = sum(&|row| row.ok + row.recovered);
+    let shares = |counts: BTreeMap<String, u64>, of: u64| -> BTreeMap<String, f64> {
+        let part = |count| if of == 0 { 0.0 } else { count as f64 / of as f64 };
+        counts.into_iter().map(|(name, count)| (name, part(count))).collect()
+    };
     // Means are of the texts that were transformed, so they weigh as many.
     let mean = |of: &dyn Fn(&CheckRow) -> Option<f64>| {
         let weighed = || {
@@ -56,7 +64,11 @@ fn rates(transformation: &str, rows: &[&CheckRow]) -> ErrorRates {
         same: Some(share(sum(&CheckRow::unchanged_texts))),
         near_copies: rows.iter().map(|row| row.near_copies).sum::<Option<u64>>().map(share),
         recovered: share(sum(&|row| row.recovered)),
-        checks: checks.into_iter().map(|(name, count)| (name, share(count))).collect(),
+        checks: shares(counted(|row| &row.failed_checks), texts),
+        first_failed: share(texts - sum(&|row| row.ok)),
+        first_checks: shares(counted(|row| &row.first_checks), texts),
+        guards: shares(counted(|row| &row.guards), transformed),
+        guards_untold: shares(counted(|row| &row.guards_untold), transformed),
         edit_distance: mean(&|row| row.edit_distance),
         length_ratio: mean(&|row| row.length_ratio),
     }

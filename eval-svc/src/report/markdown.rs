@@ -5,7 +5,7 @@ mod judge;
 mod manifest;
 mod tables;
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     Report,
@@ -341,6 +341,7 @@ fn checks(page: &mut String, report: &Report) {
             "Edit distance",
             "Length ratio",
             "Checks that failed",
+            "Guard warnings",
         ],
         2,
     );
@@ -368,10 +369,26 @@ fn checks(page: &mut String, report: &Report) {
                 } else {
                     failed.join(", ")
                 },
+                guard_warnings(&check.guards, &check.guards_untold),
             ],
         );
     }
     line!(page);
+}
+
+/// How often each meaning guard fired, and could not tell.
+fn guard_warnings(fired: &BTreeMap<String, u64>, untold: &BTreeMap<String, u64>) -> String {
+    let fired = fired.iter().map(|(name, n)| format!("{name} {n}"));
+    let untold = untold
+        .iter()
+        .filter(|(_, n)| **n > 0)
+        .map(|(name, n)| format!("{name} untold {n}"));
+    let all: Vec<String> = fired.chain(untold).collect();
+    if all.is_empty() {
+        "–".to_owned()
+    } else {
+        all.join(", ")
+    }
 }
 
 fn examples(page: &mut String, report: &Report) {

@@ -103,14 +103,36 @@ pub struct SuiteInfo {
     pub temperature: f64,
     /// Nucleus.
     pub top_p: f64,
+    /// Tokens sampled among; absent: the generator's default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub top_k: Option<u32>,
     /// Most attempts per text.
     pub attempts: u32,
+    /// Whether texts that came back as they were are asked for again.
+    #[serde(default = "yes")]
+    pub retry_identical: bool,
+    /// Least temperature of attempts after the first.
+    #[serde(default = "warm")]
+    pub retry_temperature: f64,
+    /// What a meaning guard that fires leads to: `warn`, `retry` or `off`; empty in reports from before there were any.
+    #[serde(default)]
+    pub guards: String,
     /// What stood in for texts that could not be transformed.
     pub on_failure: String,
     /// Metric profile with the library versions it equals.
     pub metrics: String,
     /// Transformations.
     pub transformations: Vec<TransformationInfo>,
+}
+
+/// Reports from before a suite could say so: identical texts were retried.
+fn yes() -> bool {
+    true
+}
+
+/// Likewise: at 0.7.
+fn warm() -> f64 {
+    0.7
 }
 
 /// A transformation of the suite.
@@ -227,6 +249,15 @@ pub struct CheckRow {
     pub failed_checks: BTreeMap<String, u64>,
     /// How often each check fired on attempts before the last.
     pub retried_checks: BTreeMap<String, u64>,
+    /// On how many texts each check fired at the first attempt.
+    #[serde(default)]
+    pub first_checks: BTreeMap<String, u64>,
+    /// On how many of the texts that were transformed each meaning guard fired: warnings, which change no other count.
+    #[serde(default)]
+    pub guards: BTreeMap<String, u64>,
+    /// On how many of them each meaning guard cannot tell.
+    #[serde(default)]
+    pub guards_untold: BTreeMap<String, u64>,
     /// Mean word-level edit distance of texts that were transformed, 0 to 1.
     pub edit_distance: Option<f64>,
     /// Mean word-level Jaccard similarity of them.
@@ -270,6 +301,18 @@ pub struct ErrorRates {
     pub recovered: f64,
     /// Share on which each check still fired at the last attempt; several may on one text.
     pub checks: BTreeMap<String, f64>,
+    /// Share that failed a check at the first attempt, one a text.
+    #[serde(default)]
+    pub first_failed: f64,
+    /// Share on which each check fired at the first attempt.
+    #[serde(default)]
+    pub first_checks: BTreeMap<String, f64>,
+    /// Share of the transformed texts on which each meaning guard fired.
+    #[serde(default)]
+    pub guards: BTreeMap<String, f64>,
+    /// Share of them on which each meaning guard cannot tell.
+    #[serde(default)]
+    pub guards_untold: BTreeMap<String, f64>,
     /// Mean word-level edit distance of texts that were transformed.
     pub edit_distance: Option<f64>,
     /// Mean length ratio of them.

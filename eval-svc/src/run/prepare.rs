@@ -4,7 +4,9 @@ use std::{collections::HashSet, sync::Arc};
 
 use isomer_proto::{
     encoder::v1::Encoder,
-    transform::v1::{ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient},
+    transform::v1::{
+        ListTransformationsRequest, PromptInfo, TransformationInfo, transform_service_client::TransformServiceClient,
+    },
 };
 use isomer_service_kit::Fault;
 
@@ -142,6 +144,15 @@ fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
         }
         suite.seeds.clone_from(&request.seeds);
     }
+    if let Some(temperature) = request.temperature {
+        if !(0.0..=2.0).contains(&temperature) {
+            return Err(invalid(
+                "spec.temperature",
+                format!("is {temperature}, should be 0 to 2"),
+            ));
+        }
+        suite.temperature = temperature;
+    }
     if let Some(limit) = request.limit {
         if limit == 0 {
             return Err(invalid("spec.limit", "is 0; leave it out to take all rows"));
@@ -256,12 +267,36 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
                 label: transformation.label(),
                 axis: wire::axis(info.axis()).unwrap_or(Axis::Augmentation),
                 needs_generator: info.needs_generator,
-                prompt_version: info.prompt_version.clone(),
-                prompt_digest: info.prompt_digest.clone(),
+                prompt_version: prompt(info, transformation, &info.prompt_version, |own| {
+                    format!("{}@{}", own.id, own.version)
+                }),
+                prompt_digest: prompt(info, transformation, &info.prompt_digest, |own| own.digest.clone()),
                 transformation: transformation.clone(),
             })
         })
         .collect()
+}
+
+/// What the catalogue says of the prompts that a transformation is made with. A prompt that takes the place of one of two is shown
+/// alone; that no prompt has an id, the transform service tells when it is first asked.
+fn prompt(
+    info: &TransformationInfo,
+    transformation: &Transformation,
+    default: &str,
+    of: fn(&PromptInfo) -> String,
+) -> String {
+    let named = transformation.prompts();
+    let own: Vec<String> = info
+        .prompts
+        .iter()
+        .filter(|prompt| named.contains(&prompt.id))
+        .map(of)
+        .collect();
+    if own.is_empty() {
+        default.to_owned()
+    } else {
+        own.join("+")
+    }
 }
 
 async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunError> {

@@ -26,6 +26,8 @@ pub struct RunRequest {
     pub generator: Option<String>,
     /// Overrides the suite's seeds where not empty.
     pub seeds: Vec<u64>,
+    /// Overrides the suite's sampling temperature.
+    pub temperature: Option<f64>,
     /// Overrides the number of rows of each dataset.
     pub limit: Option<u32>,
     /// Overrides the seed of the samples.

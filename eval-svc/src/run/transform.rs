@@ -57,6 +57,12 @@ pub(super) struct Made {
     pub failed_checks: Vec<&'static str>,
     /// Checks that fired on earlier attempts.
     pub retried_checks: Vec<&'static str>,
+    /// Checks that fired on the first attempt.
+    pub first_checks: Vec<&'static str>,
+    /// Meaning guards that fired on the text.
+    pub guards: Vec<&'static str>,
+    /// Meaning guards that cannot tell.
+    pub guards_untold: Vec<&'static str>,
     /// Word-level edit distance, Jaccard similarity and length ratio against the original, where told.
     pub measures: Option<(f64, f64, f64)>,
 }
@@ -242,7 +248,12 @@ fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
             temperature: Some(plan.suite.temperature),
             top_p: Some(plan.suite.top_p),
             max_tokens: None,
+            top_k: plan.suite.top_k,
         }),
+        retry_identical: Some(plan.suite.retry_identical),
+        retry_temperature: Some(plan.suite.retry_temperature),
+        guards: wire::guards(plan.suite.guards).into(),
+        prompts: planned.transformation.prompts(),
         bypass_cache: false,
         // Draws that hold for a run depend on the suite, not on when it is run: a second run finds the same texts.
         run: plan.suite.name.clone(),
@@ -325,6 +336,17 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
             .retried_checks
             .iter()
             .map(|check| wire::check_name(*check))
+            .collect(),
+        first_checks: result
+            .first_checks
+            .iter()
+            .map(|check| wire::check_name(*check))
+            .collect(),
+        guards: result.guards.iter().map(|guard| wire::guard_name(*guard)).collect(),
+        guards_untold: result
+            .guards_untold
+            .iter()
+            .map(|guard| wire::guard_name(*guard))
             .collect(),
         measures: result.measures.map(|m| (m.edit_distance, m.jaccard, m.length_ratio)),
     }

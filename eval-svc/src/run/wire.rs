@@ -5,7 +5,7 @@ use isomer_proto::transform::v1::{self as proto, transformation::Kind};
 use crate::{
     judging::Scale,
     profile::Axis,
-    suite::{OnFailure, Transformation},
+    suite::{Guards, OnFailure, Transformation},
 };
 
 /// A suite's transformation as a message.
@@ -26,6 +26,8 @@ pub(super) fn transformation(transformation: &Transformation) -> proto::Transfor
         Transformation::Keywords => Kind::Keywords(proto::Keywords {}),
         Transformation::RandomKeywords { keep_ratio } => Kind::RandomKeywords(proto::RandomKeywords { keep_ratio }),
         Transformation::StopwordRemoval => Kind::StopwordRemoval(proto::StopwordRemoval {}),
+        // Its prompt stands beside the transformation: see `Transformation::prompts`.
+        Transformation::Worded { of, .. } => return self::transformation(&of),
     };
     proto::Transformation { kind: Some(kind) }
 }
@@ -46,6 +48,25 @@ pub(super) fn on_failure(policy: OnFailure) -> proto::OnFailure {
     match policy {
         OnFailure::KeepOriginal => proto::OnFailure::KeepOriginal,
         OnFailure::Fail => proto::OnFailure::Fail,
+    }
+}
+
+/// A suite's guards as a message.
+pub(super) fn guards(mode: Guards) -> proto::GuardMode {
+    match mode {
+        Guards::Warn => proto::GuardMode::Warn,
+        Guards::Retry => proto::GuardMode::Retry,
+        Guards::Off => proto::GuardMode::Off,
+    }
+}
+
+/// Name of a guard, lower case, e.g. `numbers`.
+pub(super) fn guard_name(guard: i32) -> &'static str {
+    match proto::Guard::try_from(guard) {
+        Ok(proto::Guard::Numbers) => "numbers",
+        Ok(proto::Guard::Negation) => "negation",
+        Ok(proto::Guard::Names) => "names",
+        Ok(proto::Guard::Unspecified) | Err(_) => "unknown",
     }
 }
 

@@ -8,8 +8,17 @@
 //! generator = "openai:gemma-3-27b-it@http://llm.internal:8000/v1"   # default: the transform service's
 //! encoders = ["all-MiniLM-L6-v2"]                                    # default: the eval service's
 //! baseline = "paraphrase-MiniLM-L3-v2"                               # the encoder that others are compared with
+//! prompts = { expansion = "expansion-short" }                        # prompts to use instead of the defaults; or of one
+//!                                                                    # transformation: { name = "paraphrase", prompt = "paraphrase-b" }
 //! temperature = 0.0
+//! top_p = 1.0
+//! top_k = 40                                                         # default: the generator's
 //! attempts = 3
+//! retry_identical = true                                             # false: a text that came back as it was stays so (HTEB)
+//! retry_temperature = 0.7                                            # least temperature of attempts after the first; 0: as cold
+//!                                                                    # as the first
+//! guards = "warn"                                                    # numbers, negations and names that a rewrite lost or changed:
+//!                                                                    # counted; or "retry", or "off"
 //! on_failure = "keep_original"                                       # or "fail"
 //! profile = "mteb-v2"                                                # which definition of the metrics
 //!
@@ -73,6 +82,7 @@ mod gate;
 mod judge;
 mod nearest;
 mod parse;
+mod protocol;
 mod reader;
 #[cfg(test)]
 mod tests;
@@ -92,6 +102,7 @@ use crate::{
 
 pub use error::SuiteError;
 pub use nearest::nearest;
+pub use protocol::Guards;
 pub use transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 
 /// Suites that ship with Isomer: name and text.
@@ -127,8 +138,16 @@ pub struct Suite {
     pub temperature: f64,
     /// Nucleus of the generator's sampling.
     pub top_p: f64,
+    /// Sample among so many of the likeliest tokens; absent: the generator's default.
+    pub top_k: Option<u32>,
     /// Most attempts per text.
     pub attempts: u32,
+    /// Whether a text that came back as it was is asked for again.
+    pub retry_identical: bool,
+    /// Least temperature of attempts after the first.
+    pub retry_temperature: f64,
+    /// What a meaning guard that fires leads to.
+    pub guards: Guards,
     /// What to do with a text whose attempts all failed.
     pub on_failure: OnFailure,
     /// Which definition of the metrics.

@@ -7,11 +7,12 @@ use toml::de::{DeTable, DeValue};
 
 use super::{
     CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, gate, judge,
+    protocol,
     reader::{Document, Found, Section},
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 20] = [
     "name",
     "description",
     "seeds",
@@ -21,7 +22,12 @@ const FIELDS: [&str; 15] = [
     "baseline",
     "temperature",
     "top_p",
+    "top_k",
     "attempts",
+    "retry_identical",
+    "retry_temperature",
+    "guards",
+    "prompts",
     "on_failure",
     "profile",
     "dataset",
@@ -48,13 +54,17 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         name: name(&top)?,
         description: top.string("description")?.map(|found| found.value).unwrap_or_default(),
         seeds: seeds(&top)?,
-        transformations: transformations(&top)?,
+        transformations: protocol::reworded(&top, transformations(&top)?)?,
         generator: filled(&document, top.string("generator")?)?,
         encoders: encoders(&top)?,
         baseline: filled(&document, top.string("baseline")?)?,
         temperature: within(&document, top.number("temperature")?, 0.0, 2.0, 0.0)?,
         top_p: within(&document, top.number("top_p")?, f64::MIN_POSITIVE, 1.0, 1.0)?,
+        top_k: protocol::top_k(&top)?,
         attempts: attempts(&top)?,
+        retry_identical: protocol::retry_identical(&top)?,
+        retry_temperature: protocol::retry_temperature(&top)?,
+        guards: protocol::guards(&top)?,
         on_failure: on_failure(&top)?,
         profile: profile(&top)?,
         datasets: dataset::datasets(&top, base_dir)?,
@@ -243,8 +253,8 @@ fn transformation(
                 .iter()
                 .find(|(known, _)| *known == name.value)
                 .map_or(&[][..], |(_, p)| p);
-            section.only(&[&["name"], parameters].concat())?;
-            with_parameters(&section, transformation)
+            section.only(&[&["name", "prompt"], parameters].concat())?;
+            protocol::worded(&section, with_parameters(&section, transformation)?)
         }
         _ => Err(document.wrong_type(item, field.to_owned(), "a name in quotes, or { name = …, parameters }")),
     }

@@ -44,6 +44,13 @@ pub enum Transformation {
     },
     /// Function words removed; needs no generator.
     StopwordRemoval,
+    /// One of the others, made with a prompt that is not its default.
+    Worded {
+        /// Which.
+        of: Box<Transformation>,
+        /// Id of the prompt, e.g. `paraphrase-b`.
+        prompt: String,
+    },
 }
 
 /// Every name with the parameters it takes, in the order of the catalogue.
@@ -99,6 +106,15 @@ impl Transformation {
             Self::Keywords => "keywords",
             Self::RandomKeywords { .. } => "random_keywords",
             Self::StopwordRemoval => "stopword_removal",
+            Self::Worded { of, .. } => of.name(),
+        }
+    }
+
+    /// Ids of the prompts that it is made with instead of the defaults.
+    pub fn prompts(&self) -> Vec<String> {
+        match self {
+            Self::Worded { of, prompt } => [of.prompts(), vec![prompt.clone()]].concat(),
+            _ => Vec::new(),
         }
     }
 
@@ -108,6 +124,7 @@ impl Transformation {
             Self::Backtranslation { pivot_language } => pivot_language.is_none(),
             Self::CrossTranslation { target_languages } => target_languages.len() != 1,
             Self::RandomKeywords { .. } => true,
+            Self::Worded { of, .. } => of.draws_per_text(),
             Self::Paraphrase
             | Self::StyleChange
             | Self::Expansion
@@ -122,10 +139,13 @@ impl Transformation {
     /// Whether something is drawn once for each seed and holds for every text: the target language. Scores under one seed
     /// then share what was drawn, whatever the data set.
     pub fn draws_per_seed(&self) -> bool {
-        matches!(self, Self::Translation { target_language: None })
+        match self {
+            Self::Worded { of, .. } => of.draws_per_seed(),
+            other => matches!(other, Self::Translation { target_language: None }),
+        }
     }
 
-    /// Name with parameters, unique within a suite, e.g. `translation(fr)`.
+    /// Name with parameters, unique within a suite, e.g. `translation(fr)` or `paraphrase(paraphrase-b)`.
     pub fn label(&self) -> String {
         let parameters = match self {
             Self::Backtranslation {
@@ -138,6 +158,13 @@ impl Transformation {
             Self::RandomKeywords {
                 keep_ratio: Some(ratio),
             } => ratio.to_string(),
+            Self::Worded { of, prompt } => {
+                let own = of.label();
+                return match own.strip_suffix(')') {
+                    Some(own) => format!("{own}, {prompt})"),
+                    None => format!("{own}({prompt})"),
+                };
+            }
             _ => return self.name().to_owned(),
         };
         format!("{}({parameters})", self.name())
@@ -163,6 +190,23 @@ mod tests {
             target_language: Some("fr".into()),
         };
         assert_eq!(french.label(), "translation(fr)");
+        let worded = |of: &Transformation| Transformation::Worded {
+            of: Box::new(of.clone()),
+            prompt: "translation-mine".into(),
+        };
+        assert_eq!(worded(&french).label(), "translation(fr, translation-mine)");
+        assert_eq!(
+            worded(&Transformation::Paraphrase).label(),
+            "paraphrase(translation-mine)"
+        );
+        assert_eq!(
+            (worded(&french).name(), worded(&french).prompts()),
+            ("translation", vec!["translation-mine".to_owned()])
+        );
+        assert!(
+            !worded(&french).draws_per_seed()
+                && worded(&Transformation::named("translation").unwrap()).draws_per_seed()
+        );
         assert_eq!(Transformation::Paraphrase.label(), "paraphrase");
     }
 }

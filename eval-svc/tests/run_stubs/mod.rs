@@ -29,9 +29,9 @@ use isomer_proto::{
         run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
     },
     transform::v1::{
-        Axis, Check, JudgeRequest, JudgeResponse, ListTransformationsRequest, ListTransformationsResponse, Measures,
-        Outcome, TransformRequest, TransformResponse, TransformResult, TransformStreamEnd, TransformStreamRequest,
-        TransformStreamResponse, TransformSummary, TransformationInfo,
+        Axis, Check, Guard, JudgeRequest, JudgeResponse, ListTransformationsRequest, ListTransformationsResponse,
+        Measures, Outcome, TransformRequest, TransformResponse, TransformResult, TransformSpec, TransformStreamEnd,
+        TransformStreamRequest, TransformStreamResponse, TransformSummary, TransformationInfo,
         transform_service_server::{TransformService, TransformServiceServer},
         transform_stream_response,
         transformation::Kind,
@@ -155,6 +155,8 @@ pub struct StubTransform {
     pub silent: Arc<Mutex<bool>>,
     /// Makes the texts instead of the stub's own rules.
     pub rewriter: Arc<Mutex<Option<Rewriter>>>,
+    /// What each request for texts asked for.
+    pub specs: Arc<Mutex<Vec<TransformSpec>>>,
     /// Texts depend on the seed.
     pub sampled: Arc<Mutex<bool>>,
     /// Who rates.
@@ -226,6 +228,24 @@ impl StubTransform {
             failed_checks: failed,
             retried_checks: if outcome == Outcome::Recovered {
                 vec![Check::SummaryLonger.into()]
+            } else {
+                vec![]
+            },
+            first_checks: if outcome == Outcome::Ok {
+                vec![]
+            } else if outcome == Outcome::Recovered {
+                vec![Check::SummaryLonger.into()]
+            } else {
+                vec![Check::Identical.into()]
+            },
+            // An expansion by the stub makes up a number, and nobody knows the names of its language.
+            guards: if name == "expansion" {
+                vec![Guard::Numbers.into()]
+            } else {
+                vec![]
+            },
+            guards_untold: if name == "expansion" {
+                vec![Guard::Names.into()]
             } else {
                 vec![]
             },
@@ -301,6 +321,7 @@ impl TransformService for StubTransform {
         }
         let request = request.into_inner();
         let spec = request.spec.unwrap();
+        self.specs.lock().unwrap().push(spec.clone());
         let name = name_of(spec.transformation.unwrap().kind.as_ref().unwrap());
         let needs_generator = name != "random_keywords";
         let seed = spec.seed.unwrap();

@@ -220,6 +220,7 @@ fn answers_do_not_depend_on_batch_mates_order_or_threads() {
         messages: vec![ChatMessage::user(format!("Rewrite in different words: {text}"))],
         temperature: if seed == 0 { 0.0 } else { 0.8 },
         top_p: 0.9,
+        top_k: None,
         max_tokens: 16,
         seed,
         stop: Vec::new(),

@@ -42,6 +42,8 @@ pub struct GenerateRequest {
     pub temperature: f64,
     /// Draws are made among the likeliest tokens that together have this probability, in (0, 1].
     pub top_p: f64,
+    /// Draws are made among so many of the likeliest tokens, at least 1; `None`: among all.
+    pub top_k: Option<usize>,
     /// Most tokens to generate, at least 1.
     pub max_tokens: usize,
     /// Seed of the draws (ChaCha); does nothing at temperature 0.
@@ -56,6 +58,7 @@ impl Default for GenerateRequest {
             messages: Vec::new(),
             temperature: 0.0,
             top_p: 1.0,
+            top_k: None,
             max_tokens: 256,
             seed: 0,
             stop: Vec::new(),
@@ -74,6 +77,9 @@ impl GenerateRequest {
         }
         if !(self.top_p > 0.0 && self.top_p <= 1.0) {
             return invalid("top_p", format!("{} is not above 0 and at most 1", self.top_p));
+        }
+        if self.top_k == Some(0) {
+            return invalid("top_k", "0; leave it out to draw among all tokens".to_owned());
         }
         if self.max_tokens == 0 {
             return invalid("max_tokens", "0; ask for at least 1".to_owned());

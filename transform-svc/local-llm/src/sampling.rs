@@ -8,6 +8,7 @@ use rand_chacha::ChaCha8Rng;
 pub(crate) struct Sampler {
     temperature: f64,
     top_p: f64,
+    top_k: Option<usize>,
     rng: ChaCha8Rng,
 }
 
@@ -16,8 +17,14 @@ impl Sampler {
         Self {
             temperature,
             top_p,
+            top_k: None,
             rng: ChaCha8Rng::seed_from_u64(seed),
         }
+    }
+
+    /// The same, drawing among the so many likeliest tokens only.
+    pub(crate) fn among(self, top_k: Option<usize>) -> Self {
+        Self { top_k, ..self }
     }
 
     /// The next token. At temperature 0 the largest logit, the lowest id among equals.
@@ -30,6 +37,9 @@ impl Sampler {
             .iter()
             .map(|logit| ((f64::from(*logit) - largest) / self.temperature).exp())
             .collect();
+        if let Some(most) = self.top_k.filter(|most| *most < weights.len()) {
+            keep_largest(&mut weights, most);
+        }
         let total: f64 = weights.iter().sum();
         let draw = self.rng.random::<f64>();
         if self.top_p >= 1.0 {
@@ -59,6 +69,16 @@ impl Sampler {
             }
         }
         as_id(pick(nucleus[..size].iter().copied(), draw * mass))
+    }
+}
+
+/// Sets all but the largest weights to zero; of equals at the end, the lowest ids stay.
+fn keep_largest(weights: &mut [f64], most: usize) {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    let larger = |a: &usize, b: &usize| weights[*b].total_cmp(&weights[*a]).then(a.cmp(b));
+    order.select_nth_unstable_by(most, larger);
+    for index in order.split_off(most) {
+        weights[index] = 0.0;
     }
 }
 
@@ -134,6 +154,21 @@ mod tests {
         for (count, weight) in counts.iter().zip(weights) {
             assert!((count - weight / total).abs() < 0.012, "{counts:?}");
         }
+    }
+
+    #[test]
+    fn top_k_leaves_only_so_many_tokens() {
+        let logits = [1.0, 3.0, 2.0, 2.0, 0.0];
+        let drawn = |most| -> std::collections::BTreeSet<u32> {
+            (0..300)
+                .map(|seed| Sampler::new(2.0, 1.0, seed).among(Some(most)).next(&logits))
+                .collect()
+        };
+        assert_eq!(drawn(1), [1].into());
+        assert_eq!(drawn(2), [1, 2].into());
+        assert_eq!(drawn(9).len(), 5);
+        let mut both = Sampler::new(2.0, 0.3, 1).among(Some(3));
+        assert_eq!(both.next(&logits), 1);
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub(crate) fn request(text: &str, temperature: f64, seed: u64) -> GenerateReques
         ],
         temperature,
         top_p: 0.95,
+        top_k: None,
         max_tokens: 24,
         seed,
         stop: Vec::new(),

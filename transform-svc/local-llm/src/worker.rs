@@ -90,7 +90,7 @@ impl Worker {
             Ok(prompt) => batch.push(Waiting {
                 prompt,
                 max_tokens: request.max_tokens,
-                sampler: Sampler::new(request.temperature, request.top_p, request.seed),
+                sampler: Sampler::new(request.temperature, request.top_p, request.seed).among(request.top_k),
                 output: Output::new(request.stop),
                 reply,
             }),

@@ -43,8 +43,10 @@ impl Source {
             .generator
             .as_ref()
             .map_or("", |generator| &generator.identity().cache_key);
+        // Only where it is set, so that the digests of spaces from before it stay.
+        let top_k = plan.top_k.map(|most| format!("|top_k={most}")).unwrap_or_default();
         format!(
-            "{}|{prompt}|{generator}|{}|{}|{}|{:?}|{}",
+            "{}|{prompt}|{generator}|{}|{}|{}|{:?}|{}{top_k}",
             self.transformation, plan.seed, plan.temperature, plan.top_p, plan.max_tokens, plan.max_attempts
         )
     }

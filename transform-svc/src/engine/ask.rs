@@ -91,6 +91,7 @@ impl Engine {
                 messages: ask.messages,
                 temperature: ask.temperature,
                 top_p,
+                top_k: None,
                 max_tokens: ask.max_tokens,
                 seed: ask.seed,
             })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Call, Finished, Job, Outcome, Plan,
+    Call, Finished, GuardMode, Job, Outcome, Plan,
     generation::{About, generation},
     inflight::{Inflight, ProduceError, Produced},
     plan::Step,
@@ -20,8 +20,6 @@ use crate::{
     seed,
 };
 
-/// Retries sample at least this hot: a greedy model would say the same again.
-const RETRY_TEMPERATURE: f64 = 0.7;
 /// After an answer that was cut off in its reasoning, the next attempt may be so many times longer, up to a limit.
 const PATIENCE: u32 = 4;
 const MAX_REASONING_TOKENS: u32 = 16_384;
@@ -54,12 +52,13 @@ struct Attempt {
 }
 
 /// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the text at once, since
-/// the generator has retried already.
+/// the generator has retried already. Where guards ask for another attempt, the best text that passed the checks is kept meanwhile.
 pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Finished, TransformError> {
     let plan = means.plan;
     let mut finished = Finished::new(plan.seed, plan.language_of(job));
     finished.languages.extend(job.drawn.map(Language::code));
     let mut patience = 1;
+    let mut best: Option<Finished> = None;
     for attempt in 0..plan.max_attempts {
         finished.retried.append(&mut finished.failed);
         finished.trail.clear();
@@ -77,18 +76,38 @@ pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Fin
                 if attempted.unfinished {
                     patience = patience.saturating_mul(PATIENCE);
                 }
-                if fired.is_empty() {
-                    finished.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
-                    match texts {
-                        Some(texts) => finished.texts = texts,
-                        None => finished.text = attempted.text,
-                    }
-                    return Ok(finished);
+                let unfinished = attempted.unfinished;
+                if attempt == 0 {
+                    finished.first.clone_from(&fired);
                 }
                 if attempted.fresh {
                     finished.fresh_checks.extend(&fired);
                 }
+                if fired.is_empty() {
+                    let mut passed = finished.clone();
+                    passed.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
+                    match texts {
+                        Some(texts) => passed.texts = texts,
+                        None => passed.text = attempted.text,
+                    }
+                    if plan.guards != GuardMode::Retry {
+                        return Ok(passed);
+                    }
+                    let passed = passed.guarded(plan, job);
+                    let good = passed.guarded.fired.is_empty();
+                    best = Some(better(best, passed));
+                    if good {
+                        break;
+                    }
+                } else if fired == [Check::Identical] && !plan.retry_identical {
+                    finished.failed = fired;
+                    finished.outcome = Outcome::Unchanged;
+                    break;
+                }
                 finished.failed = fired;
+                if !unfinished && is_futile(plan, means.generator, attempt + 1) {
+                    break;
+                }
             }
             Err(ProduceError::Cache(error)) => return Err(TransformError::SharedCache(error)),
             Err(ProduceError::Generator { error, waited, fresh }) => {
@@ -98,11 +117,46 @@ pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Fin
                     finished.fresh_attempts += u32::from(error.calls() > 0);
                     finished.calls += u64::from(error.calls());
                 }
-                return end(finished, means.generator, error, fresh);
+                return Ok(settled(best, end(finished, means.generator, error, fresh)?));
             }
         }
     }
-    Ok(finished)
+    Ok(settled(best, finished))
+}
+
+/// The one with fewer guards; the earlier of equals. What fired on the other is noted.
+fn better(best: Option<Finished>, new: Finished) -> Finished {
+    let Some(best) = best else { return new };
+    let fewer = new.guarded.fired.len() < best.guarded.fired.len();
+    let (mut kept, left) = if fewer { (new, best) } else { (best, new) };
+    kept.retried_guards.extend(left.retried_guards);
+    kept.retried_guards.extend(left.guarded.fired);
+    kept
+}
+
+/// The text that was kept, with what all attempts cost; the last attempt where none was.
+fn settled(best: Option<Finished>, last: Finished) -> Finished {
+    let Some(best) = best else { return last };
+    let mut retried = last.retried;
+    retried.extend(last.failed);
+    Finished {
+        retried,
+        attempts: last.attempts,
+        fresh_attempts: last.fresh_attempts,
+        fresh_checks: last.fresh_checks,
+        calls: last.calls,
+        prompt_tokens: last.prompt_tokens,
+        generated_tokens: last.generated_tokens,
+        tokens_estimated: last.tokens_estimated,
+        waited: last.waited,
+        ..best
+    }
+}
+
+/// Whether an attempt can only bring what the one before it brought: greedy, by a generator that then gives one text for all seeds.
+pub(super) fn is_futile(plan: &Plan, generator: &Bounded, attempt: u32) -> bool {
+    let greedy = |attempt| temperature(plan, attempt) == 0.0;
+    generator.greedy_ignores_seed() && greedy(attempt) && greedy(attempt.saturating_sub(1))
 }
 
 /// The temperature of an attempt.
@@ -110,7 +164,7 @@ pub(super) fn temperature(plan: &Plan, attempt: u32) -> f64 {
     if attempt == 0 {
         plan.temperature
     } else {
-        plan.temperature.max(RETRY_TEMPERATURE)
+        plan.temperature.max(plan.retry_temperature)
     }
 }
 
@@ -214,6 +268,7 @@ impl Means<'_> {
             messages: Vec::new(),
             temperature: sampling.temperature,
             top_p: plan.top_p,
+            top_k: plan.top_k,
             max_tokens,
             seed: sampling.seed,
         };
@@ -222,6 +277,9 @@ impl Means<'_> {
         let mut prompt_key = step.prompt.digest().to_owned();
         if purpose == Purpose::Distractors {
             prompt_key.push_str(&format!("#{}", plan.count));
+        }
+        if let Some(most) = plan.top_k {
+            prompt_key.push_str(&format!("#top_k={most}"));
         }
         let parts = KeyParts {
             text,

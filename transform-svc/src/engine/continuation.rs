@@ -76,6 +76,9 @@ pub(super) async fn until_all_cuts(
         }
         finished.fresh_attempts += u32::from(fresh);
         finished.failed = failed(plan, job, &texts);
+        if attempt == 0 {
+            finished.first.clone_from(&finished.failed);
+        }
         if finished.failed.is_empty() {
             finished.outcome = if attempt == 0 { Outcome::Ok } else { Outcome::Recovered };
             finished.texts = texts;
@@ -83,6 +86,9 @@ pub(super) async fn until_all_cuts(
         }
         if fresh {
             finished.fresh_checks.extend(&finished.failed);
+        }
+        if attempt::is_futile(plan, generator, attempt + 1) {
+            break;
         }
     }
     Ok(finished)

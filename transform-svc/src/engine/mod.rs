@@ -22,6 +22,7 @@ use crate::{
     config::TransformConfig,
     error::TransformError,
     generator::registry::Registry,
+    guards::{self, Guard, Guarded},
     language::{Language, LanguageCheck},
     measures::{Measures, measure},
     plain::{multi_swap, random_keywords::random_keywords, stopwords},
@@ -29,7 +30,7 @@ use crate::{
 };
 pub(crate) use ask::Ask;
 use inflight::Inflight;
-pub use plan::{Job, Member, OnFailure, Plan, Step};
+pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
 use task::in_own_task;
 
@@ -43,6 +44,8 @@ pub enum Outcome {
     Ok,
     /// Passed after retries.
     Recovered,
+    /// The generator gave the text back, and the request does not ask again for that.
+    Unchanged,
     /// Every attempt failed.
     Failed,
 }
@@ -79,6 +82,12 @@ pub struct Finished {
     pub failed: Vec<Check>,
     /// Checks that fired on earlier attempts.
     pub retried: Vec<Check>,
+    /// Checks that fired on the first attempt.
+    pub first: Vec<Check>,
+    /// What the guards say of the text.
+    pub guarded: Guarded,
+    /// Guards that fired on attempts whose text is not returned.
+    pub retried_guards: Vec<Guard>,
     /// Why the generator failed.
     pub error: String,
     /// Attempts looked at, those from the cache included.
@@ -118,6 +127,9 @@ impl Finished {
             measures: Vec::new(),
             failed: Vec::new(),
             retried: Vec::new(),
+            first: Vec::new(),
+            guarded: Guarded::default(),
+            retried_guards: Vec::new(),
             error: String::new(),
             attempts: 0,
             fresh_attempts: 0,
@@ -135,10 +147,27 @@ impl Finished {
     }
 
     fn measured(mut self, original: &str) -> Self {
-        if self.outcome != Outcome::Failed {
+        if matches!(self.outcome, Outcome::Ok | Outcome::Recovered) {
             let one = std::slice::from_ref(&self.text);
             let texts = if self.texts.is_empty() { one } else { &self.texts };
             self.measures = texts.iter().map(|text| measure(original, text)).collect();
+        }
+        self
+    }
+
+    /// Where no attempt noted it, the only attempt was the first.
+    fn first(mut self) -> Self {
+        if self.attempts <= 1 {
+            self.first.clone_from(&self.failed);
+        }
+        self
+    }
+
+    /// Guards are functions of the texts and are never stored: a text from a cache of an earlier version has them too.
+    fn guarded(mut self, plan: &Plan, job: &Job) -> Self {
+        let made = matches!(self.outcome, Outcome::Ok | Outcome::Recovered) && self.texts.is_empty();
+        if made && plan.guards != GuardMode::Off {
+            self.guarded = guards::run(plan.kind, &job.text, &self.text, job.language, plan.language_of(job));
         }
         self
     }
@@ -217,7 +246,12 @@ impl Engine {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
                 // A task for each, so that checks and measures run on as many cores as there are.
                 let done = in_own_task(async move {
-                    let finished = engine.transform(&plan, &job).await?.measured(&job.text);
+                    let finished = engine
+                        .transform(&plan, &job)
+                        .await?
+                        .measured(&job.text)
+                        .guarded(&plan, &job)
+                        .first();
                     if finished.outcome == Outcome::Failed && plan.on_failure == OnFailure::Fail {
                         return Err(aborted(&job, &finished));
                     }

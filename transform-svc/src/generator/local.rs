@@ -78,6 +78,7 @@ impl Generator for Local {
                 messages,
                 temperature: request.temperature,
                 top_p: request.top_p,
+                top_k: request.top_k.map(|most| most as usize),
                 max_tokens: request.max_tokens as usize,
                 seed: request.seed,
                 stop: Vec::new(),

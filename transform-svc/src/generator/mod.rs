@@ -40,6 +40,8 @@ pub struct Request {
     pub temperature: f64,
     /// Nucleus sampling, 0 to 1.
     pub top_p: f64,
+    /// Sample among so many of the likeliest tokens; `None`: the generator's default.
+    pub top_k: Option<u32>,
     /// Most tokens to generate.
     pub max_tokens: u32,
     /// Seed of the sampling.

@@ -151,6 +151,9 @@ impl OpenAi {
             "seed": request.seed & SEED_MASK,
             "stream": false,
         });
+        if let Some(most) = request.top_k {
+            body["top_k"] = most.into();
+        }
         let reply = if let Some(text) = request.text_to_continue() {
             body["prompt"] = text.into();
             self.client.completions().create_byot(body).await

@@ -10,6 +10,7 @@ use crate::{
     checks::Check,
     distractors,
     engine::{Call, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
+    guards::Guard,
     language::{Language, LanguageCheck},
     measures::{self, Measures},
     prompt::{Prompt, Prompts},
@@ -31,6 +32,15 @@ pub(super) fn check(check: Check) -> proto::Check {
         Check::TooFew => proto::Check::TooFew,
         Check::Duplicate => proto::Check::Duplicate,
     }
+}
+
+pub(super) fn guards(guards: &[Guard]) -> Vec<i32> {
+    let message = |guard: &Guard| match guard {
+        Guard::Numbers => proto::Guard::Numbers,
+        Guard::Negation => proto::Guard::Negation,
+        Guard::Names => proto::Guard::Names,
+    };
+    guards.iter().map(|guard| message(guard).into()).collect()
 }
 
 pub(super) fn measures(measures: Measures) -> proto::Measures {
@@ -101,6 +111,7 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
     let (outcome, text, language) = match (finished.outcome, plan.on_failure) {
         (Outcome::Ok, _) => (proto::Outcome::Ok, Some(&finished.text), finished.language),
         (Outcome::Recovered, _) => (proto::Outcome::Recovered, Some(&finished.text), finished.language),
+        (Outcome::Unchanged, _) => (proto::Outcome::KeptOriginal, Some(&job.text), job.language),
         // An original cannot stand in for texts that mean something else.
         (Outcome::Failed, OnFailure::KeepOriginal) if !plan.kind.gives_several() => {
             (proto::Outcome::KeptOriginal, Some(&job.text), job.language)
@@ -155,6 +166,10 @@ fn result(plan: &Plan, job: &Job, finished: &Finished, member: &Member, repeated
         set_jaccard: distractors::set_jaccard(&finished.texts),
         calls: finished.trail.iter().map(call).collect(),
         usage: usage(finished).filter(|_| !repeated),
+        guards: guards(&finished.guarded.fired),
+        guards_untold: guards(&finished.guarded.untold),
+        retried_guards: guards(&finished.retried_guards),
+        first_checks: codes(&finished.first),
     }
 }
 

@@ -27,7 +27,7 @@ use crate::{
     config::TransformConfig,
     engine::{Engine, Plan, kind_of, read_language, target_of},
     error::TransformError,
-    language, measures,
+    guards, language, measures,
 };
 pub(crate) use totals::Totals;
 
@@ -226,6 +226,8 @@ impl TransformRpc for TransformService {
                 None if kind.changes_language() => target,
                 None => language::detect(&pair.original),
             };
+            let source = language::detect(&pair.original).or(expected.filter(|_| !kind.changes_language()));
+            let guarded = guards::run(kind, &pair.original, &pair.transformed, source, expected);
             let failed = checks::run(kind, &pair.original, &pair.transformed, expected);
             findings.push(Finding {
                 failed_checks: failed.into_iter().map(|check| convert::check(check).into()).collect(),
@@ -239,6 +241,8 @@ impl TransformRpc for TransformService {
                 detected_language: language::detect(&pair.transformed)
                     .map(|found| found.code().to_owned())
                     .unwrap_or_default(),
+                guards: convert::guards(&guarded.fired),
+                guards_untold: convert::guards(&guarded.untold),
             });
         }
         Ok(Response::new(InspectResponse { findings }))

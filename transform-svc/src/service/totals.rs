@@ -43,6 +43,9 @@ impl Totals {
                     .is_some_and(|provenance| provenance.cache_hit),
             );
         }
+        for guard in &finished.guarded.fired {
+            *self.summary.guard_counts.entry(guard.name().to_owned()).or_default() += results.len() as u64;
+        }
         for check in &finished.fresh_checks {
             *self.summary.check_counts.entry(check.name().to_owned()).or_default() += 1;
             metrics::counter!("isomer_transform_checks_total", "check" => check.name()).increment(1);
@@ -64,6 +67,9 @@ impl Totals {
         into.cache_hits += from.cache_hits;
         into.language_too_short += from.language_too_short;
         into.generator_calls += from.generator_calls;
+        for (guard, count) in from.guard_counts {
+            *into.guard_counts.entry(guard).or_default() += count;
+        }
         for (check, count) in from.check_counts {
             *into.check_counts.entry(check).or_default() += count;
         }

@@ -221,6 +221,7 @@ async fn sampling_is_passed_on() {
         temperature: Some(0.9),
         top_p: Some(0.5),
         max_tokens: Some(77),
+        top_k: None,
     };
     let (_, stub) = one(
         [],

@@ -92,7 +92,12 @@ async fn no_transformation_lets_a_text_speak_as_its_prompt() {
     let stub = Stub::start(Answer::Obedient).await;
     let mut client = client(config(&stub, home.path()), home.path()).await;
     for kind in kinds {
-        for prompts in [vec![], vec!["paraphrase-b".to_owned()], vec!["paraphrase-c".to_owned()]] {
+        for prompts in [
+            vec![],
+            vec!["paraphrase-b".to_owned()],
+            vec!["paraphrase-c".to_owned()],
+            vec!["paraphrase-d".to_owned()],
+        ] {
             if !prompts.is_empty() && !matches!(kind, Kind::Paraphrase(_)) {
                 continue;
             }

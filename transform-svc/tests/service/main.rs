@@ -12,6 +12,7 @@ mod caching;
 mod checks;
 mod concurrency;
 mod faults;
+mod guards;
 mod injection;
 mod judge;
 mod secrets;

@@ -37,6 +37,7 @@ async fn each_wording_of_the_paraphrase_prompt_is_another_text_in_the_cache() {
         ("paraphrase-b", 2),
         ("paraphrase-c", 3),
         ("paraphrase-b", 3),
+        ("paraphrase-d", 4),
     ] {
         let response = transform(&mut client, with_prompts(paraphrase(), &[id]), &[TEXT]).await;
         let provenance = response.results[0].provenance.clone().unwrap();
@@ -67,9 +68,15 @@ async fn the_catalogue_names_every_wording() {
         let info = listed.iter().find(|info| info.name == name).unwrap();
         info.prompts.iter().map(|prompt| prompt.id.clone()).collect()
     };
-    assert_eq!(ids("paraphrase"), ["paraphrase", "paraphrase-b", "paraphrase-c"]);
+    assert_eq!(
+        ids("paraphrase"),
+        ["paraphrase", "paraphrase-b", "paraphrase-c", "paraphrase-d"]
+    );
     assert_eq!(ids("backtranslation"), ["translation"]);
-    assert_eq!(ids("summarised_expansion"), ["expansion", "summarisation"]);
+    assert_eq!(
+        ids("summarised_expansion"),
+        ["expansion", "expansion-short", "summarisation"]
+    );
     assert!(ids("random_keywords").is_empty());
 }
 

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use isomer_proto::transform::v1::{self as proto, Check, Outcome, TransformResult, TransformStreamEnd};
+use isomer_proto::transform::v1::{self as proto, Check, Guard, Outcome, TransformResult, TransformStreamEnd};
 use serde_json::{Value, json};
 
 use crate::{commands::write_failure, exit::Failure, reasons::Reasons};
@@ -15,6 +15,7 @@ use crate::{commands::write_failure, exit::Failure, reasons::Reasons};
 /// One text's line.
 pub(super) fn line(original: &str, result: &TransformResult) -> Value {
     let checks = |checks: &[i32]| checks.iter().map(|c| check_name(*c)).collect::<Vec<_>>();
+    let guards = |guards: &[i32]| guards.iter().map(|guard| guard_name(*guard)).collect::<Vec<_>>();
     let outcome = Outcome::try_from(result.outcome).unwrap_or_default();
     let has_text = outcome != Outcome::Failed;
     let mut line = json!({
@@ -24,6 +25,8 @@ pub(super) fn line(original: &str, result: &TransformResult) -> Value {
         "outcome": outcome.as_str_name().trim_start_matches("OUTCOME_").to_lowercase(),
         "failed_checks": checks(&result.failed_checks),
         "retried_checks": checks(&result.retried_checks),
+        "guards": guards(&result.guards),
+        "guards_untold": guards(&result.guards_untold),
         "language": result.language,
         "language_check": result.language_check().as_str_name().trim_start_matches("LANGUAGE_CHECK_").to_lowercase(),
         "measures": result.measures.as_ref().map(measures),
@@ -54,6 +57,14 @@ fn measures(m: &proto::Measures) -> Value {
     json!({"edit_distance": m.edit_distance, "jaccard": m.jaccard, "length_ratio": m.length_ratio})
 }
 
+fn guard_name(guard: i32) -> String {
+    Guard::try_from(guard)
+        .unwrap_or_default()
+        .as_str_name()
+        .trim_start_matches("GUARD_")
+        .to_lowercase()
+}
+
 fn check_name(check: i32) -> String {
     Check::try_from(check)
         .unwrap_or_default()
@@ -81,6 +92,11 @@ pub(super) fn summary(end: &TransformStreamEnd) -> String {
     if !checks.is_empty() {
         let fired: Vec<String> = checks.iter().map(|(check, count)| format!("{check} {count}")).collect();
         text.push_str(&format!("; checks fired: {}", fired.join(", ")));
+    }
+    let guards: BTreeMap<_, _> = totals.guard_counts.iter().collect();
+    if !guards.is_empty() {
+        let fired: Vec<String> = guards.iter().map(|(guard, count)| format!("{guard} {count}")).collect();
+        text.push_str(&format!("; guards warn: {}", fired.join(", ")));
     }
     text
 }

@@ -124,11 +124,22 @@ pub(super) fn write(page: &mut String, report: &Report) {
     let seeds: Vec<String> = report.suite.seeds.iter().map(u64::to_string).collect();
     line!(
         page,
-        "- Seeds {}; temperature {}, top_p {}; {} attempts; on failure: {}",
+        "- Seeds {}; temperature {}, top_p {}{}; {} attempts{}, retries at a temperature of {} or more; on failure: {}",
         seeds.join(", "),
         report.suite.temperature,
         report.suite.top_p,
+        report
+            .suite
+            .top_k
+            .map(|most| format!(", top_k {most}"))
+            .unwrap_or_default(),
         report.suite.attempts,
+        if report.suite.retry_identical {
+            ""
+        } else {
+            " (identical texts are not retried)"
+        },
+        report.suite.retry_temperature,
         plain(&report.suite.on_failure)
     );
 }

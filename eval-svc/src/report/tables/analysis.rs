@@ -28,7 +28,11 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
 fn errors(tables: &mut Tables, report: &Report) {
     // Checks by other names than HTEB's (a generator that failed, say) get columns of their own: nothing is dropped.
     let mut names: Vec<(String, String)> = CHECKS.map(|(name, title)| (name.to_owned(), title.to_owned())).to_vec();
-    for name in report.error_rates.iter().flat_map(|rates| rates.checks.keys()) {
+    for name in report
+        .error_rates
+        .iter()
+        .flat_map(|rates| rates.checks.keys().chain(rates.first_checks.keys()))
+    {
         if !names.iter().any(|(known, _)| known == name) {
             names.push((name.clone(), name.replace('_', " ")));
         }
@@ -36,6 +40,8 @@ fn errors(tables: &mut Tables, report: &Report) {
     let mut columns = vec![column("", "Transformation"), column("", "Texts"), column("", "Total")];
     columns.extend(names.iter().map(|(_, title)| column("Check", title)));
     columns.push(column("", "Retried"));
+    columns.push(column("First attempt", "Total"));
+    columns.extend(names.iter().map(|(_, title)| column("First attempt", title)));
     let rows = report.error_rates.iter().map(|rates| {
         let percent = |value: f64| Cell::shown(share(value), value);
         let mut cells = vec![
@@ -48,16 +54,23 @@ fn errors(tables: &mut Tables, report: &Report) {
             .map(|(name, _)| rates.checks.get(name).copied().unwrap_or(0.0));
         cells.extend(checks.map(percent));
         cells.push(percent(rates.recovered));
+        cells.push(percent(rates.first_failed));
+        let first = names
+            .iter()
+            .map(|(name, _)| rates.first_checks.get(name).copied().unwrap_or(0.0));
+        cells.extend(first.map(percent));
         plain(cells)
     });
     tables.add(
         "hteb-5",
         "HTEB, table 5",
         format!(
-            "Error rates after at most {} attempts, as shares of the distinct texts of all data sets and seeds. Total: texts \
+            "Error rates after at most {} attempts{}, as shares of the distinct texts of all data sets and seeds. Total: texts \
              for which the original stood in, each counted once; several checks may fire on one. Retried: passed after \
-             another attempt. The paper has a row a generator, here a row a transformation.",
-            report.suite.attempts
+             another attempt. First attempt: the same before any retry, which is what the paper's rates are. The paper has a row a \
+             generator, here a row a transformation.",
+            report.suite.attempts,
+            if report.suite.retry_identical { "" } else { " (identical texts are not retried)" }
         ),
         columns,
         rows.collect(),

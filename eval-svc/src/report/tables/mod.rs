@@ -6,6 +6,7 @@
 mod analysis;
 mod hteb;
 mod pteb;
+mod wordings;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -169,6 +170,7 @@ pub(super) fn tables(report: &Report) -> Tables {
     let mut tables = Tables::default();
     let grid = grid(report);
     pteb::add(&mut tables, &grid, report);
+    wordings::add(&mut tables, &grid, report);
     hteb::add(&mut tables, &grid, report);
     analysis::add(&mut tables, &grid, report);
     tables.tables.sort_by_key(|table| place(&table.id));

@@ -37,6 +37,17 @@ pub enum OnFailure {
     Fail,
 }
 
+/// What a guard that fires leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardMode {
+    /// The result names the guard.
+    Warn,
+    /// Another attempt, as long as there are any.
+    Retry,
+    /// No guard runs.
+    Off,
+}
+
 /// Where the language of a text's transformation, or of its way there, comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Draw {
@@ -91,6 +102,14 @@ pub struct Plan {
     pub temperature: f64,
     /// Nucleus sampling.
     pub top_p: f64,
+    /// Sample among so many of the likeliest tokens, where the request says.
+    pub top_k: Option<u32>,
+    /// Least temperature of attempts after the first.
+    pub retry_temperature: f64,
+    /// Whether a text that came back as it was is asked for again.
+    pub retry_identical: bool,
+    /// What a guard that fires leads to.
+    pub guards: GuardMode,
     /// Most tokens of an answer, where the request says.
     pub max_tokens: Option<u32>,
     /// Neither read nor write the cache.

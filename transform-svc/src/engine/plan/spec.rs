@@ -5,7 +5,7 @@ use std::sync::Arc;
 use isomer_proto::transform::v1 as proto;
 use proto::transformation::Kind as Wanted;
 
-use super::{super::continuation, Draw, MAX_TOKENS, OnFailure, Plan};
+use super::{super::continuation, Draw, GuardMode, MAX_TOKENS, OnFailure, Plan};
 use crate::{
     catalogue::Kind,
     distractors::{DEFAULT_COUNT, MAX_COUNT},
@@ -19,6 +19,8 @@ use crate::{
 const DEFAULT_SEED: u64 = 1337;
 const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
+/// Retries sample at least this hot where the request does not say: a greedy model would say the same again.
+const RETRY_TEMPERATURE: f64 = 0.7;
 const FIELD: &str = "spec.transformation";
 
 /// What of the order needs more than the request to be checked.
@@ -233,10 +235,11 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         _ => KEEP_RATIO,
     };
     let sampling = spec.sampling.unwrap_or_default();
-    if kind == Kind::Continuation && (sampling.max_tokens.is_some() || sampling.top_p.is_some_and(|p| p != 1.0)) {
+    let narrowed = sampling.top_p.is_some_and(|p| p != 1.0) || sampling.top_k.is_some();
+    if kind == Kind::Continuation && (sampling.max_tokens.is_some() || narrowed) {
         return Err(TransformError::invalid(
             "spec.sampling",
-            "`continuation` takes neither max_tokens nor a top_p other than 1",
+            "`continuation` takes neither max_tokens, nor top_k, nor a top_p other than 1",
             format!("leave them out; {FIELD}.continuation.stride and .cuts say how much is generated"),
         ));
     }
@@ -258,6 +261,26 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
             format!("give 1 to {}", 16 * MAX_TOKENS),
         ));
     }
+    if sampling.top_k == Some(0) {
+        return Err(TransformError::invalid(
+            "spec.sampling.top_k",
+            "0 tokens to sample among",
+            "give at least 1, or leave it out",
+        ));
+    }
+    let guards = match proto::GuardMode::try_from(spec.guards) {
+        Ok(proto::GuardMode::Unspecified | proto::GuardMode::Warn) => GuardMode::Warn,
+        Ok(proto::GuardMode::Retry) => GuardMode::Retry,
+        Ok(proto::GuardMode::Off) => GuardMode::Off,
+        Err(_) => {
+            let message = format!("{} is no mode", spec.guards);
+            return Err(TransformError::invalid(
+                "spec.guards",
+                message,
+                "give 1 (warn), 2 (retry) or 3 (off)",
+            ));
+        }
+    };
     let on_failure = match proto::OnFailure::try_from(spec.on_failure) {
         Ok(proto::OnFailure::Unspecified | proto::OnFailure::KeepOriginal) => OnFailure::KeepOriginal,
         Ok(proto::OnFailure::Drop) => OnFailure::Drop,
@@ -293,12 +316,22 @@ pub(super) fn read(spec: proto::TransformSpec) -> Result<(Plan, Order), Transfor
         on_failure,
         temperature: within(
             "spec.sampling.temperature",
-            sampling.temperature.unwrap_or(0.0),
+            sampling.temperature.unwrap_or(kind.default_temperature()),
             false,
             0.0,
             2.0,
         )?,
         top_p: within("spec.sampling.top_p", sampling.top_p.unwrap_or(1.0), true, 0.0, 1.0)?,
+        top_k: sampling.top_k,
+        retry_temperature: within(
+            "spec.retry_temperature",
+            spec.retry_temperature.unwrap_or(RETRY_TEMPERATURE),
+            false,
+            0.0,
+            2.0,
+        )?,
+        retry_identical: spec.retry_identical.unwrap_or(true),
+        guards,
         max_tokens: sampling.max_tokens,
         bypass_cache: spec.bypass_cache,
     };

@@ -1,0 +1,232 @@
+//! How a suite has its texts made: retries, guards, prompts.
+
+use std::collections::BTreeMap;
+
+use toml::de::DeValue;
+
+use super::{
+    CATALOGUE, SuiteError, Transformation,
+    parse::{table, within},
+    reader::{Found, Section},
+};
+
+/// Least temperature of retries where a suite does not say.
+const RETRY_TEMPERATURE: f64 = 0.7;
+
+/// What a meaning guard that fires leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guards {
+    /// It is counted.
+    Warn,
+    /// It is counted, after more attempts.
+    Retry,
+    /// No guard runs.
+    Off,
+}
+
+impl Guards {
+    const ALL: [Self; 3] = [Self::Warn, Self::Retry, Self::Off];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Warn => "warn",
+            Self::Retry => "retry",
+            Self::Off => "off",
+        }
+    }
+}
+
+pub(super) fn guards(top: &Section<'_>) -> Result<Guards, SuiteError> {
+    let Some(found) = top.string("guards")? else {
+        return Ok(Guards::Warn);
+    };
+    let named = Guards::ALL.into_iter().find(|mode| mode.name() == found.value);
+    named.ok_or_else(|| {
+        let known = Guards::ALL.map(Guards::name);
+        top.document
+            .unknown_name(&found.span, found.field, "guard mode", &found.value, &known)
+    })
+}
+
+pub(super) fn retry_identical(top: &Section<'_>) -> Result<bool, SuiteError> {
+    Ok(top.truth("retry_identical")?.is_none_or(|found| found.value))
+}
+
+pub(super) fn retry_temperature(top: &Section<'_>) -> Result<f64, SuiteError> {
+    within(
+        top.document,
+        top.number("retry_temperature")?,
+        0.0,
+        2.0,
+        RETRY_TEMPERATURE,
+    )
+}
+
+pub(super) fn top_k(top: &Section<'_>) -> Result<Option<u32>, SuiteError> {
+    let Some(found) = top.integer("top_k")? else {
+        return Ok(None);
+    };
+    match u32::try_from(found.value) {
+        Ok(most @ 1..) => Ok(Some(most)),
+        _ => {
+            let message = format!("is {}, should be 1 or more", found.value);
+            Err(top.document.invalid(&found.span, found.field, message))
+        }
+    }
+}
+
+/// A transformation made with a prompt of its own.
+pub(super) fn worded(section: &Section<'_>, transformation: Transformation) -> Result<Transformation, SuiteError> {
+    Ok(match section.string("prompt")? {
+        Some(found) => with_prompt(section, transformation, found)?,
+        None => transformation,
+    })
+}
+
+fn with_prompt(
+    section: &Section<'_>,
+    transformation: Transformation,
+    prompt: Found<String>,
+) -> Result<Transformation, SuiteError> {
+    let by_rule = matches!(
+        transformation,
+        Transformation::RandomKeywords { .. } | Transformation::StopwordRemoval
+    );
+    let why = match () {
+        () if prompt.value.trim().is_empty() => {
+            "is empty; name a prompt, e.g. \"paraphrase-b\", or leave it out".to_owned()
+        }
+        () if by_rule => format!(
+            "`{}` is made by rule and has no prompt; leave it out",
+            transformation.name()
+        ),
+        () => {
+            return Ok(Transformation::Worded {
+                of: Box::new(transformation),
+                prompt: prompt.value,
+            });
+        }
+    };
+    Err(section.document.invalid(&prompt.span, prompt.field, why))
+}
+
+/// Applies `prompts = { NAME = "ID" }` to the transformations that name no prompt themselves.
+pub(super) fn reworded(top: &Section<'_>, chosen: Vec<Transformation>) -> Result<Vec<Transformation>, SuiteError> {
+    let Some(item) = top.get("prompts") else {
+        return Ok(chosen);
+    };
+    let section = table(
+        top.document,
+        "prompts",
+        item,
+        "a table such as { paraphrase = \"paraphrase-b\" }",
+    )?;
+    let DeValue::Table(keys) = item.get_ref() else {
+        return Ok(chosen);
+    };
+    let known = CATALOGUE.map(|(known, _)| known);
+    section.only(&known)?;
+    let mut prompts: BTreeMap<String, Found<String>> = BTreeMap::new();
+    for key in keys.keys() {
+        let name = key.get_ref().to_string();
+        if !chosen.iter().any(|one| one.name() == name) {
+            let message = "is no transformation of this suite; name one of `transformations`";
+            return Err(top.document.invalid(&key.span(), section.path(&name), message));
+        }
+        if let Some(found) = section.string(&name)? {
+            prompts.insert(name, found);
+        }
+    }
+    chosen
+        .into_iter()
+        .map(|one| match prompts.get(one.name()) {
+            Some(found) if one.prompts().is_empty() => {
+                let found = Found {
+                    value: found.value.clone(),
+                    field: found.field.clone(),
+                    span: found.span.clone(),
+                };
+                with_prompt(&section, one, found)
+            }
+            _ => Ok(one),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::float_cmp)]
+    use super::*;
+    use crate::suite::Suite;
+
+    fn parse(lines: &str) -> Result<Suite, String> {
+        let text = format!("name = \"x\"\n{lines}\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n");
+        Suite::parse(&text, "x.toml", None).map_err(|error| error.to_string())
+    }
+
+    fn labels(lines: &str) -> Result<Vec<String>, String> {
+        Ok(parse(lines)?
+            .transformations
+            .iter()
+            .map(Transformation::label)
+            .collect())
+    }
+
+    #[test]
+    fn a_suite_says_how_texts_are_retried() {
+        let plain = parse("transformations = [\"paraphrase\"]").unwrap();
+        assert_eq!(
+            (plain.retry_identical, plain.retry_temperature, plain.guards),
+            (true, 0.7, Guards::Warn)
+        );
+        assert_eq!(plain.top_k, None);
+        let told = "transformations = [\"paraphrase\"]\nretry_identical = false\nretry_temperature = 0\nguards = \"retry\"\ntop_k = 40";
+        let told = parse(told).unwrap();
+        assert_eq!(
+            (told.retry_identical, told.retry_temperature, told.guards),
+            (false, 0.0, Guards::Retry)
+        );
+        assert_eq!(told.top_k, Some(40));
+        let wrong = parse("transformations = [\"paraphrase\"]\nguards = \"retri\"").unwrap_err();
+        assert!(wrong.contains("did you mean `retry`"), "{wrong}");
+        let zero = parse("transformations = [\"paraphrase\"]\ntop_k = 0").unwrap_err();
+        assert!(zero.contains("1 or more"), "{zero}");
+    }
+
+    #[test]
+    fn the_suites_of_hteb_keep_its_protocol_and_ptebs_its() {
+        for name in ["hteb-english", "hteb-multilingual", "minimal"] {
+            let suite = Suite::builtin(name).unwrap();
+            assert_eq!((suite.temperature, suite.top_p), (0.0, 1.0), "{name}");
+            assert_eq!((suite.retry_identical, suite.retry_temperature), (false, 0.0), "{name}");
+        }
+        let pteb = Suite::builtin("pteb").unwrap();
+        assert_eq!((pteb.temperature, pteb.top_p, pteb.top_k), (0.8, 0.9, Some(40)));
+        assert_eq!(pteb.seeds, [1337, 1338, 1339, 1340, 1341, 1342]);
+    }
+
+    #[test]
+    fn wordings_of_one_transformation_stand_side_by_side() {
+        let lines = "transformations = [\"paraphrase\", { name = \"paraphrase\", prompt = \"paraphrase-b\" }, \"expansion\"]\n\
+                     prompts = { expansion = \"expansion-short\" }";
+        assert_eq!(
+            labels(lines).unwrap(),
+            ["paraphrase", "paraphrase(paraphrase-b)", "expansion(expansion-short)"]
+        );
+        let twice = "transformations = [\"paraphrase\", \"paraphrase\"]\nprompts = { paraphrase = \"paraphrase-b\" }";
+        assert!(labels(twice).unwrap_err().contains("named twice"));
+    }
+
+    #[test]
+    fn a_prompt_that_nothing_uses_is_refused() {
+        let unused =
+            labels("transformations = [\"paraphrase\"]\nprompts = { expansion = \"expansion-short\" }").unwrap_err();
+        assert!(unused.contains("no transformation of this suite"), "{unused}");
+        let rule = labels("transformations = [{ name = \"stopword_removal\", prompt = \"x\" }]").unwrap_err();
+        assert!(rule.contains("made by rule"), "{rule}");
+        let typo =
+            labels("transformations = [\"paraphrase\"]\nprompts = { paraphrse = \"paraphrase-b\" }").unwrap_err();
+        assert!(typo.contains("paraphrase"), "{typo}");
+    }
+}

@@ -1,0 +1,82 @@
+//! Places and peoples with several names: a country, its people, and short names of both.
+
+/// Names of one place each, in English, French and Spanish where they differ much. Each entry is words that all must be there.
+const PLACES: &[&[&str]] = &[
+    &["usa", "us", "america", "american", "americans", "united states"],
+    &["uk", "britain", "british", "briton", "britons", "united kingdom"],
+    &["eu", "european union"],
+    &["un", "united nations", "onu", "naciones unidas", "nations unies"],
+    &["netherlands", "dutch", "holland"],
+    &["france", "french", "frenchman", "frenchwoman"],
+    &["germany", "german", "germans"],
+    &["spain", "spanish", "spaniard", "spaniards"],
+    &["china", "chinese"],
+    &["japan", "japanese"],
+    &["england", "english"],
+    &["ireland", "irish"],
+    &["scotland", "scottish", "scots", "scot"],
+    &["wales", "welsh"],
+    &["italy", "italian", "italians"],
+    &["portugal", "portuguese"],
+    &["russia", "russian", "russians"],
+    &["poland", "polish", "pole", "poles"],
+    &["sweden", "swedish", "swede", "swedes"],
+    &["norway", "norwegian", "norwegians"],
+    &["denmark", "danish", "dane", "danes"],
+    &["finland", "finnish", "finn", "finns"],
+    &["greece", "greek", "greeks"],
+    &["turkey", "turkish", "turks", "türkiye"],
+    &["switzerland", "swiss"],
+    &["austria", "austrian", "austrians"],
+    &["belgium", "belgian", "belgians"],
+    &["czechia", "czech", "czechs"],
+    &["hungary", "hungarian", "hungarians"],
+    &["romania", "romanian", "romanians"],
+    &["ukraine", "ukrainian", "ukrainians", "kyiv", "kiev"],
+    &["canada", "canadian", "canadians"],
+    &["mexico", "mexican", "mexicans"],
+    &["brazil", "brazilian", "brazilians"],
+    &["argentina", "argentine", "argentinian"],
+    &["india", "indian", "indians"],
+    &["pakistan", "pakistani", "pakistanis"],
+    &["afghanistan", "afghan", "afghans"],
+    &["iraq", "iraqi", "iraqis"],
+    &["iran", "iranian", "iranians"],
+    &["israel", "israeli", "israelis"],
+    &["palestine", "palestinian", "palestinians"],
+    &["syria", "syrian", "syrians"],
+    &["egypt", "egyptian", "egyptians"],
+    &["australia", "australian", "australians"],
+    &["korea", "korean", "koreans"],
+    &["vietnam", "vietnamese"],
+    &["thailand", "thai"],
+    &["philippines", "filipino", "filipinos", "philippine"],
+    &["indonesia", "indonesian", "indonesians"],
+    &["nigeria", "nigerian", "nigerians"],
+    &["kenya", "kenyan", "kenyans"],
+    &["africa", "african", "africans"],
+    &["europe", "european", "europeans"],
+    &["asia", "asian", "asians"],
+    &["islam", "islamic", "muslim", "muslims"],
+    &["california", "californian", "californians"],
+    &["texas", "texan", "texans"],
+    &["nyc", "new york"],
+    &["dc", "washington"],
+    &["fbi", "federal bureau of investigation"],
+    &["fed", "federal reserve"],
+    &["ecb", "european central bank"],
+];
+
+/// Whether the other text has another name of a place that a name says.
+pub(super) fn same_place(name: &[String], words: &[String]) -> bool {
+    PLACES.iter().any(|place| has_one(place, name) && has_one(place, words))
+}
+
+fn has_one(place: &[&str], words: &[String]) -> bool {
+    place.iter().any(|written| {
+        let parts: Vec<&str> = written.split(' ').collect();
+        words
+            .windows(parts.len())
+            .any(|run| run.iter().zip(&parts).all(|(a, b)| a == b))
+    })
+}

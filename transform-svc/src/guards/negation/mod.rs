@@ -1,0 +1,295 @@
+//! Negation: does the rewrite affirm what the original denies, or deny what it affirms?
+//!
+//! A text is cut into clauses. A clause denies once, however many denying words it has, as in "we ain't got no money" and "no vino
+//! nadie". How often a text denies is a range: "not uncommon" and "fail" may or may not be counted, since "common" and "not
+//! succeed" say the same. Two texts are at odds if their ranges do not meet. Where the ranges meet, or where the transformation may
+//! leave facts out or add some, the *focus* of a denial decides: the word that is denied ("refund" of "would not refund") must not
+//! stand in a clause of the other text that denies nothing.
+
+mod words;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{Duty, Finding, stem};
+use words::{Lexicon, lexicon};
+
+/// How far from a denying word what it denies may stand.
+const REACH: usize = 5;
+
+/// A clause that denies, or does not.
+#[derive(Debug, Default, PartialEq)]
+struct Clause {
+    /// Words with a content.
+    content: Vec<String>,
+    /// How often it denies, at least and at most.
+    least: usize,
+    most: usize,
+    /// What is denied, beyond doubt or perhaps.
+    focus: Option<String>,
+}
+
+pub(super) fn look(original: &str, rewrite: &str, language: Option<&str>, duty: Duty) -> Finding {
+    let Some(lexicon) = language.and_then(lexicon) else {
+        return Finding::Untold;
+    };
+    let (before, after) = (clauses(original, lexicon), clauses(rewrite, lexicon));
+    let least = |clauses: &[Clause]| clauses.iter().map(|clause| clause.least).sum::<usize>();
+    let most = |clauses: &[Clause]| clauses.iter().map(|clause| clause.most).sum::<usize>();
+    // What may be left out, or added, is at odds only where the other text affirms the very thing.
+    let lost = (duty.lost && least(&before) > most(&after)) || affirmed(&before, &after, !duty.lost);
+    let added = (duty.added && duty.lost && least(&after) > most(&before))
+        || affirmed(&after, &before, !(duty.added && duty.lost));
+    if lost || added { Finding::Broken } else { Finding::Kept }
+}
+
+/// Whether a clause of the other text affirms what a clause denies. Denials beyond doubt were counted already unless `also_hard`.
+fn affirmed(denying: &[Clause], other: &[Clause], also_hard: bool) -> bool {
+    denying
+        .iter()
+        .filter(|clause| clause.most > 0 && (also_hard || clause.least == 0))
+        .any(|clause| {
+            let Some(focus) = &clause.focus else { return false };
+            let holds = |other: &Clause| other.content.iter().any(|word| stem::same(word, focus));
+            let mut with = other.iter().filter(|other| holds(other)).peekable();
+            with.peek().is_some() && with.all(|other| other.most == 0)
+        })
+}
+
+fn clauses(text: &str, lexicon: &Lexicon) -> Vec<Clause> {
+    let lower = text.to_lowercase().replace('’', "'");
+    let question = lower.trim_end().ends_with('?');
+    let mut clauses = Vec::new();
+    let mut words: Vec<String> = Vec::new();
+    for piece in lower.split_word_bounds() {
+        let is_word = piece.chars().any(char::is_alphanumeric);
+        let breaks = matches!(piece, "." | "," | ";" | ":" | "!" | "?" | "(" | ")" | "—" | "–")
+            || lexicon.breaks.contains(&piece);
+        if breaks && !words.is_empty() {
+            // An idiom such as "no choice but" goes over a break.
+            let over = lexicon.idioms.iter().any(|idiom| ends_idiom(&words, idiom, piece));
+            if !over {
+                clauses.push(clause(&words, lexicon, question && clauses.is_empty()));
+                words.clear();
+            }
+        }
+        if is_word {
+            words.extend(split(piece, lexicon));
+        }
+    }
+    clauses.push(clause(&words, lexicon, question && clauses.is_empty()));
+    clauses
+}
+
+fn ends_idiom(words: &[String], idiom: &[&str], last: &str) -> bool {
+    idiom.split_last().is_some_and(|(end, begin)| {
+        *end == last
+            && !begin.is_empty()
+            && words.len() >= begin.len()
+            && words[words.len() - begin.len()..]
+                .iter()
+                .zip(begin)
+                .all(|(a, b)| a == b)
+    })
+}
+
+/// French words hang together with an apostrophe: `n'ai` is two.
+fn split<'a>(word: &'a str, lexicon: &Lexicon) -> Vec<String> {
+    let parts: Vec<&'a str> = match lexicon.code {
+        "fr" => word.split('\'').filter(|part| !part.is_empty()).collect(),
+        _ => vec![word],
+    };
+    parts.into_iter().map(str::to_owned).collect()
+}
+
+/// What one word says about denial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Denial {
+    None,
+    Soft,
+    Hard,
+}
+
+fn denial(words: &[String], at: usize, lexicon: &Lexicon) -> Denial {
+    let Some(word) = words.get(at).map(String::as_str) else {
+        return Denial::None;
+    };
+    let next = words.get(at + 1).map(String::as_str);
+    if lexicon.code == "fr" && matches!(word, "personne" | "plus") {
+        // A person, more: they deny with "ne" only.
+        let ne = words[at.saturating_sub(4)..at]
+            .iter()
+            .chain(words.get(at + 1))
+            .any(|word| matches!(word.as_str(), "ne" | "n"));
+        return if ne { Denial::Hard } else { Denial::None };
+    }
+    // "No. 5" is a number.
+    if lexicon.code == "en" && word == "no" && next.is_some_and(|next| next.chars().all(|c| c.is_ascii_digit())) {
+        return Denial::None;
+    }
+    if lexicon.hard.contains(&word) || (lexicon.code == "en" && word.ends_with("n't")) {
+        return Denial::Hard;
+    }
+    if lexicon.soft.contains(&word) {
+        return Denial::Soft;
+    }
+    if lexicon.innocent.contains(&word) {
+        return Denial::None;
+    }
+    let begins = |(prefix, rest): &(&str, usize)| {
+        word.strip_prefix(prefix)
+            .is_some_and(|end| end.chars().count() >= *rest)
+    };
+    let ends = |suffix: &&str| {
+        word.strip_suffix(suffix)
+            .is_some_and(|start| start.chars().count() >= 3)
+    };
+    if lexicon.prefixes.iter().any(begins) || lexicon.suffixes.iter().any(ends) {
+        return Denial::Soft;
+    }
+    Denial::None
+}
+
+fn clause(words: &[String], lexicon: &Lexicon, question: bool) -> Clause {
+    let denials: Vec<Denial> = (0..words.len()).map(|at| denial(words, at, lexicon)).collect();
+    let idiom = |at: usize| {
+        lexicon.idioms.iter().any(|idiom| {
+            idiom
+                .iter()
+                .enumerate()
+                .all(|(i, part)| words.get(at + i).is_some_and(|word| word == part))
+        })
+    };
+    // "Isn't it …?" asks, and denies nothing.
+    let asks = |at: usize| {
+        question
+            && at == 0
+            && words[at].ends_with("n't")
+            && words.get(1).is_some_and(|word| lexicon.empty.contains(&word.as_str()))
+    };
+    // "No mountain is higher" says what "the highest" says.
+    let compares = lexicon.code == "en"
+        && words
+            .first()
+            .is_some_and(|word| matches!(word.as_str(), "no" | "nothing" | "nobody" | "none" | "never"))
+        && words.iter().any(|word| word == "than");
+    let (mut hard, mut soft, mut places, mut idiomatic) = (0, 0, Vec::new(), false);
+    for (at, denial) in denials.iter().enumerate() {
+        match denial {
+            Denial::None => {}
+            Denial::Soft => {
+                soft += 1;
+                places.push(at);
+            }
+            Denial::Hard if idiom(at) || asks(at) || compares => {
+                soft += 1;
+                idiomatic = true;
+            }
+            Denial::Hard => {
+                hard += 1;
+                places.insert(0, at);
+            }
+        }
+    }
+    // "Not uncommon" and "cannot … without" deny a denial.
+    let twice = lexicon.code != "fr" && lexicon.code != "es";
+    let undone = denials.iter().enumerate().any(|(at, denial)| {
+        *denial == Denial::Hard
+            && (1..=2).any(|step| {
+                denials.get(at + step) == Some(&Denial::Soft) && !lexicon.soft.contains(&words[at + step].as_str())
+            })
+    }) || (twice && hard >= 2 && words.iter().any(|word| matches!(word.as_str(), "without" | "ohne")));
+    let (least, most) = match (hard, soft) {
+        (0, 0) => (0, 0),
+        (0, _) => (0, 1),
+        (_, _) if undone => (0, 1),
+        _ => (1, hard + usize::from(soft > 0)),
+    };
+    let focus = places.first().and_then(|at| focus(words, *at, &denials, lexicon));
+    Clause {
+        content: words
+            .iter()
+            .zip(&denials)
+            .filter(|(word, denial)| **denial != Denial::Hard && !lexicon.empty.contains(&word.as_str()))
+            .map(|(word, _)| word.clone())
+            .collect(),
+        least,
+        most,
+        focus: focus.filter(|_| !undone && !idiomatic),
+    }
+}
+
+/// What a denying word denies: the next word with a content, or, of a word with a denying prefix, its stem.
+fn focus(words: &[String], at: usize, denials: &[Denial], lexicon: &Lexicon) -> Option<String> {
+    words
+        .iter()
+        .enumerate()
+        .skip(at + 1)
+        .take(REACH)
+        .find(|(place, word)| denials.get(*place) == Some(&Denial::None) && !lexicon.empty.contains(&word.as_str()))
+        .map(|(_, word)| word.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Duty = Duty {
+        lost: true,
+        added: true,
+    };
+
+    fn english(original: &str, rewrite: &str) -> Finding {
+        look(original, rewrite, Some("en"), BOTH)
+    }
+
+    #[test]
+    fn a_denial_in_other_words_is_kept() {
+        for (original, rewrite) in [
+            ("He hasn't paid.", "He has not paid."),
+            ("It's not impossible.", "It's possible."),
+            ("They did not succeed.", "They failed."),
+            ("Not only Tom but also Ann came.", "Tom came, and Ann did too."),
+            ("He never drinks and never smokes.", "He neither drinks nor smokes."),
+        ] {
+            assert_eq!(english(original, rewrite), Finding::Kept, "{original} / {rewrite}");
+        }
+    }
+
+    #[test]
+    fn a_denial_lost_or_added_is_found() {
+        for (original, rewrite) in [
+            ("He hasn't paid.", "He has paid."),
+            ("The bridge is open.", "The bridge isn't open."),
+            (
+                "The engine would not start, but the radio worked.",
+                "The engine started and the radio worked.",
+            ),
+        ] {
+            assert_eq!(english(original, rewrite), Finding::Broken, "{original} / {rewrite}");
+        }
+    }
+
+    #[test]
+    fn a_summary_may_leave_a_denial_out_but_not_turn_it_round() {
+        let duty = Duty {
+            lost: false,
+            added: true,
+        };
+        let summary = |rewrite| {
+            look(
+                "The bank, which had no comment, will not close branches.",
+                rewrite,
+                Some("en"),
+                duty,
+            )
+        };
+        assert_eq!(summary("The bank will not close branches."), Finding::Kept);
+        assert_eq!(summary("The bank will close branches."), Finding::Broken);
+    }
+
+    #[test]
+    fn a_language_without_rules_is_untold() {
+        assert_eq!(look("Hapana.", "Ndiyo.", Some("sw"), BOTH), Finding::Untold);
+        assert_eq!(look("No.", "Yes.", None, BOTH), Finding::Untold);
+    }
+}

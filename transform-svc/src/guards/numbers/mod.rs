@@ -1,0 +1,173 @@
+//! Numbers, dates, times and units: is what the original states still stated, and nothing else?
+//!
+//! Each text becomes a list of quantities ([`scan`]). A quantity has every reading that its form allows (`1.500` is 1.5 or 1500),
+//! in a base unit, so that "1,500 metres" and "1.5 kilometres" are equal. Two quantities match if a reading of one matches a
+//! reading of the other. What matches nothing in the other text is lost, or added.
+
+mod calendar;
+mod lex;
+mod numerals;
+mod scan;
+mod units;
+
+use super::{Duty, Finding};
+use scan::{Fact, Reading, Stated, scan};
+use units::Dimension;
+
+/// How far two values in different units of one dimension may lie apart: conversions are rounded.
+const ROUNDING: f64 = 0.03;
+
+pub(super) fn look(original: &str, rewrite: &str, source: Option<&str>, target: Option<&str>, duty: Duty) -> Finding {
+    let (before, after) = (scan(original, source), scan(rewrite, target));
+    let lost = if duty.lost {
+        missing(&before, &after, target)
+    } else {
+        Finding::Kept
+    };
+    let added = if duty.added {
+        missing(&after, &before, source)
+    } else {
+        Finding::Kept
+    };
+    match (lost, added) {
+        (Finding::Broken, _) | (_, Finding::Broken) => Finding::Broken,
+        (Finding::Untold, _) | (_, Finding::Untold) => Finding::Untold,
+        _ if before.is_empty() && after.is_empty() && !(knows(source) && knows(target)) => Finding::Untold,
+        _ => Finding::Kept,
+    }
+}
+
+fn knows(language: Option<&str>) -> bool {
+    language.is_some_and(|code| numerals::LANGUAGES.contains(&code))
+}
+
+/// Whether something that is stated is missing from the other text, which is in `language`.
+fn missing(stated: &[Stated], other: &[Stated], language: Option<&str>) -> Finding {
+    let mut finding = Finding::Kept;
+    for one in stated.iter().filter(|one| !one.weak) {
+        if other.iter().any(|two| same(&one.fact, &two.fact)) {
+            continue;
+        }
+        if knows(language) || !one.spellable {
+            return Finding::Broken;
+        }
+        finding = Finding::Untold;
+    }
+    finding
+}
+
+fn same(one: &Fact, two: &Fact) -> bool {
+    match (one, two) {
+        (Fact::Code(a), Fact::Code(b)) => a == b,
+        (Fact::Quantity(a), Fact::Quantity(b)) => a.iter().any(|a| b.iter().any(|b| equal(*a, *b))),
+        // "G7" and "Group of Seven": digits of a code are numbers too.
+        (Fact::Code(code), Fact::Quantity(readings)) | (Fact::Quantity(readings), Fact::Code(code)) => {
+            let digits: String = code.chars().filter(char::is_ascii_digit).collect();
+            digits
+                .parse::<f64>()
+                .is_ok_and(|value| readings.iter().any(|reading| close(reading.raw, value)))
+        }
+    }
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * a.abs().max(b.abs()).max(1.0)
+}
+
+fn equal(a: Reading, b: Reading) -> bool {
+    let named = |dimension| matches!(dimension, Dimension::Month | Dimension::Weekday);
+    if named(a.dimension) || named(b.dimension) {
+        let month = [a.dimension, b.dimension].contains(&Dimension::Month);
+        let bare = [a.dimension, b.dimension].contains(&Dimension::None);
+        return close(a.raw, b.raw) && (a.dimension == b.dimension || (month && bare));
+    }
+    if a.dimension == b.dimension {
+        if a.dimension == Dimension::Clock {
+            return close(a.base, b.base);
+        }
+        // In one unit a number is what it is; between units it may have been rounded.
+        let one_unit = close(a.base * b.raw, b.base * a.raw);
+        return close(a.base, b.base)
+            || (!one_unit && (a.base - b.base).abs() <= ROUNDING * a.base.abs().max(b.base.abs()));
+    }
+    let loose = |dimension| matches!(dimension, Dimension::None);
+    let clock = |dimension| matches!(dimension, Dimension::Clock);
+    if loose(a.dimension) || loose(b.dimension) {
+        return close(a.raw, b.raw);
+    }
+    // "19 heures" is a time of day and a length of time.
+    if clock(a.dimension) || clock(b.dimension) {
+        let time = [a.dimension, b.dimension].contains(&Dimension::Time);
+        return time && close(a.raw, b.raw);
+    }
+    // 25 degrees are either.
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOTH: Duty = Duty {
+        lost: true,
+        added: true,
+    };
+
+    fn english(original: &str, rewrite: &str) -> Finding {
+        look(original, rewrite, Some("en"), Some("en"), BOTH)
+    }
+
+    #[test]
+    fn one_number_in_two_forms_is_kept() {
+        for (original, rewrite) in [
+            ("It weighs 2.5 kg.", "Its weight is two and a half kilograms."),
+            ("It costs $3m.", "The price is three million dollars."),
+            ("Call at 5.30pm.", "Call at 17:30."),
+            ("It grew by ½.", "It grew by 50 percent."),
+            ("She turned 40 in the '90s.", "She turned forty in the nineties."),
+            ("It is 5 °C.", "It is 5 degrees Celsius."),
+            ("The limit is 60 mph.", "You may drive at sixty miles per hour."),
+            ("Half an hour is enough.", "Thirty minutes are enough."),
+            ("It takes a week.", "It takes seven days."),
+        ] {
+            assert_eq!(english(original, rewrite), Finding::Kept, "{original} / {rewrite}");
+        }
+    }
+
+    #[test]
+    fn another_number_unit_or_date_is_found() {
+        for (original, rewrite) in [
+            ("It weighs 2.5 kg.", "It weighs 25 kg."),
+            ("It weighs 2.5 kg.", "It weighs 2.5 g."),
+            ("Come on 3 May.", "Come on 3 June."),
+            ("Come at 5:15.", "Come at 5:45."),
+            ("It is -3 degrees.", "It is 3 degrees."),
+            ("Buy the X200.", "Buy the X300."),
+        ] {
+            assert_eq!(english(original, rewrite), Finding::Broken, "{original} / {rewrite}");
+        }
+    }
+
+    #[test]
+    fn a_language_without_number_words_leaves_small_numbers_untold_and_finds_others() {
+        let swahili = |original, rewrite| look(original, rewrite, Some("sw"), Some("sw"), BOTH);
+        assert_eq!(swahili("Watu 3 walifika.", "Watu watatu walifika."), Finding::Untold);
+        assert_eq!(swahili("Mwaka 1987.", "Mwaka ule."), Finding::Broken);
+        assert_eq!(swahili("Mwaka 1987.", "Ni 1987."), Finding::Kept);
+        assert_eq!(
+            swahili("Watu watatu walifika.", "Watu wanne walifika."),
+            Finding::Untold
+        );
+    }
+
+    #[test]
+    fn duties_say_which_side_is_asked() {
+        let summary = Duty {
+            lost: false,
+            added: true,
+        };
+        let short = |rewrite| look("In 2019, 14 ships sank.", rewrite, Some("en"), Some("en"), summary);
+        assert_eq!(short("Ships sank."), Finding::Kept);
+        assert_eq!(short("15 ships sank."), Finding::Broken);
+    }
+}
