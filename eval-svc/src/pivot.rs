@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     config::EvalConfig,
-    dataset::{Dataset, Role},
+    dataset::Dataset,
     encoding, retry,
 };
 
@@ -62,10 +62,7 @@ pub(crate) async fn translate(
     // For each text of the dataset the number of its translation; none where it is in the language already.
     let mut rows: Vec<Option<usize>> = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
-        let own = dataset.sides().map(|(first, second)| match text.role {
-            Role::First => first,
-            _ => second,
-        });
+        let own = dataset.language_of(text.role);
         if own.is_some_and(|own| is_in(own, language)) {
             report.already += 1;
             rows.push(None);
@@ -164,6 +161,7 @@ async fn ask(
         transformation: Some(Transformation {
             kind: Some(Kind::Translation(Translation {
                 target_language: Some(wanted.language.clone()),
+                seed_rank: None,
             })),
         }),
         generator_id: wanted.generator_id.clone(),

@@ -194,6 +194,8 @@ pub struct DatasetSpec {
     pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
+    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what the subset is called.
+    pub languages: Vec<String>,
     /// A sample of at most so many rows.
     pub limit: Option<usize>,
     /// Classification: a sample of at most so many train rows.
@@ -233,6 +235,7 @@ impl DatasetSpec {
             split: self.split.clone(),
             options: LoadOptions {
                 language: self.language.clone(),
+                languages: self.languages.clone(),
                 limit: self.limit,
                 train_limit: self.train_limit,
                 sample_seed: self.sample_seed.unwrap_or(DEFAULT_SAMPLE_SEED),

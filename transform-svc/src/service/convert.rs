@@ -10,7 +10,7 @@ use crate::{
     checks::Check,
     distractors,
     engine::{Call, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
-    language::{Language, LanguageCheck},
+    language::{Language, LanguageCheck, TARGETS},
     measures::{self, Measures},
     prompt::{Prompt, Prompts},
 };
@@ -65,6 +65,10 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
         prompt_digest: joined(defaults.iter().map(|prompt| prompt.digest().to_owned())),
         served: entry.served,
         calls: entry.calls,
+        target_languages: match entry.kind {
+            Kind::Translation | Kind::CrossTranslation => TARGETS.map(str::to_owned).to_vec(),
+            _ => Vec::new(),
+        },
         prompts: wordings
             .into_iter()
             .map(|prompt| proto::PromptInfo {
