@@ -4,7 +4,7 @@
 //! name = "nightly"
 //! description = "What the search team watches."
 //! seeds = [1337, 1338, 1339]
-//! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]
+//! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]   # or all_targets = true
 //! generator = "openai:gemma-3-27b-it@http://llm.internal:8000/v1"   # default: the transform service's
 //! encoders = ["all-MiniLM-L6-v2"]                                    # default: the eval service's
 //! baseline = "paraphrase-MiniLM-L3-v2"                               # the encoder that others are compared with
@@ -17,7 +17,9 @@
 //! task = "sts"
 //! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts",
 //! split = "test"                                                     # hub = "org/name:configuration@revision"
-//! language = "en"
+//! language = "en"                                                    # the subset: which of the files
+//! languages = ["en"]                                                 # what the texts are in, where neither the subset's name
+//!                                                                    # nor the catalogue says it; of two sides ["en", "ar"]
 //! limit = 200                                                        # a sample, in proportion to labels or gold scores
 //! sample_seed = 42
 //! fields = { sentence1 = "text_a" }                                  # columns of other names

@@ -65,9 +65,10 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
         prompt_digest: joined(defaults.iter().map(|prompt| prompt.digest().to_owned())),
         served: entry.served,
         calls: entry.calls,
-        target_languages: match entry.kind {
-            Kind::Translation | Kind::CrossTranslation => TARGETS.map(str::to_owned).to_vec(),
-            _ => Vec::new(),
+        target_languages: if entry.kind.changes_language() {
+            TARGETS.map(str::to_owned).to_vec()
+        } else {
+            Vec::new()
         },
         prompts: wordings
             .into_iter()
