@@ -175,7 +175,7 @@ fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
             let field = format!("items[{index}].language");
             return Err(Fault::invalid(field, "unknown language `xx`").mend("give a BCP-47 tag"));
         }
-        let same = item.language.is_some() && target(&kind, None) == item.language;
+        let same = item.language.is_some() && target(&kind, item.language.as_deref()) == item.language;
         results.push(TransformResult {
             index: index as u32,
             error: if same { "the target is the text's own".to_owned() } else { String::new() },
