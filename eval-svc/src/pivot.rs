@@ -14,11 +14,7 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, GrpcChannel};
 use serde_json::{Value, json};
 
-use crate::{
-    config::EvalConfig,
-    dataset::Dataset,
-    encoding, retry,
-};
+use crate::{config::EvalConfig, dataset::Dataset, encoding, retry};
 
 /// Texts of one request: a generator is slow, and a request that fails is made again.
 const TEXTS: usize = 32;

@@ -124,7 +124,10 @@ async fn the_seeds_of_a_run_draw_each_target_once_and_the_report_says_which_and_
     for (seed, target) in [7, 5, 6].into_iter().zip(TARGETS) {
         let own: Vec<&Value> = draws.iter().filter(|draw| draw["seed"] == seed).collect();
         assert_eq!(own.len(), 2);
-        assert!(own.iter().all(|draw| draw["target"] == target && draw["texts"] == 10), "{own:?}");
+        assert!(
+            own.iter().all(|draw| draw["target"] == target && draw["texts"] == 10),
+            "{own:?}"
+        );
         let sources: BTreeSet<&str> = own.iter().map(|draw| draw["source"].as_str().unwrap()).collect();
         assert_eq!(sources, BTreeSet::from(["de", "en"]));
     }
@@ -141,7 +144,10 @@ async fn the_seeds_of_a_run_draw_each_target_once_and_the_report_says_which_and_
     }
     for format in [ReportFormat::Markdown, ReportFormat::Html] {
         let page = String::from_utf8(report(&mut client, &run.id, format).await).unwrap();
-        assert!(page.contains("by target language") && page.contains("the languages drawn"), "{format:?}");
+        assert!(
+            page.contains("by target language") && page.contains("the languages drawn"),
+            "{format:?}"
+        );
     }
 }
 

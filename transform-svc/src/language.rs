@@ -141,7 +141,9 @@ impl Language {
 
     /// Whether the detector knows the language, or takes its texts for those of one other.
     fn can_be_told(self) -> bool {
-        !UNDETECTED.iter().any(|(code, other)| *code == self.code && other.is_none())
+        !UNDETECTED
+            .iter()
+            .any(|(code, other)| *code == self.code && other.is_none())
     }
 }
 
@@ -341,7 +343,13 @@ mod tests {
 
     #[test]
     fn ranks_draw_every_target_once_before_any_comes_again() {
-        for source in [None, Some(lang("en")), Some(lang("fr")), Some(lang("arq")), Some(lang("zu"))] {
+        for source in [
+            None,
+            Some(lang("en")),
+            Some(lang("fr")),
+            Some(lang("arq")),
+            Some(lang("zu")),
+        ] {
             for run in ["hteb-english", "pteb", "", "a run"] {
                 let code = |rank| target_of_rank(rank, run, source).unwrap().code();
                 let own = source.is_some_and(|source| known(&TARGETS).iter().any(|target| target.matches(source)));
@@ -355,10 +363,16 @@ mod tests {
         let orders: HashSet<Vec<&str>> = (0..40)
             .map(|run| {
                 let run = run.to_string();
-                (0..5).map(|rank| target_of_rank(rank, &run, None).unwrap().code()).collect()
+                (0..5)
+                    .map(|rank| target_of_rank(rank, &run, None).unwrap().code())
+                    .collect()
             })
             .collect();
-        assert!(orders.len() > 10, "the order is the same in {} of 40 runs", 40 - orders.len());
+        assert!(
+            orders.len() > 10,
+            "the order is the same in {} of 40 runs",
+            40 - orders.len()
+        );
     }
 
     #[test]
@@ -369,20 +383,29 @@ mod tests {
             assert_eq!(dialect.name(), name);
             assert_ne!(dialect.code(), "ar");
             assert_eq!(check(arabic, dialect), LanguageCheck::Right);
-            assert_eq!(check("Un homme joue de la guitare dans la rue.", dialect), LanguageCheck::Wrong);
+            assert_eq!(
+                check("Un homme joue de la guitare dans la rue.", dialect),
+                LanguageCheck::Wrong
+            );
             assert!(dialect.matches(lang("ar")) && !dialect.matches(lang("fa")));
             // What a text in a dialect is translated into is never the language that a copy would be taken for.
             assert!((0..10).all(|rank| target_of_rank(rank, "r", Some(dialect)).unwrap().code() != "ar"));
         }
         let pidgin = "Di woman say she no go gree make dem carry her pikin comot from di house.";
         assert_ne!(check(pidgin, lang("pcm")), LanguageCheck::Wrong);
-        assert_eq!(check("Un homme joue de la guitare dans la rue.", lang("pcm")), LanguageCheck::Wrong);
+        assert_eq!(
+            check("Un homme joue de la guitare dans la rue.", lang("pcm")),
+            LanguageCheck::Wrong
+        );
     }
 
     #[test]
     fn a_language_that_the_detector_does_not_know_is_never_called_wrong() {
         for code in ["bem", "ff", "hil", "ilo", "lus"] {
-            assert_eq!(check("A man is playing the guitar on the street.", lang(code)), LanguageCheck::TooShort);
+            assert_eq!(
+                check("A man is playing the guitar on the street.", lang(code)),
+                LanguageCheck::TooShort
+            );
         }
     }
 
@@ -395,14 +418,25 @@ mod tests {
         let mut codes = HashSet::new();
         for dataset in catalogue["dataset"].as_array().unwrap() {
             let languages = dataset["languages"].as_table().unwrap();
-            codes.extend(languages.values().flat_map(|codes| codes.as_array().unwrap()).map(|code| code.as_str().unwrap()));
+            codes.extend(
+                languages
+                    .values()
+                    .flat_map(|codes| codes.as_array().unwrap())
+                    .map(|code| code.as_str().unwrap()),
+            );
         }
         assert!(codes.len() > 60, "{}", codes.len());
         let unknown: Vec<&&str> = codes.iter().filter(|code| Language::parse(code).is_none()).collect();
         assert!(unknown.is_empty(), "{unknown:?}");
         // Each is checked as itself or as what the detector takes it for.
         assert!(codes.iter().all(|code| lang(code).can_be_told()));
-        for (code, known) in [("arq-Arab", "arq"), ("ary-Arab", "ary"), ("ory-Orya", "or"), ("cmo-Hans", "zh"), ("pcm-Latn", "pcm")] {
+        for (code, known) in [
+            ("arq-Arab", "arq"),
+            ("ary-Arab", "ary"),
+            ("ory-Orya", "or"),
+            ("cmo-Hans", "zh"),
+            ("pcm-Latn", "pcm"),
+        ] {
             assert!(codes.contains(code) || code == "cmo-Hans", "{code}");
             assert_eq!(lang(code).code(), known);
         }
@@ -411,9 +445,17 @@ mod tests {
     #[test]
     fn lists_of_languages_name_known_ones() {
         let known = |code: &str| NAMES.iter().any(|(own, ..)| *own == code);
-        assert!(UNDETECTED.iter().all(|(code, other)| known(code) && other.is_none_or(known)));
+        assert!(
+            UNDETECTED
+                .iter()
+                .all(|(code, other)| known(code) && other.is_none_or(known))
+        );
         assert!(ALIASES.iter().all(|(alias, code)| known(code) && !known(alias)));
-        assert!(SAME.iter().flat_map(|set| set.iter()).all(|code| known(code) || lang(code).code() != *code));
+        assert!(
+            SAME.iter()
+                .flat_map(|set| set.iter())
+                .all(|code| known(code) || lang(code).code() != *code)
+        );
     }
 
     #[test]

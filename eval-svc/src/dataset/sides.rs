@@ -159,7 +159,12 @@ mod tests {
 
     #[test]
     fn a_name_of_two_codes_is_two_languages_where_the_task_has_two_sides() {
-        for task in [TaskType::Sts, TaskType::PairClassification, TaskType::Bitext, TaskType::Clsd] {
+        for task in [
+            TaskType::Sts,
+            TaskType::PairClassification,
+            TaskType::Bitext,
+            TaskType::Clsd,
+        ] {
             assert_eq!(named(task, "en-ar"), two("en", "ar"));
             assert_eq!(named(task, "eng_Latn-fra_Latn"), two("eng_Latn", "fra_Latn"));
             for single in ["pt-BR", "zh-Hant", "zh-Hant-TW", "eng-Latn", "fra_Latn", "de", "hau"] {
@@ -175,7 +180,12 @@ mod tests {
     fn a_retrieval_subset_of_two_languages_is_never_guessed_at() {
         let sides = named(TaskType::Retrieval, "de-en");
         assert_eq!(sides, Sides::Unassigned);
-        assert!(sides.note(Some("de-en")).unwrap().contains("`de-en` names two languages"));
+        assert!(
+            sides
+                .note(Some("de-en"))
+                .unwrap()
+                .contains("`de-en` names two languages")
+        );
         let options = LoadOptions {
             languages: vec!["en".to_owned(), "de".to_owned()],
             ..LoadOptions::default()

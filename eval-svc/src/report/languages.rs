@@ -96,7 +96,10 @@ pub(super) fn targets(report: &Report) -> Vec<TargetScore> {
                 }
             }
             let means = |of: &dyn Fn(&str, &[f64]) -> Option<f64>| {
-                let values: Vec<f64> = by_dataset.iter().filter_map(|(name, points)| of(name, points)).collect();
+                let values: Vec<f64> = by_dataset
+                    .iter()
+                    .filter_map(|(name, points)| of(name, points))
+                    .collect();
                 mean(&values)
             };
             let original = means(&|name, _| originals.get(name).copied());

@@ -357,7 +357,10 @@ pub struct Example {
 impl DatasetInfo {
     /// Whether it names a language other than English, for one side at least.
     pub fn is_multilingual(&self) -> bool {
-        let mut languages = self.languages.iter().chain(self.language.iter().filter(|_| self.languages.is_empty()));
+        let mut languages = self
+            .languages
+            .iter()
+            .chain(self.language.iter().filter(|_| self.languages.is_empty()));
         languages.any(|language| !crate::profile::is_english(language))
     }
 }

@@ -310,7 +310,10 @@ mod tests {
         let (corpus, tables, requests) = lay_out(vec![sts(Some("en-ar"), &[("taxi", "كلب"), ("a cow", "taxi")])]);
         let languages = |requests: &[TextRequest]| -> Vec<(String, String)> {
             let one = |request: &TextRequest| {
-                (corpus.get(request.text).to_owned(), request.language.clone().unwrap_or_default())
+                (
+                    corpus.get(request.text).to_owned(),
+                    request.language.clone().unwrap_or_default(),
+                )
             };
             requests.iter().map(one).collect()
         };
@@ -326,7 +329,10 @@ mod tests {
     fn a_region_or_a_script_is_no_second_language() {
         for tag in ["pt-BR", "zh-Hant"] {
             let (_, _, requests) = lay_out(vec![sts(Some(tag), &[("a", "b"), ("c", "d")])]);
-            assert!(requests.distinct.iter().all(|one| one.language.as_deref() == Some(tag)), "{tag}");
+            assert!(
+                requests.distinct.iter().all(|one| one.language.as_deref() == Some(tag)),
+                "{tag}"
+            );
         }
     }
 

@@ -34,12 +34,21 @@ pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunEr
         let mut client = TransformServiceClient::new(context.clients.transform.clone());
         let answer = client.transform(request).await.map_err(|status| {
             let fault = Fault::from_status(&status);
-            match fault.field.as_deref().and_then(position).and_then(|at| languages.get(at)) {
+            match fault
+                .field
+                .as_deref()
+                .and_then(position)
+                .and_then(|at| languages.get(at))
+            {
                 Some((Some(language), datasets)) => RunError::Language {
                     language: language.clone(),
                     datasets: datasets.clone(),
                     what: planned.label.clone(),
-                    problem: [Some(fault.message), fault.mend].into_iter().flatten().collect::<Vec<_>>().join("; "),
+                    problem: [Some(fault.message), fault.mend]
+                        .into_iter()
+                        .flatten()
+                        .collect::<Vec<_>>()
+                        .join("; "),
                 },
                 _ => RunError::Transform {
                     what: planned.label.clone(),
@@ -71,7 +80,9 @@ fn languages(plan: &Plan, planned: &PlannedTransformation) -> Vec<(Option<String
     for table in &plan.tables {
         let name = table.dataset.name();
         for request in table.requests.of(planned).iter().flatten() {
-            let Some(request) = requests.get(*request) else { continue };
+            let Some(request) = requests.get(*request) else {
+                continue;
+            };
             if let Some(datasets) = languages.get_mut(&request.language) {
                 if datasets.last().is_none_or(|last| last != name) {
                     datasets.push(name.to_owned());

@@ -14,8 +14,8 @@ use super::{
 use crate::{
     profile::{self, Column, Grid},
     report::{
-        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
-        TransformationInfo, complete,
+        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo,
+        SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
     },
 };
 
@@ -191,8 +191,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
     );
     for (d, table) in plan.tables.iter().enumerate() {
         grid.tasks[d] = table.dataset.task().name().to_owned();
-        grid.multilingual[d] = table
-            .dataset.is_multilingual();
+        grid.multilingual[d] = table.dataset.is_multilingual();
     }
     let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for one in scored {

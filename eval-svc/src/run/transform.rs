@@ -8,9 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{
-        Outcome as ProtoOutcome, Sampling, TransformResult, TransformSpec,
-    },
+    transform::v1::{Outcome as ProtoOutcome, Sampling, TransformResult, TransformSpec},
 };
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};

@@ -163,11 +163,23 @@ fn every_data_set_of_every_shipped_suite_has_a_language() {
 
 #[test]
 fn all_targets_takes_no_target_beside_it() {
-    let all = |parameters: &str| parse(&GOOD.replace("\"paraphrase\"", &format!("{{ name = \"translation\", {parameters} }}")));
+    let all = |parameters: &str| {
+        parse(&GOOD.replace("\"paraphrase\"", &format!("{{ name = \"translation\", {parameters} }}")))
+    };
     let suite = all("all_targets = true").unwrap();
-    assert!(suite.transformations.iter().any(|one| one.label() == "translation(all targets)"));
-    let error = all("all_targets = true, target_language = \"fr\"").unwrap_err().to_string();
-    assert!(error.contains("all_targets") && error.contains("keep one of the two"), "{error}");
+    assert!(
+        suite
+            .transformations
+            .iter()
+            .any(|one| one.label() == "translation(all targets)")
+    );
+    let error = all("all_targets = true, target_language = \"fr\"")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("all_targets") && error.contains("keep one of the two"),
+        "{error}"
+    );
 }
 
 #[test]

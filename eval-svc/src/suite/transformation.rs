@@ -198,7 +198,10 @@ mod tests {
         assert_eq!(labels, ["translation(es)", "translation(fr)"]);
         assert!(each.iter().all(|one| !one.draws_per_seed()));
         assert!(Transformation::named("translation").unwrap().draws_per_seed());
-        assert_eq!(Transformation::Paraphrase.each_target(&[]), [Transformation::Paraphrase]);
+        assert_eq!(
+            Transformation::Paraphrase.each_target(&[]),
+            [Transformation::Paraphrase]
+        );
     }
 
     #[test]

@@ -263,9 +263,14 @@ async fn each_side_of_a_pair_is_augmented_in_its_own_language() {
     let mut house = house(false).await;
     // A text that stands on both sides is one text in each language.
     let rows = STS.replace("\"he plays a song\"", "\"a dog runs\"");
-    score(&mut house, TaskType::Sts, &[("test.en-ar.jsonl", &rows)], Some(wanted()))
-        .await
-        .unwrap();
+    score(
+        &mut house,
+        TaskType::Sts,
+        &[("test.en-ar.jsonl", &rows)],
+        Some(wanted()),
+    )
+    .await
+    .unwrap();
     let seen = house.augmenter.seen.lock().unwrap().clone();
     let mut asked: Vec<(&str, &str)> = seen
         .iter()

@@ -33,7 +33,10 @@ async fn loaded(name: &str, files: &[(&str, &str)], language: Option<&str>) -> i
 #[tokio::test]
 async fn a_data_set_without_subsets_has_the_language_that_the_catalogue_knows() {
     let files = [
-        ("corpus.jsonl", "{\"_id\": \"d\", \"text\": \"Aarhus er en by i Danmark.\"}\n"),
+        (
+            "corpus.jsonl",
+            "{\"_id\": \"d\", \"text\": \"Aarhus er en by i Danmark.\"}\n",
+        ),
         ("queries.jsonl", "{\"_id\": \"q\", \"text\": \"Hvor ligger Aarhus?\"}\n"),
         ("qrels/train.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n"),
         ("qrels/test.tsv", "query-id\tcorpus-id\tscore\nq\td\t1\n"),

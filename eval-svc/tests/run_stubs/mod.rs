@@ -158,7 +158,9 @@ pub const TARGETS: [&str; 3] = ["tr", "es", "fr"];
 
 /// The target of a translation of a text: the one named, or the one of the seed's place.
 fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
-    let Kind::Translation(translation) = kind else { return None };
+    let Kind::Translation(translation) = kind else {
+        return None;
+    };
     let drawn = || {
         let permitted: Vec<&str> = TARGETS.into_iter().filter(|target| source != Some(target)).collect();
         permitted[translation.seed_rank.expect("a place among the seeds") as usize % permitted.len()].to_owned()
@@ -168,17 +170,29 @@ fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
 
 /// What the service would refuse: a language that it does not know, or a translation into the language it is in.
 fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
-    let kind = request.spec.as_ref().and_then(|spec| spec.transformation.clone()?.kind).unwrap();
+    let kind = request
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.transformation.clone()?.kind)
+        .unwrap();
     let mut results = Vec::new();
     for (index, item) in request.items.iter().enumerate() {
-        if item.language.as_deref().is_some_and(|language| language.starts_with("xx")) {
+        if item
+            .language
+            .as_deref()
+            .is_some_and(|language| language.starts_with("xx"))
+        {
             let field = format!("items[{index}].language");
             return Err(Fault::invalid(field, "unknown language `xx`").mend("give a BCP-47 tag"));
         }
         let same = item.language.is_some() && target(&kind, item.language.as_deref()) == item.language;
         results.push(TransformResult {
             index: index as u32,
-            error: if same { "the target is the text's own".to_owned() } else { String::new() },
+            error: if same {
+                "the target is the text's own".to_owned()
+            } else {
+                String::new()
+            },
             ..TransformResult::default()
         });
     }

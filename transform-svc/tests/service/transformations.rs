@@ -231,7 +231,11 @@ async fn the_targets_of_three_seeds_are_three_languages_in_any_order_of_requests
     for (seed, rank) in [(1339, 2), (1337, 0), (1338, 1), (1337, 0)] {
         let response = ask(&mut client, translation(seed, rank), vec![item("a", TEXT, Some("en"))]).await;
         let languages = drawn(&response)["a"].clone();
-        assert!(found.insert(rank, languages.clone()).is_none_or(|before| before == languages));
+        assert!(
+            found
+                .insert(rank, languages.clone())
+                .is_none_or(|before| before == languages)
+        );
         assert_eq!(response.results[0].text, sentence(&languages[0]));
     }
     let mut languages: Vec<_> = found.into_values().flatten().collect();
@@ -253,7 +257,10 @@ async fn an_empty_text_tells_whether_its_language_can_be_asked_for() {
     let items = ["fra-Latn", "eng-Latn"].map(|language| item("", "", Some(language)));
     let response = ask(&mut client, into_french, items.to_vec()).await;
     let errors: Vec<&str> = response.results.iter().map(|result| result.error.as_str()).collect();
-    assert!(errors[0].contains("the target is French, which the text is in"), "{errors:?}");
+    assert!(
+        errors[0].contains("the target is French, which the text is in"),
+        "{errors:?}"
+    );
     assert_eq!(errors[1], "");
     // What says no language is only empty.
     let response = ask(&mut client, backtranslation(), vec![item("", "", None)]).await;

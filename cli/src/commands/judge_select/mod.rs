@@ -173,11 +173,14 @@ impl Selecting<'_> {
         result: &mut ParaphraserResult,
     ) -> Result<Vec<Paraphrase>, Failure> {
         let texts = set.distinct();
-        let items = texts.iter().zip(0..).map(|((text, language), index): (_, usize)| TextItem {
-            id: index.to_string(),
-            text: (*text).to_owned(),
-            language: language.map(str::to_owned),
-        });
+        let items = texts
+            .iter()
+            .zip(0..)
+            .map(|((text, language), index): (_, usize)| TextItem {
+                id: index.to_string(),
+                text: (*text).to_owned(),
+                language: language.map(str::to_owned),
+            });
         let request = TransformStreamRequest {
             spec: Some(TransformSpec {
                 transformation: Some(Transformation {
