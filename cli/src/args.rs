@@ -672,6 +672,10 @@ pub(crate) struct EvalArgs {
     /// Language subset (BCP-47).
     #[arg(long, env = "ISOMER_LANGUAGE")]
     pub(crate) language: Option<String>,
+    /// Language of the texts (BCP-47), or those of the first and of the second side, e.g. en,ar [default: the catalogue's, else
+    /// what --language names].
+    #[arg(long, env = "ISOMER_LANGUAGES", value_name = "TAG,TAG", value_delimiter = ',')]
+    pub(crate) languages: Vec<String>,
     /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows have
     /// them.
     #[arg(long, env = "ISOMER_LIMIT")]

@@ -28,8 +28,8 @@ pub(crate) struct Augmenting<'a> {
     pub(crate) transform: &'a GrpcChannel,
     pub(crate) config: &'a EvalConfig,
     pub(crate) encoder: &'a Encoder,
-    /// Language of the texts, where the dataset is of one.
-    pub(crate) language: Option<&'a str>,
+    /// Language of each text, where the dataset says it: the two sides of a pair may differ.
+    pub(crate) languages: &'a [Option<&'a str>],
     pub(crate) wanted: &'a DatasetAugmentation,
 }
 
@@ -100,7 +100,7 @@ impl Augmenting<'_> {
             // The text stands for itself, so that a draw does not depend on where it occurs.
             id: String::new(),
             text: texts[index].to_owned(),
-            language: self.language.map(str::to_owned),
+            language: self.languages.get(index).copied().flatten().map(str::to_owned),
         });
         let wanted = self.wanted;
         let request = EncodeAugmentedRequest {

@@ -79,6 +79,7 @@ fn dataset(error: &DatasetError) -> Fault {
         DatasetError::InlinePath { .. }
         | DatasetError::MissingFile { .. }
         | DatasetError::Language { .. }
+        | DatasetError::Languages { .. }
         | DatasetError::Row { .. }
         | DatasetError::NotUtf8 { .. }
         | DatasetError::Broken { .. }
@@ -120,6 +121,9 @@ fn run(error: RunError) -> Fault {
         }
         .field("spec.suite"),
         RunError::Datasets { .. } => Fault::unavailable("DATASET_UNREACHABLE", message).field("spec.suite"),
+        RunError::Language { .. } => Fault::new(Code::InvalidArgument, "LANGUAGE", message)
+            .field("spec.suite")
+            .mend("say what the texts are in with `languages` of that [[dataset]], or leave the data set or the transformation out"),
         RunError::NotServed { .. } => Fault::unimplemented(message).field("spec.suite"),
         RunError::Encoder { fault, .. } | RunError::Transform { fault, .. } => {
             // The message holds the inner field and mend already; code, reason and hint stay.

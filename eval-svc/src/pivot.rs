@@ -14,11 +14,7 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, GrpcChannel};
 use serde_json::{Value, json};
 
-use crate::{
-    config::EvalConfig,
-    dataset::{Dataset, Role},
-    encoding, retry,
-};
+use crate::{config::EvalConfig, dataset::Dataset, encoding, retry};
 
 /// Texts of one request: a generator is slow, and a request that fails is made again.
 const TEXTS: usize = 32;
@@ -62,10 +58,7 @@ pub(crate) async fn translate(
     // For each text of the dataset the number of its translation; none where it is in the language already.
     let mut rows: Vec<Option<usize>> = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
-        let own = dataset.sides().map(|(first, second)| match text.role {
-            Role::First => first,
-            _ => second,
-        });
+        let own = dataset.language_of(text.role);
         if own.is_some_and(|own| is_in(own, language)) {
             report.already += 1;
             rows.push(None);
@@ -164,6 +157,7 @@ async fn ask(
         transformation: Some(Transformation {
             kind: Some(Kind::Translation(Translation {
                 target_language: Some(wanted.language.clone()),
+                seed_rank: None,
             })),
         }),
         generator_id: wanted.generator_id.clone(),

@@ -221,6 +221,7 @@ fn dataset(connection: &Connection, args: &EvalArgs, data: &str) -> Result<Datas
         source: Some(source),
         split: args.split.clone().unwrap_or_default(),
         language: args.language.clone().unwrap_or_default(),
+        languages: args.languages.clone(),
         ..DatasetRef::default()
     })
 }

@@ -79,12 +79,6 @@ fn one_word_apart(left: &str, right: &str) -> Option<[Range<usize>; 2]> {
 }
 
 impl Dataset {
-    /// Languages of the two sides, where the data says them: `de-fr` names both, `de` one for both.
-    pub fn sides(&self) -> Option<(&str, &str)> {
-        let language = self.language.as_deref()?;
-        Some(language.split_once('-').unwrap_or((language, language)))
-    }
-
     /// The same rows with other texts, one for each of [`Dataset::texts`], say translations: a discrimination data set. Which
     /// distractors equal their target or differ in one word is looked for in the new texts; parts of speech that the data
     /// gave were those of other words, and are dropped.

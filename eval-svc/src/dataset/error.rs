@@ -142,6 +142,20 @@ pub enum DatasetError {
         /// The languages there are.
         languages: Vec<String>,
     },
+    /// More languages than the task has sides.
+    #[error(
+        "languages = {}: a data set for {task} has at most {most}; give one language for all texts{}",
+        .given.join(", "),
+        if *.most == 2 { ", or those of the first and of the second side" } else { "" }
+    )]
+    Languages {
+        /// What was given.
+        given: Vec<String>,
+        /// The task.
+        task: TaskType,
+        /// The most that it takes.
+        most: usize,
+    },
     /// A row that cannot be used.
     #[error("{file}, {unit} {line}{}: {problem}", field_hint(.field))]
     Row {

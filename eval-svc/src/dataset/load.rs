@@ -11,6 +11,7 @@ use super::{
     row::Row,
     rows::Rows,
     sample::{self, Picked, Sample, Strata, Stratum},
+    sides,
 };
 use crate::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 
@@ -36,12 +37,18 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
     let chosen = layout::choose(task, &files, options)?;
     let mut read = Read::default();
     let (texts, labels) = read_task(task, &files, &chosen, options, &mut read)?;
+    let sides = match source {
+        Source::Builtin(_) if options.languages.is_empty() => sides::Sides::One("en".to_owned()),
+        _ => sides::decide(task, options, chosen.language.as_deref())?,
+    };
     read.notes.extend(read.sample.iter().map(ToString::to_string));
+    read.notes.extend(sides.note(chosen.language.as_deref()));
     Ok(Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
         task,
         split: options.split.clone(),
         language: chosen.language,
+        sides,
         digest: digest::of(task, &texts, &labels),
         texts,
         labels,

@@ -6,6 +6,7 @@
 //! * `rows`, `row`: one row at a time, each fault named by file, line and field.
 //! * `sample`: a few rows of many, in proportion.
 //! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
+//! * `sides`: the language of each side.
 //! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
 
@@ -29,6 +30,7 @@ mod row;
 mod rows;
 mod sample;
 mod scoring;
+mod sides;
 mod source;
 mod unrolled;
 
@@ -55,6 +57,9 @@ pub struct LoadOptions {
     pub split: String,
     /// Language subset, e.g. `de` for `test.de.jsonl`. `None`: the file without a language in its name, or the only one.
     pub language: Option<String>,
+    /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's, else what the subset is
+    /// called.
+    pub languages: Vec<String>,
     /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows
     /// have them. A retrieval corpus and a train split are always whole.
     pub limit: Option<usize>,
@@ -86,6 +91,7 @@ impl Default for LoadOptions {
         Self {
             split: "test".to_owned(),
             language: None,
+            languages: Vec::new(),
             limit: None,
             train_limit: None,
             sample_seed: DEFAULT_SAMPLE_SEED,
@@ -143,6 +149,7 @@ pub struct Dataset {
     task: TaskType,
     split: String,
     language: Option<String>,
+    sides: sides::Sides,
     digest: String,
     texts: Vec<DatasetText>,
     labels: Labels,
@@ -219,7 +226,7 @@ impl Dataset {
         }
     }
 
-    /// Language subset, where the files name one.
+    /// Language subset, where the files name one. What language the texts are in: [`Dataset::sides`].
     pub fn language(&self) -> Option<&str> {
         self.language.as_deref()
     }

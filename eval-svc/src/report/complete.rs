@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckRow, ErrorRates, Report, findings, tables};
+use super::{CheckRow, ErrorRates, Report, findings, languages, tables};
 use crate::profile::NotComputed;
 
 /// Fills in what follows from the profile, the checks and the scores: error rates, the papers' tables, what is missing and
 /// why, notes and headline. Notes that are there already come first.
 pub fn complete(report: &mut Report) {
     report.error_rates = error_rates(report);
+    report.languages.targets = languages::targets(report);
     let made = tables::tables(report);
     report.tables = made.tables;
     report.not_computed = not_computed(report);

@@ -10,6 +10,7 @@ mod html;
 mod judge;
 mod judge_view;
 mod junit;
+mod languages;
 mod markdown;
 mod model;
 mod schema;
@@ -21,6 +22,7 @@ pub use gate::{
     EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,
 };
 pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
+pub use languages::{DrawnTarget, LanguageReport, TargetScore};
 pub use model::{
     CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
     ScoreRow, SuiteInfo, TransformationInfo,

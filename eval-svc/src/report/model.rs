@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GateReport, JudgeReport, tables::Table};
+use super::{GateReport, JudgeReport, LanguageReport, tables::Table};
 use crate::{
     dataset::Sample,
     profile::{Axis, NotComputed, RobustnessProfile},
@@ -48,6 +48,9 @@ pub struct Report {
     /// The same per transformation, as shares of its texts, over all seeds and datasets.
     #[serde(default)]
     pub error_rates: Vec<ErrorRates>,
+    /// The languages that `translation` went into, and the scores per language.
+    #[serde(default)]
+    pub languages: LanguageReport,
     /// How far the texts moved in each encoder's vector space.
     #[serde(default)]
     pub drift: Vec<DriftRow>,
@@ -199,8 +202,11 @@ pub struct DatasetInfo {
     pub source: String,
     /// Split.
     pub split: String,
-    /// Language subset, where the files name one.
+    /// Language subset, where the files name one; else the language of its texts, where it is known.
     pub language: Option<String>,
+    /// Languages of its texts, where they are known: one, or that of the first and of the second side.
+    #[serde(default)]
+    pub languages: Vec<String>,
     /// Rows scored: pairs, or queries.
     pub items: usize,
     /// Texts encoded.
@@ -409,6 +415,17 @@ pub struct Example {
     pub drift_by_encoder: BTreeMap<String, f64>,
 }
 
+impl DatasetInfo {
+    /// Whether it names a language other than English, for one side at least.
+    pub fn is_multilingual(&self) -> bool {
+        let mut languages = self
+            .languages
+            .iter()
+            .chain(self.language.iter().filter(|_| self.languages.is_empty()));
+        languages.any(|language| !crate::profile::is_english(language))
+    }
+}
+
 impl Report {
     /// Error rates of a transformation; absent in reports of versions that did not tell them.
     pub fn error_rates_of(&self, transformation: &str) -> Option<&ErrorRates> {
@@ -464,7 +481,7 @@ impl Report {
 }
 
 /// Share of the rows' texts that stayed as they were.
-fn share<'a>(rows: impl Iterator<Item = &'a CheckRow>) -> f64 {
+pub(super) fn share<'a>(rows: impl Iterator<Item = &'a CheckRow>) -> f64 {
     let (unchanged, texts) = rows.fold((0, 0), |(unchanged, texts), row| {
         (unchanged + row.unchanged_texts(), texts + row.texts)
     });

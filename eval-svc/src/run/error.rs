@@ -48,6 +48,18 @@ pub enum RunError {
         #[source]
         source: DatasetError,
     },
+    /// Texts in a language that a transformation cannot be made from.
+    #[error("{what} of texts in `{language}` ({}): {problem}", .datasets.join(", "))]
+    Language {
+        /// The language.
+        language: String,
+        /// The data sets that have it.
+        datasets: Vec<String>,
+        /// The transformation.
+        what: String,
+        /// What the transform service said.
+        problem: String,
+    },
     /// The transform service knows the transformation but does not serve it yet.
     #[error("the transform service does not serve `{name}`; it serves {}", .served.join(", "))]
     NotServed {

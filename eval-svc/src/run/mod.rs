@@ -15,6 +15,7 @@ mod manager;
 mod measure;
 mod plan;
 mod prepare;
+mod probe;
 mod progress;
 mod ratings;
 mod record;

@@ -62,7 +62,7 @@ pub(super) struct TextRequest {
     pub id: String,
     /// The text.
     pub text: u32,
-    /// Its language, where the dataset names one.
+    /// Its language, where the dataset names one: that of its side.
     pub language: Option<String>,
 }
 
@@ -152,19 +152,19 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
     let mut positions: HashMap<(u32, Option<String>), usize> = HashMap::new();
     let mut tables = Vec::with_capacity(datasets.len());
     for (dataset, spec) in datasets {
-        let language = dataset.language().map(str::to_owned);
         let mut table = Table {
             texts: Vec::new(),
             requests: Asked::default(),
             dataset: dataset.clone(),
             spec,
         };
-        let place = match &language {
+        let place = match dataset.language() {
             Some(language) => format!("{}/{}.{language}", dataset.name(), dataset.split()),
             None => format!("{}/{}", dataset.name(), dataset.split()),
         };
         for text in dataset.texts() {
             let number = corpus.intern(&text.text);
+            let language = dataset.language_of(text.role).map(str::to_owned);
             table.texts.push(number);
             // Nothing can be made of an empty text.
             let transformed = text.transformable && !text.text.trim().is_empty();
@@ -273,6 +273,7 @@ mod tests {
             name: None,
             split: None,
             language: None,
+            languages: Vec::new(),
             limit: None,
             train_limit: None,
             sample_seed: None,
@@ -302,6 +303,37 @@ mod tests {
         assert_eq!(asked, ["a cat", "a dog", "a bird", "a cow", "x", "y"]);
         assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(0), Some(2)]);
         assert_eq!(tables[1].requests.distinct, [Some(1), Some(3), Some(4), Some(5)]);
+    }
+
+    #[test]
+    fn each_side_of_a_pair_has_its_own_language() {
+        let (corpus, tables, requests) = lay_out(vec![sts(Some("en-ar"), &[("taxi", "كلب"), ("a cow", "taxi")])]);
+        let languages = |requests: &[TextRequest]| -> Vec<(String, String)> {
+            let one = |request: &TextRequest| {
+                (
+                    corpus.get(request.text).to_owned(),
+                    request.language.clone().unwrap_or_default(),
+                )
+            };
+            requests.iter().map(one).collect()
+        };
+        let expected = [("taxi", "en"), ("كلب", "ar"), ("a cow", "en"), ("taxi", "ar")];
+        let expected = expected.map(|(text, language)| (text.to_owned(), language.to_owned()));
+        // Both ways of asking: each distinct text once (a text in two languages is two), and each text where it stands.
+        assert_eq!(languages(&requests.distinct), expected);
+        assert_eq!(languages(&requests.each), expected);
+        assert_eq!(tables[0].requests.distinct, [Some(0), Some(1), Some(2), Some(3)]);
+    }
+
+    #[test]
+    fn a_region_or_a_script_is_no_second_language() {
+        for tag in ["pt-BR", "zh-Hant"] {
+            let (_, _, requests) = lay_out(vec![sts(Some(tag), &[("a", "b"), ("c", "d")])]);
+            assert!(
+                requests.distinct.iter().all(|one| one.language.as_deref() == Some(tag)),
+                "{tag}"
+            );
+        }
     }
 
     #[test]

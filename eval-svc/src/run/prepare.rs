@@ -13,8 +13,9 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError, judge,
     plan::{self, Plan, PlannedTransformation},
+    probe,
     record::{RunRequest, SuiteChoice},
-    transform, wire,
+    wire,
 };
 use crate::{
     dataset::{self, Dataset, DatasetError},
@@ -88,7 +89,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         tables,
         requests,
     };
-    transform::probe(context, &plan).await?;
+    probe::probe(context, &plan).await?;
     if let Some(judging) = judging {
         let field = match request.judge.generator {
             Some(_) => "spec.judge.generator_id",
@@ -252,29 +253,42 @@ async fn transformations(context: &RunContext, suite: &Suite) -> Result<Vec<Plan
             .map(|info| info.name.clone())
             .collect::<Vec<_>>()
     };
-    suite
-        .transformations
-        .iter()
-        .map(|transformation| {
-            let info = catalogue
-                .iter()
-                .find(|info| info.served && info.name == transformation.name())
-                .ok_or_else(|| RunError::NotServed {
-                    name: transformation.name().to_owned(),
-                    served: served(),
-                })?;
-            Ok(PlannedTransformation {
-                label: transformation.label(),
+    let mut planned: Vec<PlannedTransformation> = Vec::with_capacity(suite.transformations.len());
+    for transformation in &suite.transformations {
+        let info = catalogue
+            .iter()
+            .find(|info| info.served && info.name == transformation.name())
+            .ok_or_else(|| RunError::NotServed {
+                name: transformation.name().to_owned(),
+                served: served(),
+            })?;
+        let each = transformation.clone().each_target(&info.target_languages);
+        if each.is_empty() {
+            let message = format!(
+                "`{}`: the transform service names no target languages; name them one by one with target_language",
+                transformation.label()
+            );
+            return Err(invalid("spec.suite", message));
+        }
+        for transformation in each {
+            let label = transformation.label();
+            if planned.iter().any(|other| other.label == label) {
+                let message = format!("`{label}` is named twice, once by all_targets; leave one of them out");
+                return Err(invalid("spec.suite", message));
+            }
+            planned.push(PlannedTransformation {
+                label,
                 axis: wire::axis(info.axis()).unwrap_or(Axis::Augmentation),
                 needs_generator: info.needs_generator,
-                prompt_version: prompt(info, transformation, &info.prompt_version, |own| {
+                prompt_version: prompt(info, &transformation, &info.prompt_version, |own| {
                     format!("{}@{}", own.id, own.version)
                 }),
-                prompt_digest: prompt(info, transformation, &info.prompt_digest, |own| own.digest.clone()),
-                transformation: transformation.clone(),
-            })
-        })
-        .collect()
+                prompt_digest: prompt(info, &transformation, &info.prompt_digest, |own| own.digest.clone()),
+                transformation,
+            });
+        }
+    }
+    Ok(planned)
 }
 
 /// What the catalogue says of the prompts that a transformation is made with. A prompt that takes the place of one of two is shown

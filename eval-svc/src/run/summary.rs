@@ -16,8 +16,8 @@ use crate::{
     gate::{RewriteCounts, Rewrites},
     profile::{self, Column, Grid},
     report::{
-        CheckRow, DatasetInfo, EncoderInfo, GateReport, GeneratorInfo, Report, RunInfo, SCHEMA, ScoreRow, SuiteInfo,
-        TransformationInfo, complete,
+        CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo,
+        SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
     },
 };
 
@@ -63,6 +63,10 @@ pub(super) fn report(
             .zip(measured.judged.as_ref())
             .map(|(judge, judged)| ratings::report(plan, transformed, judge, judged, &measured.drifted)),
         checks: checks(plan, transformed),
+        languages: LanguageReport {
+            draws: draws(plan, transformed),
+            targets: Vec::new(),
+        },
         error_rates: Vec::new(),
         drift: drift::rows(plan, &measured.drifted),
         scores: scored.iter().map(|scored| score(plan, scored)).collect(),
@@ -150,7 +154,12 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
         task: table.dataset.task(),
         source: table.spec.source.display(),
         split: table.dataset.split().to_owned(),
-        language: table.dataset.language().map(str::to_owned),
+        language: match (table.dataset.language(), table.dataset.text_languages().as_slice()) {
+            (Some(subset), _) => Some(subset.to_owned()),
+            (None, [one]) => Some((*one).to_owned()),
+            _ => None,
+        },
+        languages: table.dataset.text_languages().into_iter().map(str::to_owned).collect(),
         items: table.dataset.items(),
         texts: table.texts.len(),
         transformed_texts: table.requests.distinct.iter().flatten().collect::<BTreeSet<_>>().len(),
@@ -188,10 +197,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
     );
     for (d, table) in plan.tables.iter().enumerate() {
         grid.tasks[d] = table.dataset.task().name().to_owned();
-        grid.multilingual[d] = table
-            .dataset
-            .language()
-            .is_some_and(|language| !profile::is_english(language));
+        grid.multilingual[d] = table.dataset.is_multilingual();
     }
     let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for one in scored {
@@ -264,6 +270,34 @@ fn checks(plan: &Plan, transformed: &Transformed) -> Vec<CheckRow> {
             for table in &plan.tables {
                 let made = made(plan, transformed, table, t, s);
                 rows.push(check_row(&planned.label, *seed, table.dataset.name(), &made));
+            }
+        }
+    }
+    rows
+}
+
+/// The languages that translations went into, with the number of texts of each data set and source language.
+fn draws(plan: &Plan, transformed: &Transformed) -> Vec<DrawnTarget> {
+    let mut rows = Vec::new();
+    for (t, planned) in plan.transformations.iter().enumerate() {
+        let asked = plan.requests.of(planned);
+        for (s, seed) in plan.suite.seeds.iter().enumerate() {
+            for table in &plan.tables {
+                let mut texts: BTreeMap<(Option<&str>, &str), u64> = BTreeMap::new();
+                for request in requests(table, planned) {
+                    let target = transformed.get(t, s, request).and_then(|made| made.target.as_deref());
+                    if let (Some(target), Some(asked)) = (target, asked.get(request)) {
+                        *texts.entry((asked.language.as_deref(), target)).or_default() += 1;
+                    }
+                }
+                rows.extend(texts.into_iter().map(|((source, target), texts)| DrawnTarget {
+                    transformation: planned.label.clone(),
+                    seed: *seed,
+                    dataset: table.dataset.name().to_owned(),
+                    source: source.map(str::to_owned),
+                    target: target.to_owned(),
+                    texts,
+                }));
             }
         }
     }

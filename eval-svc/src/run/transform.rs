@@ -8,10 +8,7 @@ use std::{
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_proto::{
     common::v1::Usage,
-    transform::v1::{
-        OnFailure, Outcome as ProtoOutcome, Sampling, TextItem, TransformRequest, TransformResult, TransformSpec,
-        transform_service_client::TransformServiceClient,
-    },
+    transform::v1::{Outcome as ProtoOutcome, Sampling, TransformResult, TransformSpec},
 };
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};
@@ -25,7 +22,7 @@ use super::{
     rounds::Round,
     wire,
 };
-use crate::change::Change;
+use crate::{change::Change, suite::Transformation};
 
 /// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
@@ -65,6 +62,8 @@ pub(super) struct Made {
     pub guards_untold: Vec<&'static str>,
     /// Word-level edit distance, Jaccard similarity and length ratio against the original, where told.
     pub measures: Option<(f64, f64, f64)>,
+    /// The language that a translation went into, or was to go into.
+    pub target: Option<Box<str>>,
 }
 
 /// What became of all texts.
@@ -142,27 +141,6 @@ fn lacking(plan: &Plan, round: &Round, transformed: &Transformed, (t, s): (usize
     wanted.into_iter().collect()
 }
 
-/// Asks for each transformation of an empty text: the service then reads the whole order and finds (and loads) the
-/// generator, but has nothing to generate. Whether a remote generator answers shows only with the first real text.
-pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunError> {
-    for (t, planned) in plan.transformations.iter().enumerate() {
-        let spec = TransformSpec {
-            on_failure: OnFailure::KeepOriginal.into(),
-            ..spec(plan, t, 0)
-        };
-        let request = TransformRequest {
-            spec: Some(spec),
-            items: vec![TextItem::default()],
-        };
-        let mut client = TransformServiceClient::new(context.clients.transform.clone());
-        client.transform(request).await.map_err(|status| RunError::Transform {
-            what: planned.label.clone(),
-            fault: Box::new(Fault::from_status(&status)),
-        })?;
-    }
-    Ok(())
-}
-
 /// Texts (positions of requests) under one transformation and seed.
 async fn one_pass(
     context: &RunContext,
@@ -224,7 +202,9 @@ async fn one_pass(
                 .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
         }
         let original = plan.requests.of(&planned)[request].text;
-        made.push((request, record(&mut plan.corpus, original, result)));
+        let target = target(&planned, &result);
+        let made_of_it = record(&mut plan.corpus, original, result);
+        made.push((request, Made { target, ..made_of_it }));
     }
     for (request, one) in made {
         transformed.made[t][s][request] = Some(one);
@@ -232,10 +212,11 @@ async fn one_pass(
     Ok(())
 }
 
-fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
+/// What is asked of the service under one transformation and seed.
+pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
     let planned = &plan.transformations[t];
     TransformSpec {
-        transformation: Some(wire::transformation(&planned.transformation)),
+        transformation: Some(wire::transformation_of_seed(&planned.transformation, s)),
         generator_id: if planned.needs_generator {
             plan.generator.clone()
         } else {
@@ -308,6 +289,15 @@ fn refuse_silence(results: &[Option<TransformResult>], what: &str) -> Result<(),
     })
 }
 
+/// The language of a translation, as the service says it. Other transformations go into none, or draw one for each text.
+fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
+    if !matches!(planned.transformation, Transformation::Translation { .. }) {
+        return None;
+    }
+    let language = result.provenance.as_ref()?.languages.last()?;
+    Some(language.as_str().into())
+}
+
 fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
     let outcome = match result.outcome() {
         ProtoOutcome::Ok => Outcome::Ok,
@@ -349,5 +339,6 @@ fn record(corpus: &mut Corpus, original: u32, result: TransformResult) -> Made {
             .map(|guard| wire::guard_name(*guard))
             .collect(),
         measures: result.measures.map(|m| (m.edit_distance, m.jaccard, m.length_ratio)),
+        target: None,
     }
 }

@@ -8,6 +8,18 @@ use crate::{
     suite::{Guards, OnFailure, Transformation},
 };
 
+/// A suite's transformation as a message, for the seed at a place among the suite's seeds: what is drawn once a seed is then
+/// drawn without replacement.
+pub(super) fn transformation_of_seed(transformation: &Transformation, place: usize) -> proto::Transformation {
+    let mut message = self::transformation(transformation);
+    if let Some(Kind::Translation(translation)) = &mut message.kind
+        && transformation.draws_per_seed()
+    {
+        translation.seed_rank = Some(u32::try_from(place).unwrap_or(u32::MAX));
+    }
+    message
+}
+
 /// A suite's transformation as a message.
 pub(super) fn transformation(transformation: &Transformation) -> proto::Transformation {
     let kind = match transformation.clone() {
@@ -19,7 +31,10 @@ pub(super) fn transformation(transformation: &Transformation) -> proto::Transfor
         Transformation::Expansion => Kind::Expansion(proto::Expansion {}),
         Transformation::Summarisation => Kind::Summarisation(proto::Summarisation {}),
         Transformation::SummarisedExpansion => Kind::SummarisedExpansion(proto::SummarisedExpansion {}),
-        Transformation::Translation { target_language } => Kind::Translation(proto::Translation { target_language }),
+        Transformation::Translation { target_language, .. } => Kind::Translation(proto::Translation {
+            target_language,
+            seed_rank: None,
+        }),
         Transformation::CrossTranslation { target_languages } => {
             Kind::CrossTranslation(proto::CrossTranslation { target_languages })
         }

@@ -4,7 +4,7 @@
 //! name = "nightly"
 //! description = "What the search team watches."
 //! seeds = [1337, 1338, 1339]
-//! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]
+//! transformations = ["paraphrase", { name = "translation", target_language = "fr" }]   # or all_targets = true
 //! generator = "openai:gemma-3-27b-it@http://llm.internal:8000/v1"   # default: the transform service's
 //! encoders = ["all-MiniLM-L6-v2"]                                    # default: the eval service's
 //! baseline = "paraphrase-MiniLM-L3-v2"                               # the encoder that others are compared with
@@ -26,7 +26,9 @@
 //! task = "sts"
 //! path = "data/STSBenchmark"                                         # relative to this file; or builtin = "quick/sts",
 //! split = "test"                                                     # hub = "org/name:configuration@revision"
-//! language = "en"
+//! language = "en"                                                    # the subset: which of the files
+//! languages = ["en"]                                                 # what the texts are in, where neither the subset's name
+//!                                                                    # nor the catalogue says it; of two sides ["en", "ar"]
 //! limit = 200                                                        # a sample, in proportion to labels or gold scores
 //! sample_seed = 42
 //! fields = { sentence1 = "text_a" }                                  # columns of other names
@@ -217,6 +219,8 @@ pub struct DatasetSpec {
     pub split: Option<String>,
     /// Language subset.
     pub language: Option<String>,
+    /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what the subset is called.
+    pub languages: Vec<String>,
     /// A sample of at most so many rows.
     pub limit: Option<usize>,
     /// Classification: a sample of at most so many train rows.
@@ -256,6 +260,7 @@ impl DatasetSpec {
             split: self.split.clone(),
             options: LoadOptions {
                 language: self.language.clone(),
+                languages: self.languages.clone(),
                 limit: self.limit,
                 train_limit: self.train_limit,
                 sample_seed: self.sample_seed.unwrap_or(DEFAULT_SAMPLE_SEED),

@@ -282,16 +282,20 @@ fn with_parameters(section: &Section<'_>, transformation: Transformation) -> Res
         Transformation::Backtranslation { .. } => Transformation::Backtranslation {
             pivot_language: language(section, "pivot_language")?,
         },
-        Transformation::Translation { .. } => Transformation::Translation {
-            target_language: language(section, "target_language")?,
-        },
+        Transformation::Translation { .. } => {
+            let target_language = language(section, "target_language")?;
+            let all = section.truth("all_targets")?;
+            if let Some(all) = all.as_ref().filter(|all| all.value && target_language.is_some()) {
+                let message = "all targets and one target_language; keep one of the two".to_owned();
+                return Err(section.document.invalid(&all.span, all.field.clone(), message));
+            }
+            Transformation::Translation {
+                target_language,
+                all_targets: all.is_some_and(|all| all.value),
+            }
+        }
         Transformation::CrossTranslation { .. } => Transformation::CrossTranslation {
-            target_languages: section
-                .strings("target_languages")?
-                .unwrap_or_default()
-                .into_iter()
-                .map(|found| language_tag(section.document, found))
-                .collect::<Result<_, _>>()?,
+            target_languages: language_tags(section, "target_languages")?,
         },
         Transformation::RandomKeywords { .. } => {
             let ratio = section.number("keep_ratio")?;
@@ -310,6 +314,15 @@ fn language(section: &Section<'_>, key: &str) -> Result<Option<String>, SuiteErr
         .string(key)?
         .map(|found| language_tag(section.document, found))
         .transpose()
+}
+
+/// A list of tags; empty where there is none.
+pub(super) fn language_tags(section: &Section<'_>, key: &str) -> Result<Vec<String>, SuiteError> {
+    let found = section.strings(key)?.unwrap_or_default();
+    found
+        .into_iter()
+        .map(|found| language_tag(section.document, found))
+        .collect()
 }
 
 /// The shape of a BCP-47 tag; whether the language is known is for the service to say.

@@ -139,6 +139,50 @@ fn values_out_of_bounds_say_what_is_allowed() {
 }
 
 #[test]
+fn every_data_set_of_every_shipped_suite_has_a_language() {
+    for (name, _) in BUILTIN {
+        for spec in Suite::builtin(name).unwrap().datasets {
+            let what = format!("{name}: {}", spec.called());
+            match &spec.source {
+                DatasetSource::Catalogue(catalogued) => {
+                    let entry = crate::dataset::catalogue::find(catalogued).unwrap();
+                    let codes = entry.languages_of(spec.language.as_deref());
+                    assert!(codes.is_some_and(|codes| matches!(codes.len(), 1 | 2)), "{what}");
+                }
+                DatasetSource::Builtin(builtin) => {
+                    let source = crate::dataset::Source::Builtin(builtin.clone());
+                    let options = crate::dataset::LoadOptions::default();
+                    let dataset = crate::dataset::load(spec.task, &source, &options).unwrap();
+                    assert_eq!(dataset.sides(), Some(("en", "en")), "{what}");
+                }
+                _ => assert!(!spec.languages.is_empty(), "{what}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn all_targets_takes_no_target_beside_it() {
+    let all = |parameters: &str| {
+        parse(&GOOD.replace("\"paraphrase\"", &format!("{{ name = \"translation\", {parameters} }}")))
+    };
+    let suite = all("all_targets = true").unwrap();
+    assert!(
+        suite
+            .transformations
+            .iter()
+            .any(|one| one.label() == "translation(all targets)")
+    );
+    let error = all("all_targets = true, target_language = \"fr\"")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("all_targets") && error.contains("keep one of the two"),
+        "{error}"
+    );
+}
+
+#[test]
 fn a_name_of_the_catalogue_brings_its_task_along_and_refuses_another() {
     let suite = parse(&GOOD.replace("task = \"sts\"\npath = \"data/sts\"", "catalogue = \"stsbenchmark\"")).unwrap();
     assert_eq!(suite.datasets[0].task, TaskType::Sts);

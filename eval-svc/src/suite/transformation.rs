@@ -24,9 +24,13 @@ pub enum Transformation {
     SummarisedExpansion,
     /// Into one language.
     Translation {
-        /// BCP-47 target; absent: drawn once per run.
+        /// BCP-47 target; absent: drawn once for each seed of the run, without replacement.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         target_language: Option<String>,
+        /// Into each of the service's targets, as a transformation of its own. A plan has none with this left: see
+        /// [`Transformation::each_target`].
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        all_targets: bool,
     },
     /// Into a language drawn per text.
     CrossTranslation {
@@ -61,7 +65,7 @@ pub const CATALOGUE: [(&str, &[&str]); 11] = [
     ("expansion", &[]),
     ("summarisation", &[]),
     ("summarised_expansion", &[]),
-    ("translation", &["target_language"]),
+    ("translation", &["target_language", "all_targets"]),
     ("cross_translation", &["target_languages"]),
     ("keywords", &[]),
     ("random_keywords", &["keep_ratio"]),
@@ -81,7 +85,10 @@ impl Transformation {
             "expansion" => Self::Expansion,
             "summarisation" => Self::Summarisation,
             "summarised_expansion" => Self::SummarisedExpansion,
-            "translation" => Self::Translation { target_language: None },
+            "translation" => Self::Translation {
+                target_language: None,
+                all_targets: false,
+            },
             "cross_translation" => Self::CrossTranslation {
                 target_languages: Vec::new(),
             },
@@ -141,7 +148,35 @@ impl Transformation {
     pub fn draws_per_seed(&self) -> bool {
         match self {
             Self::Worded { of, .. } => of.draws_per_seed(),
-            other => matches!(other, Self::Translation { target_language: None }),
+            other => matches!(
+                other,
+                Self::Translation {
+                    target_language: None,
+                    all_targets: false,
+                }
+            ),
+        }
+    }
+
+    /// The transformations that this one stands for: itself, or with `all_targets` one for each of the targets.
+    pub fn each_target(self, targets: &[String]) -> Vec<Self> {
+        match self {
+            Self::Worded { of, prompt } => {
+                let each = of.each_target(targets).into_iter();
+                each.map(|of| Self::Worded {
+                    of: Box::new(of),
+                    prompt: prompt.clone(),
+                })
+                .collect()
+            }
+            Self::Translation { all_targets: true, .. } => targets
+                .iter()
+                .map(|target| Self::Translation {
+                    target_language: Some(target.clone()),
+                    all_targets: false,
+                })
+                .collect(),
+            other => vec![other],
         }
     }
 
@@ -153,7 +188,9 @@ impl Transformation {
             }
             | Self::Translation {
                 target_language: Some(language),
+                ..
             } => language.clone(),
+            Self::Translation { all_targets: true, .. } => "all targets".to_owned(),
             Self::CrossTranslation { target_languages } if !target_languages.is_empty() => target_languages.join("+"),
             Self::RandomKeywords {
                 keep_ratio: Some(ratio),
@@ -185,9 +222,28 @@ mod tests {
     }
 
     #[test]
+    fn all_targets_are_a_transformation_each_and_draw_nothing() {
+        let all = Transformation::Translation {
+            target_language: None,
+            all_targets: true,
+        };
+        assert!(!all.draws_per_seed());
+        let each = all.each_target(&["es".to_owned(), "fr".to_owned()]);
+        let labels: Vec<String> = each.iter().map(Transformation::label).collect();
+        assert_eq!(labels, ["translation(es)", "translation(fr)"]);
+        assert!(each.iter().all(|one| !one.draws_per_seed()));
+        assert!(Transformation::named("translation").unwrap().draws_per_seed());
+        assert_eq!(
+            Transformation::Paraphrase.each_target(&[]),
+            [Transformation::Paraphrase]
+        );
+    }
+
+    #[test]
     fn parameters_show_in_the_label() {
         let french = Transformation::Translation {
             target_language: Some("fr".into()),
+            all_targets: false,
         };
         assert_eq!(french.label(), "translation(fr)");
         let worded = |of: &Transformation| Transformation::Worded {

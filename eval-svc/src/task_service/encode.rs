@@ -30,18 +30,21 @@ pub(super) struct Encoded {
     pub(super) augmentation: Option<AugmentationReport>,
 }
 
-/// Distinct texts, each with the position in the dataset of its first occurrence, for messages.
+/// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A text in two languages
+/// counts as two, where the language matters.
 #[derive(Debug, Default)]
 struct Distinct<'a> {
-    numbers: HashMap<&'a str, usize>,
+    numbers: HashMap<(&'a str, Option<&'a str>), usize>,
     texts: Vec<&'a str>,
+    languages: Vec<Option<&'a str>>,
     firsts: Vec<usize>,
 }
 
 impl<'a> Distinct<'a> {
-    fn add(&mut self, index: usize, text: &'a str) -> usize {
-        *self.numbers.entry(text).or_insert_with(|| {
+    fn add(&mut self, index: usize, text: &'a str, language: Option<&'a str>) -> usize {
+        *self.numbers.entry((text, language)).or_insert_with(|| {
             self.texts.push(text);
+            self.languages.push(language);
             self.firsts.push(index);
             self.texts.len() - 1
         })
@@ -69,8 +72,12 @@ pub(super) async fn texts(
     let mut rows = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
         let by_augmentation = augmentation.is_some() && (text.transformable || !queries_only);
-        let set = if by_augmentation { &mut augmented } else { &mut plain };
-        rows.push((by_augmentation, set.add(index, &text.text)));
+        let number = if by_augmentation {
+            augmented.add(index, &text.text, dataset.language_of(text.role))
+        } else {
+            plain.add(index, &text.text, None)
+        };
+        rows.push((by_augmentation, number));
     }
     let total = plain.texts.len() + augmented.texts.len();
     let mut done = 0;
@@ -88,7 +95,7 @@ pub(super) async fn texts(
                 transform: &clients.transform,
                 config,
                 encoder: &encoder,
-                language: dataset.language().and_then(one_language),
+                languages: &augmented.languages,
                 wanted,
             };
             let (pooled, mut report) = augmenting
@@ -120,14 +127,6 @@ pub(super) async fn texts(
         usage,
         augmentation: report,
     })
-}
-
-/// The language of a subset's texts, where its name is one: `en`, `en-en`, not `en-ar`, which are two.
-fn one_language(subset: &str) -> Option<&str> {
-    match subset.split_once('-') {
-        Some((first, second)) => (first == second).then_some(first),
-        None => Some(subset),
-    }
 }
 
 fn unusable(problem: &str) -> Fault {

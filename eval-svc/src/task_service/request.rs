@@ -155,6 +155,7 @@ pub(super) fn dataset(
         config: configuration,
         revision,
         fields,
+        languages,
     } = dataset.ok_or_else(missing)?;
     let some = |text: String| (!text.is_empty()).then_some(text);
     let mut source = match source.ok_or_else(missing)? {
@@ -203,6 +204,7 @@ pub(super) fn dataset(
     let (limit, seed) = sample;
     let options = LoadOptions {
         language: some(language),
+        languages,
         limit: limit.map(|limit| limit as usize),
         sample_seed: seed.unwrap_or(DEFAULT_SAMPLE_SEED),
         fields,

@@ -257,3 +257,35 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
     assert_eq!(fault.code, Code::InvalidArgument);
     assert_eq!(fault.field.as_deref(), Some("dataset.augmentation.queries_only"));
 }
+
+#[tokio::test]
+async fn each_side_of_a_pair_is_augmented_in_its_own_language() {
+    let mut house = house(false).await;
+    // A text that stands on both sides is one text in each language.
+    let rows = STS.replace("\"he plays a song\"", "\"a dog runs\"");
+    score(
+        &mut house,
+        TaskType::Sts,
+        &[("test.en-ar.jsonl", &rows)],
+        Some(wanted()),
+    )
+    .await
+    .unwrap();
+    let seen = house.augmenter.seen.lock().unwrap().clone();
+    let mut asked: Vec<(&str, &str)> = seen
+        .iter()
+        .flat_map(|request| &request.items)
+        .map(|item| (item.text.as_str(), item.language.as_deref().unwrap_or("none")))
+        .collect();
+    asked.sort_unstable();
+    assert_eq!(
+        asked,
+        [
+            ("a dog runs", "ar"),
+            ("a dog runs", "en"),
+            ("he sings a song", "ar"),
+            ("rain falls on the town", "en"),
+            ("the dog runs fast", "ar"),
+        ]
+    );
+}

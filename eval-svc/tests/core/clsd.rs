@@ -213,7 +213,10 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
     let target_language = Some("en".to_owned());
     assert_eq!(
         spec.transformation.unwrap().kind,
-        Some(Kind::Translation(Translation { target_language }))
+        Some(Kind::Translation(Translation {
+            target_language,
+            seed_rank: None,
+        }))
     );
     assert_eq!((spec.generator_id.as_str(), spec.seed), ("stub:dictionary", Some(5)));
 

@@ -16,6 +16,7 @@ mod golden;
 mod house;
 mod hub;
 mod labelled;
+mod languages;
 mod list_tasks;
 mod mteb;
 mod search;

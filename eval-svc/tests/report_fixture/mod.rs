@@ -349,6 +349,7 @@ fn dataset(d: usize) -> DatasetInfo {
         source: format!("hub:mteb/{}", name.to_lowercase()),
         split: "test".to_owned(),
         language: language.map(str::to_owned),
+        languages: language.map(str::to_owned).into_iter().collect(),
         items: 100,
         texts: 200,
         transformed_texts: 160 + 40 * d,

@@ -146,6 +146,8 @@ pub struct StubTransform {
     pub asked: Arc<AtomicU64>,
     /// Transformation and id of each text asked for.
     pub ids: Arc<Mutex<Vec<(String, String)>>>,
+    /// Text and language of each text asked for.
+    pub languages: Arc<Mutex<Vec<(String, Option<String>)>>>,
     pub made: Arc<Mutex<HashSet<String>>>,
     /// Each text that is made takes so long.
     pub pause: Arc<Mutex<Duration>>,
@@ -161,6 +163,52 @@ pub struct StubTransform {
     pub sampled: Arc<Mutex<bool>>,
     /// Who rates.
     pub judge: judge::StubJudge,
+}
+
+/// Languages that the stub translates into, in the order in which the seeds of a run draw them.
+pub const TARGETS: [&str; 3] = ["tr", "es", "fr"];
+
+/// The target of a translation of a text: the one named, or the one of the seed's place.
+fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
+    let Kind::Translation(translation) = kind else {
+        return None;
+    };
+    let drawn = || {
+        let permitted: Vec<&str> = TARGETS.into_iter().filter(|target| source != Some(target)).collect();
+        permitted[translation.seed_rank.expect("a place among the seeds") as usize % permitted.len()].to_owned()
+    };
+    Some(translation.target_language.clone().unwrap_or_else(drawn))
+}
+
+/// What the service would refuse: a language that it does not know, or a translation into the language it is in.
+fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
+    let kind = request
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.transformation.clone()?.kind)
+        .unwrap();
+    let mut results = Vec::new();
+    for (index, item) in request.items.iter().enumerate() {
+        if item
+            .language
+            .as_deref()
+            .is_some_and(|language| language.starts_with("xx"))
+        {
+            let field = format!("items[{index}].language");
+            return Err(Fault::invalid(field, "unknown language `xx`").mend("give a BCP-47 tag"));
+        }
+        let same = item.language.is_some() && target(&kind, item.language.as_deref()) == item.language;
+        results.push(TransformResult {
+            index: index as u32,
+            error: if same {
+                "the target is the text's own".to_owned()
+            } else {
+                String::new()
+            },
+            ..TransformResult::default()
+        });
+    }
+    Ok(results)
 }
 
 fn catalogue() -> Vec<TransformationInfo> {
@@ -188,6 +236,10 @@ fn catalogue() -> Vec<TransformationInfo> {
         info("style_change", Axis::Lexical, true, false),
         info("random_keywords", Axis::Augmentation, false, true),
         info("cross_translation", Axis::Language, true, true),
+        TransformationInfo {
+            target_languages: TARGETS.map(str::to_owned).to_vec(),
+            ..info("translation", Axis::Language, true, true)
+        },
     ]
 }
 
@@ -278,6 +330,7 @@ fn name_of(kind: &Kind) -> &'static str {
         Kind::Expansion(_) => "expansion",
         Kind::RandomKeywords(_) => "random_keywords",
         Kind::CrossTranslation(_) => "cross_translation",
+        Kind::Translation(_) => "translation",
         _ => "other",
     }
 }
@@ -300,12 +353,16 @@ impl TransformService for StubTransform {
             request.items.iter().all(|item| item.text.is_empty()),
             "only a probe comes this way"
         );
+        let results = refuse(&request)?;
         if request.spec.unwrap().generator_id == "missing" {
             return Err(Fault::not_found("UNKNOWN_GENERATOR", "no generator `missing`")
                 .mend("name one")
                 .into());
         }
-        Ok(Response::new(TransformResponse::default()))
+        Ok(Response::new(TransformResponse {
+            results,
+            ..TransformResponse::default()
+        }))
     }
 
     async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
@@ -322,7 +379,8 @@ impl TransformService for StubTransform {
         let request = request.into_inner();
         let spec = request.spec.unwrap();
         self.specs.lock().unwrap().push(spec.clone());
-        let name = name_of(spec.transformation.unwrap().kind.as_ref().unwrap());
+        let kind = spec.transformation.unwrap().kind.unwrap();
+        let name = name_of(&kind);
         let needs_generator = name != "random_keywords";
         let seed = spec.seed.unwrap();
         let (sender, receiver) = tokio::sync::mpsc::channel(4);
@@ -333,13 +391,19 @@ impl TransformService for StubTransform {
             for (index, item) in request.items.into_iter().enumerate().rev() {
                 stub.asked.fetch_add(1, Ordering::SeqCst);
                 stub.ids.lock().unwrap().push((name.to_owned(), item.id));
-                let key = format!("{name}|{seed}|{}", item.text);
+                let asked = (item.text.clone(), item.language.clone());
+                stub.languages.lock().unwrap().push(asked);
+                let target = target(&kind, item.language.as_deref());
+                let key = format!("{name}|{seed}|{target:?}|{}", item.text);
                 let cache_hit = stub.made.lock().unwrap().contains(&key);
                 let pause = *stub.pause.lock().unwrap();
                 if !cache_hit && !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
                 let mut result = stub.make(name, seed, &item.text);
+                if let Some(target) = &target {
+                    result.text = format!("{target} {}", result.text);
+                }
                 if *stub.silent.lock().unwrap() {
                     result.outcome = Outcome::KeptOriginal.into();
                     result.failed_checks = vec![Check::GeneratorError.into()];
@@ -354,6 +418,7 @@ impl TransformService for StubTransform {
                     },
                     generator_digest: "weights-of-generator".to_owned(),
                     cache_hit,
+                    languages: target.into_iter().collect(),
                     ..Provenance::default()
                 });
                 result.usage = (needs_generator && !cache_hit).then(|| usage(1));

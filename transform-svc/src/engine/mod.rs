@@ -263,18 +263,19 @@ impl Engine {
     }
 
     async fn transform(&self, plan: &Plan, job: &Job) -> Result<Finished, TransformError> {
-        if job.text.trim().is_empty() {
-            let mut finished = Finished::new(plan.seed, job.language);
-            finished.failed = vec![Check::Empty];
-            finished.fresh_checks = vec![Check::Empty];
-            return Ok(finished);
-        }
+        // Before anything is asked of the text itself: a client may find out with an empty one.
         if let Some(refusal) = &job.refusal {
             let mut finished = Finished::new(plan.seed, plan.language_of(job));
             finished.languages.extend(job.drawn.map(Language::code));
             finished.failed = vec![Check::GeneratorError];
             finished.fresh_checks = vec![Check::GeneratorError];
             finished.error.clone_from(refusal);
+            return Ok(finished);
+        }
+        if job.text.trim().is_empty() {
+            let mut finished = Finished::new(plan.seed, job.language);
+            finished.failed = vec![Check::Empty];
+            finished.fresh_checks = vec![Check::Empty];
             return Ok(finished);
         }
         match &plan.generator {

@@ -11,7 +11,7 @@ use crate::{
     distractors,
     engine::{Call, Finished, Job, Member, OnFailure, Outcome, Plan, joined},
     guards::Guard,
-    language::{Language, LanguageCheck},
+    language::{Language, LanguageCheck, TARGETS},
     measures::{self, Measures},
     prompt::{Prompt, Prompts},
 };
@@ -75,6 +75,11 @@ pub(super) fn info(entry: &Entry, prompts: &Prompts) -> proto::TransformationInf
         prompt_digest: joined(defaults.iter().map(|prompt| prompt.digest().to_owned())),
         served: entry.served,
         calls: entry.calls,
+        target_languages: if entry.kind.changes_language() {
+            TARGETS.map(str::to_owned).to_vec()
+        } else {
+            Vec::new()
+        },
         prompts: wordings
             .into_iter()
             .map(|prompt| proto::PromptInfo {

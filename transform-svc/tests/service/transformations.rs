@@ -5,7 +5,8 @@ use std::{collections::HashMap, path::Path};
 use candle_core::quantized::gguf_file::Value;
 use isomer_proto::transform::v1::{
     Backtranslation, Check, CrossTranslation, Distractors, Keywords, LanguageCheck, Outcome, Sampling,
-    SummarisedExpansion, TextItem, TransformRequest, TransformResponse, TransformSpec, transformation::Kind,
+    SummarisedExpansion, TextItem, TransformRequest, TransformResponse, TransformSpec, Translation,
+    transformation::Kind,
 };
 use isomer_transform::TransformConfig;
 
@@ -210,6 +211,61 @@ async fn each_side_of_a_pair_has_its_own_target_and_a_permitted_one() {
     }));
     let response = ask(&mut client, turkish, (0..3).flat_map(sides).collect()).await;
     assert!(drawn(&response).values().all(|languages| languages == &["tr"]));
+}
+
+#[tokio::test]
+async fn the_targets_of_three_seeds_are_three_languages_in_any_order_of_requests() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Polyglot).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let translation = |seed: u64, rank: u32| TransformSpec {
+        seed: Some(seed),
+        run: "hteb-english".into(),
+        ..spec(Kind::Translation(Translation {
+            target_language: None,
+            seed_rank: Some(rank),
+        }))
+    };
+    let mut found = HashMap::new();
+    // 1337, 1338 and 1339 drew de, fr, de by seed alone.
+    for (seed, rank) in [(1339, 2), (1337, 0), (1338, 1), (1337, 0)] {
+        let response = ask(&mut client, translation(seed, rank), vec![item("a", TEXT, Some("en"))]).await;
+        let languages = drawn(&response)["a"].clone();
+        assert!(
+            found
+                .insert(rank, languages.clone())
+                .is_none_or(|before| before == languages)
+        );
+        assert_eq!(response.results[0].text, sentence(&languages[0]));
+    }
+    let mut languages: Vec<_> = found.into_values().flatten().collect();
+    languages.sort();
+    languages.dedup();
+    assert_eq!(languages.len(), 3, "{languages:?}");
+}
+
+/// A client asks with empty texts what a service can do, before it asks for anything that costs.
+#[tokio::test]
+async fn an_empty_text_tells_whether_its_language_can_be_asked_for() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Polyglot).await;
+    let mut client = client(config(&stub, home.path()), home.path()).await;
+    let into_french = spec(Kind::Translation(Translation {
+        target_language: Some("fr".into()),
+        seed_rank: None,
+    }));
+    let items = ["fra-Latn", "eng-Latn"].map(|language| item("", "", Some(language)));
+    let response = ask(&mut client, into_french, items.to_vec()).await;
+    let errors: Vec<&str> = response.results.iter().map(|result| result.error.as_str()).collect();
+    assert!(
+        errors[0].contains("the target is French, which the text is in"),
+        "{errors:?}"
+    );
+    assert_eq!(errors[1], "");
+    // What says no language is only empty.
+    let response = ask(&mut client, backtranslation(), vec![item("", "", None)]).await;
+    assert_eq!(response.results[0].error, "");
+    assert_eq!(stub.calls(), 0);
 }
 
 #[tokio::test]

@@ -134,6 +134,7 @@ async fn what_cannot_be_done_is_refused_with_the_field_and_the_nearest_right_val
     let target = |tag: &str| {
         spec(Kind::Translation(Translation {
             target_language: Some(tag.into()),
+            seed_rank: None,
         }))
     };
     let count = |count| spec(Kind::Distractors(Distractors { count: Some(count) }));

@@ -24,7 +24,8 @@ use crate::{
 /// A sampled STS dataset.
 pub(super) struct StsData {
     pub(super) name: String,
-    pub(super) language: Option<String>,
+    /// Languages of the first and of the second texts, where the data says them.
+    pub(super) sides: Option<(String, String)>,
     /// Pairs of the whole set.
     pub(super) of: usize,
     pub(super) pairs: Vec<GoldPair>,
@@ -46,13 +47,15 @@ impl GoldPair {
 }
 
 impl StsData {
-    /// Every text once, in order.
-    pub(super) fn distinct(&self) -> Vec<&str> {
+    /// Every text once, in order, with its language where the data says it.
+    pub(super) fn distinct(&self) -> Vec<(&str, Option<&str>)> {
         let mut known = HashSet::new();
+        let first = self.sides.as_ref().map(|(first, _)| first.as_str());
+        let second = self.sides.as_ref().map(|(_, second)| second.as_str());
         self.pairs
             .iter()
-            .flat_map(|pair| [pair.first.as_str(), pair.second.as_str()])
-            .filter(|text| known.insert(*text))
+            .flat_map(|pair| [(pair.first.as_str(), first), (pair.second.as_str(), second)])
+            .filter(|(text, _)| known.insert(*text))
             .collect()
     }
 }
@@ -113,7 +116,9 @@ pub(super) async fn load(data: &str, args: &JudgeSelectArgs, places: &Places) ->
     }
     Ok(StsData {
         name: loaded.name().to_owned(),
-        language: loaded.language().map(str::to_owned),
+        sides: loaded
+            .sides()
+            .map(|(first, second)| (first.to_owned(), second.to_owned())),
         of: gold.len(),
         pairs,
     })

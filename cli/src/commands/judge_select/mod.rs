@@ -173,11 +173,14 @@ impl Selecting<'_> {
         result: &mut ParaphraserResult,
     ) -> Result<Vec<Paraphrase>, Failure> {
         let texts = set.distinct();
-        let items = texts.iter().zip(0..).map(|(text, index): (_, usize)| TextItem {
-            id: index.to_string(),
-            text: (*text).to_owned(),
-            language: set.language.clone(),
-        });
+        let items = texts
+            .iter()
+            .zip(0..)
+            .map(|((text, language), index): (_, usize)| TextItem {
+                id: index.to_string(),
+                text: (*text).to_owned(),
+                language: language.map(str::to_owned),
+            });
         let request = TransformStreamRequest {
             spec: Some(TransformSpec {
                 transformation: Some(Transformation {
@@ -202,7 +205,7 @@ impl Selecting<'_> {
             match message.event {
                 Some(Event::Result(answer)) => {
                     done += 1;
-                    let original = texts.get(answer.index as usize).copied().unwrap_or_default();
+                    let original = texts.get(answer.index as usize).map_or("", |(text, _)| *text);
                     if let Some(measures) = answer.measures {
                         let paraphrase = Paraphrase {
                             original: original.to_owned(),

@@ -6,6 +6,7 @@
 mod analysis;
 mod hteb;
 mod pteb;
+mod targets;
 mod wordings;
 
 use schemars::JsonSchema;
@@ -173,6 +174,7 @@ pub(super) fn tables(report: &Report) -> Tables {
     wordings::add(&mut tables, &grid, report);
     hteb::add(&mut tables, &grid, report);
     analysis::add(&mut tables, &grid, report);
+    targets::add(&mut tables, report);
     tables.tables.sort_by_key(|table| place(&table.id));
     tables
 }
@@ -234,11 +236,7 @@ fn multilingual(report: &Report) -> Vec<String> {
         None => report
             .datasets
             .iter()
-            .filter(|one| {
-                one.language
-                    .as_deref()
-                    .is_some_and(|language| !crate::profile::is_english(language))
-            })
+            .filter(|one| one.is_multilingual())
             .map(|one| one.name.clone())
             .collect(),
     }

@@ -99,7 +99,7 @@ pub(super) fn read(
         let text = same.text.clone();
         known.insert(same, jobs.len());
         jobs.push(Job {
-            refusal: refusal(plan, language, drawn),
+            refusal: refusal(plan, given, language, drawn, &text),
             text,
             language,
             drawn,
@@ -127,7 +127,8 @@ fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<L
     match &plan.draw {
         Draw::None => None,
         Draw::Given(language) => Some(*language),
-        Draw::PerRun => language::draw_target(plan.seed, &plan.run, source),
+        Draw::PerRun(Some(rank)) => language::target_of_rank(*rank, &plan.run, source),
+        Draw::PerRun(None) => language::draw_target(plan.seed, &plan.run, source),
         Draw::PerText(candidates) => {
             let id = if id.is_empty() { text } else { id };
             language::draw_for_text(candidates, plan.seed, plan.kind.name(), &plan.run, id, source)
@@ -135,8 +136,15 @@ fn draw(plan: &Plan, id: &str, text: &str, source: Option<Language>) -> Option<L
     }
 }
 
-/// Why a text cannot be transformed at all.
-fn refusal(plan: &Plan, source: Option<Language>, drawn: Option<Language>) -> Option<String> {
+/// Why a text cannot be transformed at all. `given` is the language that the request names for it, `source` that or the
+/// detected one.
+fn refusal(
+    plan: &Plan,
+    given: Option<Language>,
+    source: Option<Language>,
+    drawn: Option<Language>,
+    text: &str,
+) -> Option<String> {
     if plan.draw == Draw::None {
         return None;
     }
@@ -146,10 +154,18 @@ fn refusal(plan: &Plan, source: Option<Language>, drawn: Option<Language>) -> Op
             "no language is left to draw: the only one permitted is {name}, which the text is in"
         ));
     };
+    if plan.kind == Kind::Translation && given == Some(drawn) {
+        return Some(format!(
+            "the target is {}, which the text is in; name another, or none to have one drawn",
+            drawn.name()
+        ));
+    }
     if plan.kind != Kind::Backtranslation {
         return None;
     }
     match source {
+        // An empty text is empty, whatever language it would be in.
+        None if text.trim().is_empty() => None,
         None => Some(
             "the text is too short to tell its language, so that there is none to translate back into; give `language`"
                 .to_owned(),

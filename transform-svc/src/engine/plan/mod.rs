@@ -55,8 +55,9 @@ pub(super) enum Draw {
     None,
     /// The request names it.
     Given(Language),
-    /// One for the whole run, from [`crate::language::TARGETS`].
-    PerRun,
+    /// One for the whole run, from [`crate::language::TARGETS`]: by the seed's place among the run's seeds, where the request
+    /// says it, else by the seed.
+    PerRun(Option<u32>),
     /// One for each text, from these.
     PerText(Vec<Language>),
 }

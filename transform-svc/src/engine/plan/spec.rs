@@ -67,6 +67,7 @@ pub(crate) fn target_of(
     match transformation.and_then(|transformation| transformation.kind.as_ref()) {
         Some(Wanted::Translation(proto::Translation {
             target_language: Some(tag),
+            ..
         })) => read_language(tag, || format!("{field}.translation.target_language")).map(Some),
         _ => Ok(None),
     }
@@ -88,7 +89,10 @@ fn draw_of(transformation: Option<&proto::Transformation>) -> Result<Draw, Trans
         return Ok(Draw::None);
     };
     Ok(match wanted {
-        Wanted::Translation(_) => target_of(transformation, FIELD)?.map_or(Draw::PerRun, Draw::Given),
+        Wanted::Translation(translation) => match target_of(transformation, FIELD)? {
+            Some(target) => Draw::Given(target),
+            None => Draw::PerRun(translation.seed_rank),
+        },
         Wanted::Backtranslation(backtranslation) => match &backtranslation.pivot_language {
             Some(tag) => Draw::Given(read_language(tag, || {
                 format!("{FIELD}.backtranslation.pivot_language")
