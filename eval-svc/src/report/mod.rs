@@ -2,6 +2,7 @@
 
 mod charts;
 mod complete;
+mod encoding;
 pub mod findings;
 mod format;
 mod gate;
@@ -16,6 +17,7 @@ mod schema;
 mod tables;
 
 pub use complete::complete;
+pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
 pub use gate::{EncoderVerdict, GateReport, GateRule, GateVerdict, RoundReport, RuleVerdict, SequentialReport};
 pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
 pub use model::{

@@ -4,6 +4,7 @@
 //! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
 
 mod answers;
+pub mod cuts;
 mod drift;
 mod error;
 mod events;
@@ -16,6 +17,7 @@ mod measure;
 mod plan;
 mod prepare;
 mod progress;
+mod prompting;
 mod ratings;
 mod record;
 mod rounds;

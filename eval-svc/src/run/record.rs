@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{gate::Gate, judging::Judge, report::GateVerdict};
+use crate::{gate::Gate, judging::Judge, prompts::GivenPrompt, report::GateVerdict};
 
 /// Version of the `run.json` format.
 pub(super) const SCHEMA: &str = "isomer.run/1";
@@ -34,6 +34,8 @@ pub struct RunRequest {
     pub gate: Gate,
     /// Laid over the suite's judge.
     pub judge: Judge,
+    /// Prompts of the encoders; they go before the suite's.
+    pub prompts: Vec<GivenPrompt>,
 }
 
 /// Where the suite's text comes from.
