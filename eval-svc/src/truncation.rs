@@ -70,7 +70,9 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_not_nought() {
-        let told: CutCount = [Some(true), Some(false), Some(false), Some(false)].into_iter().collect();
+        let told: CutCount = [Some(true), Some(false), Some(false), Some(false)]
+            .into_iter()
+            .collect();
         assert_eq!((told.share(), told.all_cut()), (Some(0.25), Some(false)));
         let silent: CutCount = [None, None].into_iter().collect();
         assert_eq!(silent, CutCount::unknown(2));

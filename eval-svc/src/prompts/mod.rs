@@ -173,7 +173,10 @@ impl Layers {
         let mut own: Layer = encoder.prompt_names.iter().map(|name| named(name, None)).collect();
         own.extend(encoder.prompts.iter().map(|(name, text)| named(name, Some(text))));
         Self {
-            request: given.iter().map(|given| (given.role.clone(), literal(&given.text))).collect(),
+            request: given
+                .iter()
+                .map(|given| (given.role.clone(), literal(&given.text)))
+                .collect(),
             suite: suite
                 .into_iter()
                 .flatten()

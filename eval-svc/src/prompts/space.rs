@@ -22,7 +22,11 @@ pub(crate) fn same_but_prompt(a: &VectorSpace, b: &VectorSpace) -> bool {
 ///
 /// # Errors
 /// What is wrong, in words.
-pub(crate) fn check(described: Option<&VectorSpace>, answered: Option<&VectorSpace>, sent: &Sent) -> Result<(), String> {
+pub(crate) fn check(
+    described: Option<&VectorSpace>,
+    answered: Option<&VectorSpace>,
+    sent: &Sent,
+) -> Result<(), String> {
     let Some(answered) = answered else {
         return Err(format!(
             "names no vector space, so that nothing shows whether the prompt {} was used",
@@ -43,10 +47,13 @@ pub(crate) fn check(described: Option<&VectorSpace>, answered: Option<&VectorSpa
 /// Checks that a space names the prompt that was sent. Providers of other kinds put the kind of input on a line before it.
 fn used(answered: &VectorSpace, sent: &Sent) -> Result<(), String> {
     let Some(text) = sent.text() else { return Ok(()) };
-    let last = answered.prompt.strip_prefix("input_type:").map(|rest| match rest.split_once('\n') {
-        Some((_, literal)) => literal,
-        None => "",
-    });
+    let last = answered
+        .prompt
+        .strip_prefix("input_type:")
+        .map(|rest| match rest.split_once('\n') {
+            Some((_, literal)) => literal,
+            None => "",
+        });
     if answered.prompt == text || last == Some(text) {
         return Ok(());
     }
@@ -152,7 +159,14 @@ mod tests {
         assert!(check(Some(&base), Some(&space("b", "bad query: ")), &sent).is_err());
         assert!(check(Some(&base), None, &sent).is_err());
         // An empty prompt in place of a default one.
-        assert!(check(Some(&space("d", "default: ")), Some(&space("d", "default: ")), &literal("")).is_err());
+        assert!(
+            check(
+                Some(&space("d", "default: ")),
+                Some(&space("d", "default: ")),
+                &literal("")
+            )
+            .is_err()
+        );
     }
 
     #[test]
@@ -165,7 +179,13 @@ mod tests {
         // What has no prompt is called as it always was.
         assert_eq!(of(None, None), "a");
         assert_eq!(of(Some(&none), None), "a");
-        let keys = [of(Some(&q), Some(&p)), of(Some(&p), Some(&q)), of(Some(&q), None), of(None, Some(&q)), of(Some(&q), Some(&q))];
+        let keys = [
+            of(Some(&q), Some(&p)),
+            of(Some(&p), Some(&q)),
+            of(Some(&q), None),
+            of(None, Some(&q)),
+            of(Some(&q), Some(&q)),
+        ];
         for (i, one) in keys.iter().enumerate() {
             assert!(!keys[..i].contains(one) && *one != "a");
         }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{
-    JudgeReport, Report,
+    JudgeReport, Report, encoding,
     format::{percent, points, signed},
 };
 use crate::profile::EncoderProfile;
@@ -15,7 +15,7 @@ const MANY_UNCHANGED: f64 = 0.10;
 /// Datasets from which a two-sided signed-rank test can reach 0.05.
 const ENOUGH_DATASETS: usize = 6;
 
-/// The findings, most important first. Reads only the profile.
+/// The findings, most important first.
 pub fn headline(report: &Report) -> Vec<String> {
     let mut ranked: Vec<&EncoderProfile> = report.profile.encoders.iter().collect();
     ranked.sort_by(|a, b| total(b).partial_cmp(&total(a)).unwrap_or(Ordering::Equal));
@@ -29,6 +29,7 @@ pub fn headline(report: &Report) -> Vec<String> {
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
     }
+    sentences.extend(encoding::headline(report));
     sentences
 }
 
@@ -134,6 +135,7 @@ pub fn notes(report: &Report) -> Vec<String> {
             ));
         }
     }
+    notes.extend(encoding::notes(report));
     notes.extend(report.judge.iter().flat_map(of_judge));
     if let Some(sequential) = report.gate.as_ref().and_then(|gate| gate.sequential.as_ref())
         && let (Some(last), Some(full)) = (

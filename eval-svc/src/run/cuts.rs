@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     measure::Scored,
     plan::{Plan, Table, Variant},
-    prompting::{Key, keys},
+    prompting::Key,
     store::write_atomically,
     units::{UnitKey, UnitStore, digest_of_texts},
     vectors::Vectors,
@@ -104,9 +104,10 @@ pub(super) fn rows(plan: &Plan, scored: &[Scored]) -> Vec<TruncationRow> {
         };
         let transformation = match one.variant {
             Variant::Original => None,
-            Variant::Transformed { transformation, .. } => {
-                plan.transformations.get(transformation).map(|planned| planned.label.clone())
-            }
+            Variant::Transformed { transformation, .. } => plan
+                .transformations
+                .get(transformation)
+                .map(|planned| planned.label.clone()),
         };
         let fixed = (one.variant == Variant::Original && one.cuts.fixed.texts > 0).then_some((true, one.cuts.fixed));
         for (fixed, count) in [(false, one.cuts.varied)].into_iter().chain(fixed) {

@@ -146,7 +146,9 @@ pub(super) async fn measure(
     }
     // A later round has no originals of its own, but measures how far its texts moved from them.
     let distinct = |encoder: usize| -> usize {
-        let all = sets.iter().flat_map(|set| [set.keys(plan, encoder), set.moving(plan, encoder)]);
+        let all = sets
+            .iter()
+            .flat_map(|set| [set.keys(plan, encoder), set.moving(plan, encoder)]);
         all.flatten().collect::<HashSet<Key>>().len()
     };
     let distinct: Vec<usize> = (0..plan.encoders.len()).map(distinct).collect();
@@ -155,17 +157,7 @@ pub(super) async fn measure(
     meters.score.grow((sets.len() * plan.encoders.len()) as u64);
     for (encoder, distinct) in distinct.into_iter().enumerate() {
         let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
-        let own = one_encoder(
-            context,
-            plan,
-            &sets,
-            distinct,
-            encoder,
-            &mut vectors,
-            live,
-            meters,
-        )
-        .await?;
+        let own = one_encoder(context, plan, &sets, distinct, encoder, &mut vectors, live, meters).await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
         if !last {

@@ -95,7 +95,11 @@ pub(super) fn choose(
         .flat_map(|table| [table.dataset.name(), table.dataset.prompt_name()])
         .collect();
     for (i, given) in request.iter().enumerate() {
-        if let Some(id) = given.encoder.as_ref().filter(|id| encoders.iter().all(|one| one.id != **id)) {
+        if let Some(id) = given
+            .encoder
+            .as_ref()
+            .filter(|id| encoders.iter().all(|one| one.id != **id))
+        {
             return Err(RunError::Invalid {
                 field: format!("spec.prompts[{i}].encoder_id"),
                 message: format!("the run has no encoder `{id}`"),
@@ -142,7 +146,11 @@ fn table_prompts(encoder: &Encoder, prompting: &mut Prompting, table: &Table) ->
         .collect();
     let none = VectorSpace::default();
     let described = encoder.vector_space.as_ref().unwrap_or(&none);
-    let sent = || chosen.parts().map(|(part, chosen)| (part, chosen.map(|chosen| &chosen.sent)));
+    let sent = || {
+        chosen
+            .parts()
+            .map(|(part, chosen)| (part, chosen.map(|chosen| &chosen.sent)))
+    };
     TablePrompts {
         space: prompts::key(described, sent()),
         // The name of the part does not matter to a text's own vector.
@@ -157,7 +165,9 @@ pub(super) fn told(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPr
     let mut uses: Vec<PromptUse> = Vec::new();
     let mut all: Vec<&Chosen> = Vec::new();
     for table in &plan.tables {
-        let Some(own) = table.prompts.get(encoder) else { continue };
+        let Some(own) = table.prompts.get(encoder) else {
+            continue;
+        };
         for (part, chosen) in own.prompts.parts() {
             let Some(chosen) = chosen else { continue };
             all.push(chosen);
@@ -177,7 +187,13 @@ pub(super) fn told(plan: &Plan, encoder: usize) -> (Vec<PromptUse>, Vec<UnusedPr
             }
         }
     }
-    let unused = plan.prompting.get(encoder).map(|own| prompts::unused(&own.layers, &all));
-    let unused = unused.into_iter().flatten().map(|(source, role)| UnusedPrompt { source, role });
+    let unused = plan
+        .prompting
+        .get(encoder)
+        .map(|own| prompts::unused(&own.layers, &all));
+    let unused = unused
+        .into_iter()
+        .flatten()
+        .map(|(source, role)| UnusedPrompt { source, role });
     (uses, unused.collect())
 }

@@ -8,8 +8,7 @@ use super::{
     RunRecord, cuts, drift, examples,
     measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
-    prompting,
-    ratings,
+    prompting, ratings,
     transform::{Made, Outcome, Transformed},
 };
 use crate::{

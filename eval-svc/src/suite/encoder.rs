@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::{SuiteError, parse::table, reader::{Document, Section}};
+use super::{
+    SuiteError,
+    parse::table,
+    reader::{Document, Section},
+};
 
 const FIELDS: [&str; 1] = ["prompts"];
 const SHAPE: &str = "a table: [encoder.\"ID\".prompts], with query = \"…\"";

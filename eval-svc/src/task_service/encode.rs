@@ -86,7 +86,9 @@ pub(super) async fn texts(
     let mut rows = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
         let augmented = augmentation.is_some() && (text.transformable || !queries_only);
-        let prompt = prompts.of(Part::of(dataset.task(), text.role)).map(|chosen| &chosen.sent);
+        let prompt = prompts
+            .of(Part::of(dataset.task(), text.role))
+            .map(|chosen| &chosen.sent);
         let position = groups
             .iter()
             .position(|group| group.augmented == augmented && group.prompt == prompt);
@@ -111,9 +113,16 @@ pub(super) async fn texts(
     for group in &groups {
         let distinct = &group.distinct;
         let Some(wanted) = augmentation.filter(|_| group.augmented) else {
-            let plain = encoding::encode(&clients.encoder, config, encoder, group.prompt, &distinct.texts, &mut told)
-                .await
-                .map_err(|error| fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
+            let plain = encoding::encode(
+                &clients.encoder,
+                config,
+                encoder,
+                group.prompt,
+                &distinct.texts,
+                &mut told,
+            )
+            .await
+            .map_err(|error| fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
             encoded.push(plain);
             continue;
         };

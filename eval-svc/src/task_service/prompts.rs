@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     dataset::Dataset,
-    prompts::{Chosen, DatasetPrompts, GivenPrompt, Layers, Part, PromptSource, known_roles, is_role, unused},
+    prompts::{Chosen, DatasetPrompts, GivenPrompt, Layers, Part, PromptSource, is_role, known_roles, unused},
     suite::nearest,
     truncation::CutCount,
 };
@@ -31,7 +31,10 @@ pub(crate) fn read(field: &str, prompts: Vec<EncoderPrompt>) -> Result<Vec<Given
             role: prompt.role,
             text: prompt.text,
         };
-        if given.iter().any(|other| other.role == prompt.role && other.encoder == prompt.encoder) {
+        if given
+            .iter()
+            .any(|other| other.role == prompt.role && other.encoder == prompt.encoder)
+        {
             let message = format!("the role `{}` has two prompts", prompt.role);
             return Err(Fault::invalid(field, message).mend("leave one of them out"));
         }
@@ -48,7 +51,10 @@ pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, Str
     let known = known_roles();
     let mend = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("give one of {}, a data set's name, or one of these with -query or -document", known.join(", ")),
+        None => format!(
+            "give one of {}, a data set's name, or one of these with -query or -document",
+            known.join(", ")
+        ),
     };
     Some((format!("`{role}` is no role of a text"), mend))
 }

@@ -18,6 +18,7 @@ mod hub;
 mod labelled;
 mod list_tasks;
 mod mteb;
+mod prompts;
 mod search;
 mod services;
 mod statistics;
