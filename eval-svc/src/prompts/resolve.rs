@@ -93,7 +93,8 @@ pub fn known_roles() -> Vec<&'static str> {
     ["query"].into_iter().chain(DOCUMENT).chain(tasks).collect()
 }
 
-/// The prompts of an encoder that none of the chosen ones is.
+/// The prompts of an encoder that none of the chosen ones is. An encoder's own empty prompts, which sentence-transformers writes
+/// into every folder, do nothing and are left out.
 pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, String)> {
     let is_used = |source: PromptSource, role: &str| {
         let mut used = used.iter();
@@ -102,7 +103,12 @@ pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, St
     layers
         .in_order()
         .into_iter()
-        .flat_map(|(source, layer)| layer.keys().map(move |role| (source, role)))
+        .flat_map(|(source, layer)| {
+            let told = layer
+                .iter()
+                .filter(move |(_, sent)| source != PromptSource::Encoder || sent.text() != Some(""));
+            told.map(move |(role, _)| (source, role))
+        })
         .filter(|(source, role)| !is_used(*source, role))
         .map(|(source, role)| (source, role.clone()))
         .collect()
@@ -308,7 +314,7 @@ mod tests {
 
     #[test]
     fn what_nothing_gets_is_told() {
-        let layers = own(&[("search_query", "a"), ("query", "b")]);
+        let layers = own(&[("search_query", "a"), ("query", "b"), ("document", "")]);
         let used = resolve(&layers, TaskType::Retrieval, "N", Part::Query).unwrap();
         let left = unused(&layers, &[&used]);
         assert_eq!(left, [(PromptSource::Encoder, "search_query".to_owned())]);

@@ -86,10 +86,10 @@ pub(super) fn headline(report: &Report) -> Vec<String> {
             .collect();
         if let Some(original) = original.filter(|_| !longer.is_empty()) {
             sentences.push(format!(
-                "{} reads {} tokens of a text and cut more of the transformed texts than of the originals ({}): {}. Part of \
-                 their change is what it did not read.",
+                "{} cut more of the transformed texts at its length{} than of the originals ({}): {}. Part of their change is \
+                 what it did not read.",
                 encoder.id,
-                encoder.max_tokens,
+                length(encoder),
                 percent(original),
                 longer.join(", ")
             ));
@@ -106,6 +106,14 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
         notes.extend(of_truncation(report, encoder));
     }
     notes
+}
+
+/// ` of 256 tokens`; nothing where the encoder does not say it.
+fn length(encoder: &EncoderInfo) -> String {
+    match encoder.max_tokens {
+        0 => String::new(),
+        tokens => format!(" of {tokens} tokens"),
+    }
 }
 
 fn of_prompts(encoder: &EncoderInfo) -> Vec<String> {
@@ -174,9 +182,9 @@ fn of_truncation(report: &Report, encoder: &EncoderInfo) -> Vec<String> {
     }
     if !cut.is_empty() {
         notes.push(format!(
-            "{} cut texts after {} tokens: {}. What comes after is in no score.",
+            "{} cut texts at its length{}: {}. What comes after is in no score.",
             encoder.id,
-            encoder.max_tokens,
+            length(encoder),
             cut.join(", ")
         ));
     }
