@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 pub(crate) mod keys;
+pub(crate) mod prompts;
 pub(crate) mod providers;
 pub(crate) mod stats;
 
@@ -10,6 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use isomer_proto::transform::v1::JudgeScale;
 
 use crate::gate_args::GateArgs;
+use prompts::PromptArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -633,6 +635,7 @@ pub(crate) struct DatasetsArgs {
   isomer eval --task pair-classification --data ./my-folder --split dev --limit 500
   isomer eval --task sts --data org/name:config@revision --offline
   isomer eval --data Banking77Classification --data STSBenchmark --data-root ./data
+  isomer eval --model multilingual-e5-small-q4 --data NFCorpus --prompt "query=query: " --prompt "passage=passage: "
   isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase
 With --format json the document is mteb's task result; with --augment one object with both and the difference.")]
 pub(crate) struct EvalArgs {
@@ -716,6 +719,8 @@ pub(crate) struct EvalArgs {
     #[arg(long, env = "ISOMER_PER_ITEM", value_name = "FILE.jsonl")]
     pub(crate) per_item: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) prompts: PromptArgs,
+    #[command(flatten)]
     pub(crate) augmentation: AugmentArgs,
     /// Retrieval, reranking: augment the queries only, not the documents.
     #[arg(long, env = "ISOMER_QUERIES_ONLY", requires = "augment")]
@@ -784,6 +789,8 @@ pub(crate) struct CheckArgs {
         value_name = "NAME"
     )]
     pub(crate) transformations: Vec<String>,
+    #[command(flatten)]
+    pub(crate) prompts: PromptArgs,
     #[command(flatten)]
     pub(crate) judge: CheckJudgeArgs,
     #[command(flatten)]

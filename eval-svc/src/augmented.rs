@@ -15,6 +15,7 @@ use isomer_service_kit::{Fault, GrpcChannel};
 use crate::{
     config::EvalConfig,
     encoding::{self, Encoded, EncodingError},
+    prompts::{self, Sent},
     retry,
 };
 
@@ -31,6 +32,8 @@ pub(crate) struct Augmenting<'a> {
     /// Language of each text, where the dataset says it: the two sides of a pair may differ.
     pub(crate) languages: &'a [Option<&'a str>],
     pub(crate) wanted: &'a DatasetAugmentation,
+    /// Prompt of originals and variants; none: the encoder's default.
+    pub(crate) prompt: Option<&'a Sent>,
 }
 
 impl Augmenting<'_> {
@@ -61,6 +64,7 @@ impl Augmenting<'_> {
                 vector_space,
                 usage,
                 errors,
+                truncated,
                 ..
             } = answer;
             for item in &used {
@@ -70,8 +74,13 @@ impl Augmenting<'_> {
                 embeddings,
                 vector_space,
                 errors,
+                truncated,
                 ..EncodeResponse::default()
             };
+            if let Some(prompt) = self.prompt {
+                // The space of pooled vectors is not the one that the encoder described.
+                prompts::check(None, plain.vector_space.as_ref(), prompt).map_err(EncodingError::Unusable)?;
+            }
             encoded.take(texts.len(), &plain, &batch)?;
             let usage = usage.unwrap_or_default();
             encoded.add(&usage);
@@ -103,6 +112,11 @@ impl Augmenting<'_> {
             language: self.languages.get(index).copied().flatten().map(str::to_owned),
         });
         let wanted = self.wanted;
+        let (prompt_name, literal_prompt) = match self.prompt {
+            Some(Sent::Named { name, .. }) => (name.clone(), None),
+            Some(Sent::Literal(text)) => (String::new(), Some(text.clone())),
+            None => (String::new(), None),
+        };
         let request = EncodeAugmentedRequest {
             spec: wanted.spec.clone(),
             items: items.collect(),
@@ -111,6 +125,8 @@ impl Augmenting<'_> {
             original_weight: wanted.original_weight,
             normalise_before: wanted.normalise_before,
             normalise_after: wanted.normalise_after,
+            prompt_name,
+            literal_prompt,
             ..EncodeAugmentedRequest::default()
         };
         let answer = retry::calls(|| {
@@ -123,6 +139,20 @@ impl Augmenting<'_> {
             .await
             .map(tonic::Response::into_inner)
             .map_err(|status| encoding::refused(&status))
+    }
+}
+
+/// Adds what the augmentation of other texts came to.
+pub(crate) fn merge(all: &mut AugmentationReport, more: AugmentationReport) {
+    all.augmented_texts += more.augmented_texts;
+    for (counts, own) in [(&mut all.variants, more.variants), (&mut all.missing, more.missing)] {
+        counts.resize(counts.len().max(own.len()), 0);
+        for (count, own) in counts.iter_mut().zip(own) {
+            *count += own;
+        }
+    }
+    for (reason, count) in more.missing_reasons {
+        *all.missing_reasons.entry(reason).or_default() += count;
     }
 }
 

@@ -10,7 +10,12 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, GrpcChannel};
 
-use crate::{config::EvalConfig, metric::Similarity, retry};
+use crate::{
+    config::EvalConfig,
+    metric::Similarity,
+    prompts::{self, Sent},
+    retry,
+};
 
 /// Bytes of text in one request.
 const MOST_REQUEST_BYTES: usize = 1 << 20;
@@ -42,6 +47,8 @@ pub(crate) struct Encoded {
     pub(crate) cols: usize,
     /// Where the vectors live.
     pub(crate) space: Option<VectorSpace>,
+    /// Whether each text was cut at the encoder's length; `None` where the encoder does not say.
+    pub(crate) cut: Vec<Option<bool>>,
     /// What it took.
     pub(crate) usage: Usage,
 }
@@ -69,11 +76,13 @@ pub(crate) fn similarity(encoder: &Encoder) -> Similarity {
 /// Encodes texts, which should be distinct, with several requests in flight. `done` hears of the number of texts of each request that was
 /// answered, and what it took.
 ///
-/// Overload and broken connections are waited out. All vectors must live in one space, the one that the encoder described.
+/// Overload and broken connections are waited out. All vectors must live in one space, the one that the encoder described;
+/// with a `prompt`, in one that differs from it in the prompt only. Without one the encoder's default applies.
 pub(crate) async fn encode(
     channel: &GrpcChannel,
     config: &EvalConfig,
     encoder: &Encoder,
+    prompt: Option<&Sent>,
     texts: &[&str],
     mut done: impl FnMut(u64, &Usage),
 ) -> Result<Encoded, EncodingError> {
@@ -82,13 +91,18 @@ pub(crate) async fn encode(
         limit => config.encode_batch_items.min(limit as usize),
     };
     let mut answers = stream::iter(batches(texts, most))
-        .map(|batch| async move { Ok((ask(channel, encoder, texts, &batch).await?, batch)) })
+        .map(|batch| async move { Ok((ask(channel, encoder, prompt, texts, &batch).await?, batch)) })
         .buffered(config.encode_in_flight);
     let mut encoded = Encoded {
-        space: encoder.vector_space.clone(),
+        // The space under a prompt is that of the first answer, once it is checked.
+        space: encoder.vector_space.clone().filter(|_| prompt.is_none()),
         ..Encoded::default()
     };
     while let Some((answer, batch)) = answers.try_next().await? {
+        if let Some(prompt) = prompt {
+            prompts::check(encoder.vector_space.as_ref(), answer.vector_space.as_ref(), prompt)
+                .map_err(EncodingError::Unusable)?;
+        }
         encoded.take(texts.len(), &answer, &batch)?;
         let usage = answer.usage.unwrap_or_default();
         encoded.add(&usage);
@@ -104,6 +118,7 @@ pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
 async fn ask(
     channel: &GrpcChannel,
     encoder: &Encoder,
+    prompt: Option<&Sent>,
     texts: &[&str],
     batch: &[usize],
 ) -> Result<EncodeResponse, EncodingError> {
@@ -113,6 +128,7 @@ async fn ask(
     let request = EncodeRequest {
         encoder_id: encoder.id.clone(),
         inputs: inputs.collect(),
+        prompt: prompt.map(Sent::field),
         priority: Priority::Batch.into(),
         ..EncodeRequest::default()
     };
@@ -190,10 +206,22 @@ impl Encoded {
         if self.cols == 0 {
             self.cols = cols;
             self.data = vec![0.0; texts * cols];
+            self.cut = vec![None; texts];
         } else if self.cols != cols {
             return unusable(format!(
                 "answered vectors of {cols} columns after vectors of {}",
                 self.cols
+            ));
+        }
+        if answer.truncated.len() == batch.len() {
+            for (&index, cut) in batch.iter().zip(&answer.truncated) {
+                self.cut[index] = Some(*cut);
+            }
+        } else if !answer.truncated.is_empty() {
+            return unusable(format!(
+                "said of {} texts whether they were cut, {} were asked for",
+                answer.truncated.len(),
+                batch.len()
             ));
         }
         for (&index, bytes) in batch.iter().zip(matrix.data.chunks_exact(cols * 4)) {

@@ -1,7 +1,7 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
 //! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`task`], [`metric`], [`stats`],
-//! [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`report`], [`selection`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
+//! [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
@@ -17,6 +17,7 @@ pub mod mteb_result;
 mod pivot;
 pub mod places;
 pub mod profile;
+pub mod prompts;
 pub mod report;
 mod retry;
 pub mod run;
@@ -26,6 +27,7 @@ mod statistics_service;
 pub mod suite;
 pub mod task;
 mod task_service;
+pub mod truncation;
 
 use std::sync::Arc;
 

@@ -5,6 +5,7 @@ mod clsd;
 mod encode;
 mod labelled;
 mod lists;
+pub(crate) mod prompts;
 mod request;
 mod vectors;
 
@@ -74,17 +75,21 @@ impl TaskFace {
         let located = self.places.locate(wanted).await.map_err(EvalError::from)?;
         request::searches(located.task, search)?;
         clsd::check(located.task, &input, options)?;
+        let given = prompts::read("dataset.prompts", std::mem::take(&mut input.prompts))?;
         let dataset = blocking(move || dataset::load(located.task, &located.source, &located.options)).await?;
         let (dataset, pivot) = clsd::prepare(&self.config, &self.clients, dataset, &input, options).await?;
         let task = dataset.task();
         for note in dataset.notes() {
             tracing::info!(dataset = dataset.name(), "{note}");
         }
-        let dataset = Arc::new(dataset);
+        prompts::check(&given, &input.encoder_id, &dataset)?;
+        let encoder = encode::describe(&self.clients, &input.encoder_id).await?;
+        let choice = prompts::Choice::new(&encoder, &given, &dataset);
         let encoded = encode::texts(
             &self.config,
             &self.clients,
-            &input.encoder_id,
+            &encoder,
+            &choice.prompts,
             input.augmentation.as_ref(),
             &dataset,
         )
@@ -95,7 +100,9 @@ impl TaskFace {
             vector_space,
             usage,
             augmentation,
+            cut,
         } = encoded;
+        let dataset = Arc::new(prompts::remarked(dataset, &choice, cut, &encoder.id));
         let scored = Arc::clone(&dataset);
         let mut scores = blocking(move || scored.score_searching(&vectors, profile, similarity, search)).await?;
         scores.all.extend(dataset.measures().clone());
@@ -116,7 +123,11 @@ impl TaskFace {
                 .push_str(&format!("; pivot through {}", pivot.language));
         }
         record(task, started.elapsed());
+        let (prompts, unused_prompts) = choice.told();
         Ok(ScoreResponse {
+            prompts,
+            unused_prompts,
+            truncation: Some(prompts::truncation(cut)),
             notes: dataset.notes().iter().cloned().chain(response.notes).collect(),
             mteb_result: Some(mteb_result),
             vector_space,

@@ -482,12 +482,14 @@ async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts(
     assert_eq!(own["probes"].as_array().unwrap().len(), 3);
     let all = house.transform.judge.asked.lock().unwrap().clone();
     let expected = |least: f64| {
+        // One text stands in both data sets: rated once, counted in each.
+        let times = |original: &str| 1 + u64::from(original == "Rain is expected tomorrow.");
         let good = all.iter().filter(|(scale, _, made)| {
             *scale == JudgeScale::Similarity
                 && made.starts_with("rather ")
                 && rating(*scale, made).is_some_and(|score| score >= least)
         });
-        good.count() as u64
+        good.map(|(_, original, _)| times(original)).sum::<u64>()
     };
     let told = row(
         &own["ratings"],

@@ -41,6 +41,8 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         .max_decoding_message_size(MAX_MESSAGE_BYTES)
         .max_encoding_message_size(MAX_MESSAGE_BYTES);
 
+    let encoders: Vec<&str> = args.models.iter().chain(&args.baseline).map(String::as_str).collect();
+    let prompts = args.prompts.all(&encoders, |id| local_folder(&connection, id))?;
     let spec = RunSpec {
         suite: Some(suite),
         encoder_ids: args.models.iter().map(|m| local_folder(&connection, m)).collect(),
@@ -57,6 +59,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         transformations: args.transformations.clone(),
         gate: args.gate.gate(),
         judge: judge(&args.judge),
+        prompts,
     };
     let created = client
         .create_run(CreateRunRequest {

@@ -1,7 +1,7 @@
 //! `isomer eval`: encoders on datasets. One of each prints mteb's task result; several, a table or a list of results.
 
 pub(super) mod json;
-mod output;
+pub(super) mod output;
 
 use std::{collections::HashMap, path::Path, process::ExitCode, time::Duration};
 
@@ -59,6 +59,8 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
             "--augment compares one --model on one --data, without --per-item; run it once for each",
         ));
     }
+    let models: Vec<&str> = args.models.iter().map(String::as_str).collect();
+    let prompts = args.prompts.all(&models, str::to_owned)?;
     let mut items = args.per_item.as_deref().map(output::ItemFile::create).transpose()?;
     let display = Display::new(global.quiet);
     let connection = connect::connect_for(global, &args.engine).await?;
@@ -85,6 +87,11 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                 sample_seed: args.sample_seed,
                 augmentation: None,
                 pivot: pivot.clone(),
+                prompts: prompts
+                    .iter()
+                    .filter(|prompt| prompt.encoder_id.is_empty() || prompt.encoder_id == *model)
+                    .cloned()
+                    .collect(),
             };
             let request = |input| ScoreRequest {
                 task_type: task_type.into(),

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, io::Write};
 use isomer_proto::eval::v1::{DatasetAugmentation, ScoreResponse};
 use serde_json::json;
 
-use super::{eval::json as document, stdout_failure};
+use super::{
+    eval::{json as document, output::prompts},
+    stdout_failure,
+};
 use crate::{
     args::{EvalArgs, Format},
     connect::Connection,
@@ -97,7 +100,8 @@ pub(super) fn print(
             .collect();
         note.push_str(&format!("; {missing} variants missing ({})", reasons.join(", ")));
     }
-    writeln!(out, "{note}").map_err(told)
+    writeln!(out, "{note}").map_err(told)?;
+    write!(out, "{}", prompts(augmented)).map_err(told)
 }
 
 /// Differences of every score that both have, by mteb's key.

@@ -127,6 +127,7 @@ pub(super) fn loaded(id: &str, encoder: &Loaded, config: &EmbedConfig) -> Encode
         loaded: true,
         default_prompt_name: folder.prompts.default.clone().unwrap_or_default(),
         labels: model.labels().to_vec(),
+        prompt_names: Vec::new(),
     }
 }
 

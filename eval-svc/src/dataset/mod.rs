@@ -273,6 +273,11 @@ impl Dataset {
         self.entry?.languages_of(self.language())
     }
 
+    /// mteb's name of its task, for prompts: the catalogue's, else its own.
+    pub fn prompt_name(&self) -> &str {
+        self.entry.map_or(&self.name, |entry| &entry.name)
+    }
+
     /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their best candidates
     /// (graded-ranking). Of the texts as loaded, not as a run transforms them.
     pub fn measures(&self) -> &BTreeMap<String, f64> {

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::{
-    CheckRow, JudgeReport, Report,
+    CheckRow, JudgeReport, Report, encoding,
     format::{percent, points, signed},
 };
 use crate::{gate::Gate, profile::EncoderProfile};
@@ -33,6 +33,7 @@ pub fn headline(report: &Report) -> Vec<String> {
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
     }
+    sentences.extend(encoding::headline(report));
     sentences
 }
 
@@ -175,6 +176,7 @@ pub fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(encoding::notes(report));
     notes.extend(report.judge.iter().flat_map(of_judge));
     if let Some(sequential) = report.gate.as_ref().and_then(|gate| gate.sequential.as_ref())
         && let (Some(last), Some(full)) = (

@@ -74,6 +74,10 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_function("drift_of", move |encoder: String, transformation: String| {
         own.drift_of(&encoder, &transformation)
     });
+    let own = report.clone();
+    environment.add_function("cut", move |encoder: String, transformation: Option<String>| {
+        own.cut(&encoder, None, transformation.as_deref()).share()
+    });
     environment.add_function("spans", |columns: Value| tables::spans(&columns));
     environment.add_function("words", |table: Value| tables::words(&table));
     for (name, part) in PARTS {

@@ -2,6 +2,7 @@
 
 mod charts;
 mod complete;
+mod encoding;
 pub mod findings;
 mod format;
 mod gate;
@@ -17,6 +18,7 @@ mod schema;
 mod tables;
 
 pub use complete::complete;
+pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
 pub(crate) use format::percent;
 pub use gate::{
     EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GateReport, JudgeReport, LanguageReport, tables::Table};
+use super::{GateReport, JudgeReport, LanguageReport, PromptUse, TruncationRow, UnusedPrompt, tables::Table};
 use crate::{
     dataset::Sample,
     profile::{Axis, NotComputed, RobustnessProfile},
@@ -54,6 +54,9 @@ pub struct Report {
     /// How far the texts moved in each encoder's vector space.
     #[serde(default)]
     pub drift: Vec<DriftRow>,
+    /// Texts that the encoders cut at their length; empty in reports of versions that did not count them.
+    #[serde(default)]
+    pub truncation: Vec<TruncationRow>,
     /// Every score.
     pub scores: Vec<ScoreRow>,
     /// Texts as they were and as they became.
@@ -176,8 +179,14 @@ pub struct EncoderInfo {
     pub pooling: String,
     /// Whether vectors have unit length.
     pub normalised: bool,
-    /// Literal prompt.
+    /// Literal prompt of texts that are in none of `prompts`: the encoder's default.
     pub prompt: String,
+    /// Prompts that texts got.
+    #[serde(default)]
+    pub prompts: Vec<PromptUse>,
+    /// Prompts that were there and that no text got.
+    #[serde(default)]
+    pub unused_prompts: Vec<UnusedPrompt>,
     /// Whether the others are compared with this one.
     pub baseline: bool,
 }

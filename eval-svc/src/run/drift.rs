@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{
     plan::{Plan, Variant},
+    prompting::Slot,
     transform::{Outcome, Transformed},
     vectors::Vectors,
 };
@@ -47,10 +48,10 @@ pub(super) fn pairs_of(plan: &Plan, transformed: &Transformed, table: usize, var
         .collect()
 }
 
-/// Drift of each pair; every text must have a vector.
-pub(super) fn measure(pairs: &[Pair], vectors: &Vectors) -> Vec<Option<f32>> {
+/// Drift of each pair under one prompt; every text must have a vector.
+pub(super) fn measure(pairs: &[Pair], slot: Slot, vectors: &Vectors) -> Vec<Option<f32>> {
     let one = |(original, made): &Pair| {
-        let (a, b) = (vectors.row(*original)?, vectors.row(*made)?);
+        let (a, b) = (vectors.row((slot, *original))?, vectors.row((slot, *made))?);
         let distance = distance(a, b)?;
         // A text that came back as it was has not moved, whatever the rounding.
         Some(if original == made { 0.0 } else { distance as f32 })

@@ -1,7 +1,7 @@
 //! Stage: units (encoder, dataset, variant) encoded and scored, each kept as soon as it is done.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
     time::Instant,
 };
@@ -10,11 +10,13 @@ use isomer_proto::encoder::v1::Encoder;
 
 use super::{
     RunContext, RunError,
+    cuts::Cuts,
     drift::{self, Drifted, Pair, pairs_of},
     judge::Judged,
     live::Live,
     plan::{Plan, Variant},
     progress::Meter,
+    prompting::{Key, Slot, keys},
     record::Stage,
     rounds::Round,
     transform::Transformed,
@@ -38,6 +40,8 @@ pub(super) struct Scored {
     pub score: UnitScore,
     /// Whether it was found rather than computed.
     pub cached: bool,
+    /// Texts that the encoder cut.
+    pub cuts: Cuts,
 }
 
 /// What the stage found.
@@ -141,33 +145,24 @@ pub(super) async fn measure(
         }
     }
     // A later round has no originals of its own, but measures how far its texts moved from them.
-    let texts = |set: &TextSet| -> Vec<u32> { set.texts.iter().copied().chain(set.moving()).collect() };
-    let distinct: HashSet<u32> = sets.iter().flat_map(texts).collect();
+    let distinct = |encoder: usize| -> usize {
+        let all = sets
+            .iter()
+            .flat_map(|set| [set.keys(plan, encoder), set.moving(plan, encoder)]);
+        all.flatten().collect::<HashSet<Key>>().len()
+    };
+    let distinct: Vec<usize> = (0..plan.encoders.len()).map(distinct).collect();
     let meters = &mut carried.meters;
-    meters.encode.grow((distinct.len() * plan.encoders.len()) as u64);
+    meters.encode.grow(distinct.iter().sum::<usize>() as u64);
     meters.score.grow((sets.len() * plan.encoders.len()) as u64);
-    let originals: HashSet<u32> = plan
-        .tables
-        .iter()
-        .flat_map(|table| table.texts.iter().copied())
-        .collect();
-    for encoder in 0..plan.encoders.len() {
+    for (encoder, distinct) in distinct.into_iter().enumerate() {
         let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
-        let own = one_encoder(
-            context,
-            plan,
-            &sets,
-            distinct.len(),
-            encoder,
-            &mut vectors,
-            live,
-            meters,
-        )
-        .await?;
+        let own = one_encoder(context, plan, &sets, distinct, encoder, &mut vectors, live, meters).await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
         if !last {
-            vectors.keep(&originals);
+            let originals = plan.tables.iter().flat_map(|table| keys(table, encoder, &table.texts));
+            vectors.keep(&originals.collect());
             carried.vectors[encoder] = vectors;
         }
     }
@@ -197,8 +192,7 @@ async fn one_encoder(
     meters: &mut Meters,
 ) -> Result<Measured, RunError> {
     let encoder = &plan.encoders[position];
-    let space = space(encoder);
-    let keys: Vec<UnitKey> = sets.iter().map(|set| key(plan, encoder, set)).collect();
+    let keys: Vec<UnitKey> = sets.iter().map(|set| key(plan, position, set)).collect();
     let mut known: HashMap<String, UnitScore> = HashMap::new();
     for key in &keys {
         if let Some(score) = context.units.get(key) {
@@ -206,17 +200,21 @@ async fn one_encoder(
         }
     }
     let missing = |key: &UnitKey, known: &HashMap<String, UnitScore>| !known.contains_key(&key.address());
-    let mut moved: HashMap<&str, Vec<Option<f32>>> = HashMap::new();
+    let mut moved: HashMap<(&str, &str), Vec<Option<f32>>> = HashMap::new();
     for set in sets {
+        let space = plan.tables[set.table].prompts[position].varied_space.as_str();
         if let Some(drift) = context.units.drift(space, &set.pairs_digest, set.pairs.len()) {
-            moved.insert(&set.pairs_digest, drift);
+            moved.insert((space, &set.pairs_digest), drift);
         }
     }
     let to_score = sets.iter().zip(&keys).filter(|(_, key)| missing(key, &known));
-    let to_move = sets.iter().filter(|set| !moved.contains_key(set.pairs_digest.as_str()));
-    let needed: HashSet<u32> = to_score
-        .flat_map(|(set, _)| set.texts.iter().copied())
-        .chain(to_move.flat_map(TextSet::moving))
+    let to_move = sets.iter().filter(|set| {
+        let space = plan.tables[set.table].prompts[position].varied_space.as_str();
+        !moved.contains_key(&(space, set.pairs_digest.as_str()))
+    });
+    let needed: HashSet<Key> = to_score
+        .flat_map(|(set, _)| set.keys(plan, position))
+        .chain(to_move.flat_map(|set| set.moving(plan, position)))
         .filter(|text| !vectors.contains(*text))
         .collect();
     let spared = (distinct - needed.len()) as u64;
@@ -227,24 +225,31 @@ async fn one_encoder(
     let mut measured = Measured::default();
     for (set, key) in sets.iter().zip(keys) {
         let address = key.address();
-        let dataset = &plan.tables[set.table].dataset;
+        let table = &plan.tables[set.table];
+        let dataset = &table.dataset;
         meters.score.detail(format!(
             "{} on {}, {}",
             encoder.id,
             dataset.name(),
             plan.describe(set.variant)
         ));
+        let texts = set.keys(plan, position);
         let (score, cached) = match known.get(&address) {
             Some(score) => (score.clone(), true),
             None => {
-                let texts = set.texts.iter().copied();
-                fill(context, plan, encoder, texts, vectors, live, &mut meters.encode).await?;
-                let score = compute(plan, encoder, set, vectors).await?;
+                fill(context, plan, position, &texts, vectors, live, &mut meters.encode).await?;
+                // Before the score: a score that is found later has its counts.
+                if let Some(cuts) = Cuts::of(table, &texts, vectors) {
+                    context.units.put_cuts(&key, cuts).map_err(RunError::Units)?;
+                }
+                let score = compute(plan, encoder, set, &texts, vectors).await?;
                 context.units.put(&key, &score).map_err(RunError::Units)?;
                 known.insert(address, score.clone());
                 (score, false)
             }
         };
+        let counted = context.units.cuts(&key).or_else(|| Cuts::of(table, &texts, vectors));
+        let cuts = counted.unwrap_or_else(|| Cuts::unknown(table, &texts));
         live.count(|counters| {
             if cached {
                 counters.scores_cached += 1
@@ -261,18 +266,22 @@ async fn one_encoder(
             texts: set.digest.clone(),
             score,
             cached,
+            cuts,
         });
         let Variant::Transformed { transformation, seed } = set.variant else {
             continue;
         };
-        let drift = match moved.get(set.pairs_digest.as_str()) {
+        let prompts = &table.prompts[position];
+        let space = prompts.varied_space.as_str();
+        let drift = match moved.get(&(space, set.pairs_digest.as_str())) {
             Some(drift) => drift.clone(),
             None => {
-                fill(context, plan, encoder, set.moving(), vectors, live, &mut meters.encode).await?;
-                let drift = drift::measure(&set.pairs, vectors);
+                let moving = set.moving(plan, position);
+                fill(context, plan, position, &moving, vectors, live, &mut meters.encode).await?;
+                let drift = drift::measure(&set.pairs, prompts.varied(), vectors);
                 let stored = context.units.put_drift(space, &set.pairs_digest, &drift);
                 stored.map_err(RunError::Units)?;
-                moved.insert(&set.pairs_digest, drift.clone());
+                moved.insert((space, &set.pairs_digest), drift.clone());
                 drift
             }
         };
@@ -288,22 +297,25 @@ async fn one_encoder(
 }
 
 impl TextSet {
+    /// The vectors of its texts under an encoder, in their order.
+    fn keys(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+        keys(&plan.tables[self.table], encoder, &self.texts)
+    }
+
     /// Both sides of every pair.
-    fn moving(&self) -> impl Iterator<Item = u32> {
-        self.pairs.iter().flat_map(|(original, made)| [*original, *made])
+    fn moving(&self, plan: &Plan, encoder: usize) -> Vec<Key> {
+        let slot = plan.tables[self.table].prompts[encoder].varied();
+        let both = self.pairs.iter().flat_map(|(original, made)| [*original, *made]);
+        both.map(|text| (slot, text)).collect()
     }
 }
 
-/// Digest of an encoder's vector space.
-fn space(encoder: &Encoder) -> &str {
-    encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str())
-}
-
 /// Everything a score depends on.
-fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
-    let dataset = &plan.tables[set.table].dataset;
+fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
+    let (encoder, table) = (&plan.encoders[position], &plan.tables[set.table]);
+    let dataset = &table.dataset;
     UnitKey {
-        vector_space: space(encoder).to_owned(),
+        vector_space: table.prompts[position].space.clone(),
         dataset: dataset.digest().to_owned(),
         texts: set.digest.clone(),
         task: match dataset.own_main_score(plan.suite.profile) {
@@ -315,43 +327,51 @@ fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
     }
 }
 
-/// Encodes those texts that have no vector yet.
+/// Encodes those texts that have no vector yet, prompt by prompt.
 async fn fill(
     context: &RunContext,
     plan: &Plan,
-    encoder: &Encoder,
-    texts: impl Iterator<Item = u32>,
+    position: usize,
+    texts: &[Key],
     vectors: &mut Vectors,
     live: &Live,
     meter: &mut Meter,
 ) -> Result<(), RunError> {
+    let (encoder, prompting) = (&plan.encoders[position], &plan.prompting[position]);
+    let mut lacking: BTreeMap<Slot, Vec<u32>> = BTreeMap::new();
     let mut seen = HashSet::new();
-    let lacking: Vec<u32> = texts
-        .filter(|text| !vectors.contains(*text) && seen.insert(*text))
-        .collect();
-    let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();
-    let encoded = encoding::encode(
-        &context.clients.encoder,
-        &context.config,
-        encoder,
-        &texts,
-        |texts, usage| {
-            live.count(|counters| {
-                counters.texts_encoded += texts;
-                counters.tokens_encoded += usage.tokens;
-                counters.cost_nano_usd += usage.cost_nano_usd;
-            });
-            meter.add(texts, 0, Instant::now());
-            live.tell(meter);
-        },
-    )
-    .await
-    .map_err(|error| {
-        RunError::encoding(&encoder.id, error, |index| {
-            format!("the text \"{}\"", excerpt(texts[index]))
-        })
-    })?;
-    vectors.insert(&encoder.id, &lacking, encoded)
+    for key in texts.iter().filter(|key| !vectors.contains(**key)) {
+        if seen.insert(*key) {
+            lacking.entry(key.0).or_default().push(key.1);
+        }
+    }
+    for (slot, lacking) in lacking {
+        let texts: Vec<&str> = lacking.iter().map(|text| plan.corpus.get(*text)).collect();
+        let encoded = encoding::encode(
+            &context.clients.encoder,
+            &context.config,
+            encoder,
+            prompting.sent(slot),
+            &texts,
+            |texts, usage| {
+                live.count(|counters| {
+                    counters.texts_encoded += texts;
+                    counters.tokens_encoded += usage.tokens;
+                    counters.cost_nano_usd += usage.cost_nano_usd;
+                });
+                meter.add(texts, 0, Instant::now());
+                live.tell(meter);
+            },
+        )
+        .await
+        .map_err(|error| {
+            RunError::encoding(&encoder.id, error, |index| {
+                format!("the text \"{}\"", excerpt(texts[index]))
+            })
+        })?;
+        vectors.insert(&encoder.id, slot, &lacking, encoded)?;
+    }
+    Ok(())
 }
 
 fn excerpt(text: &str) -> String {
@@ -363,8 +383,14 @@ fn excerpt(text: &str) -> String {
 }
 
 /// Scores on a thread of its own.
-async fn compute(plan: &Plan, encoder: &Encoder, set: &TextSet, vectors: &Vectors) -> Result<UnitScore, RunError> {
-    let matrix = vectors.matrix(&set.texts, &encoder.id)?;
+async fn compute(
+    plan: &Plan,
+    encoder: &Encoder,
+    set: &TextSet,
+    texts: &[Key],
+    vectors: &Vectors,
+) -> Result<UnitScore, RunError> {
+    let matrix = vectors.matrix(texts, &encoder.id)?;
     let dataset = Arc::clone(&plan.tables[set.table].dataset);
     let (profile, similarity) = (plan.suite.profile, encoding::similarity(encoder));
     let name = dataset.name().to_owned();

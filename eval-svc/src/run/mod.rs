@@ -4,6 +4,7 @@
 //! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
 
 mod answers;
+pub mod cuts;
 mod drift;
 mod error;
 mod events;
@@ -17,6 +18,7 @@ mod plan;
 mod prepare;
 mod probe;
 mod progress;
+mod prompting;
 mod ratings;
 mod record;
 mod rounds;

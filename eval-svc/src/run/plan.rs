@@ -7,7 +7,10 @@ use std::{
 
 use isomer_proto::encoder::v1::Encoder;
 
-use super::judge::PlannedJudge;
+use super::{
+    judge::PlannedJudge,
+    prompting::{Prompting, TablePrompts},
+};
 use crate::{
     dataset::Dataset,
     gate::Bound,
@@ -53,6 +56,8 @@ pub(super) struct Table {
     pub texts: Vec<u32>,
     /// For each text that is transformed, its position in [`Plan::requests`].
     pub requests: Asked<Vec<Option<usize>>>,
+    /// Prompts of its texts, encoder by encoder.
+    pub prompts: Vec<TablePrompts>,
 }
 
 /// A text to transform, once per transformation and seed.
@@ -114,6 +119,8 @@ pub(super) struct Plan {
     pub generator: String,
     /// Encoders, as they described themselves.
     pub encoders: Vec<Encoder>,
+    /// Their prompts.
+    pub prompting: Vec<Prompting>,
     /// Position of the baseline encoder.
     pub baseline: Option<usize>,
     /// Rules to decide, where there are any.
@@ -155,6 +162,7 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
         let mut table = Table {
             texts: Vec::new(),
             requests: Asked::default(),
+            prompts: Vec::new(),
             dataset: dataset.clone(),
             spec,
         };

@@ -13,7 +13,7 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError, judge,
     plan::{self, Plan, PlannedTransformation},
-    probe,
+    probe, prompting,
     record::{RunRequest, SuiteChoice},
     wire,
 };
@@ -70,7 +70,8 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
     for id in &ids {
         encoders.push(encoder(context, id).await?);
     }
-    let (corpus, tables, requests) = plan::lay_out(datasets);
+    let (corpus, mut tables, requests) = plan::lay_out(datasets);
+    let prompting = prompting::choose(&encoders, &mut tables, &request.prompts, &suite.encoder_prompts)?;
     let generator = request
         .generator
         .clone()
@@ -84,6 +85,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         judge: None,
         suite,
         encoders,
+        prompting,
         transformations,
         corpus,
         tables,

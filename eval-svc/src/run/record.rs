@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     gate::{Gate, OnUndecided},
     judging::Judge,
+    prompts::GivenPrompt,
     report::GateVerdict,
 };
 
@@ -40,6 +41,8 @@ pub struct RunRequest {
     pub gate: Gate,
     /// Laid over the suite's judge.
     pub judge: Judge,
+    /// Prompts of the encoders; they go before the suite's.
+    pub prompts: Vec<GivenPrompt>,
 }
 
 /// Where the suite's text comes from.

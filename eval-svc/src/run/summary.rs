@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    RunRecord, drift, examples,
+    RunRecord, cuts, drift, examples,
     measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
-    ratings,
+    prompting, ratings,
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
@@ -69,6 +69,7 @@ pub(super) fn report(
         },
         error_rates: Vec::new(),
         drift: drift::rows(plan, &measured.drifted),
+        truncation: cuts::rows(plan, scored),
         scores: scored.iter().map(|scored| score(plan, scored)).collect(),
         examples: examples::pick(plan, transformed, &measured.drifted, examples),
         tables: Vec::new(),
@@ -130,6 +131,7 @@ fn encoders(plan: &Plan) -> Vec<EncoderInfo> {
         .enumerate()
         .map(|(position, encoder)| {
             let space = encoder.vector_space.clone().unwrap_or_default();
+            let (prompts, unused_prompts) = prompting::told(plan, position);
             EncoderInfo {
                 id: encoder.id.clone(),
                 revision: encoder.revision.clone(),
@@ -141,6 +143,8 @@ fn encoders(plan: &Plan) -> Vec<EncoderInfo> {
                 pooling: space.pooling,
                 normalised: space.normalised,
                 prompt: space.prompt,
+                prompts,
+                unused_prompts,
                 baseline: plan.baseline == Some(position),
             }
         })

@@ -22,7 +22,7 @@ use super::{
     rounds::Round,
     wire,
 };
-use crate::{change::Change, suite::Transformation};
+use crate::change::Change;
 
 /// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
@@ -291,7 +291,7 @@ fn refuse_silence(results: &[Option<TransformResult>], what: &str) -> Result<(),
 
 /// The language of a translation, as the service says it. Other transformations go into none, or draw one for each text.
 fn target(planned: &super::plan::PlannedTransformation, result: &TransformResult) -> Option<Box<str>> {
-    if !matches!(planned.transformation, Transformation::Translation { .. }) {
+    if planned.transformation.name() != "translation" {
         return None;
     }
     let language = result.provenance.as_ref()?.languages.last()?;

@@ -117,6 +117,11 @@ impl UnitStore {
         Ok(Self { root })
     }
 
+    /// The folder.
+    pub(super) fn root(&self) -> &std::path::Path {
+        &self.root
+    }
+
     fn path(&self, address: &str) -> PathBuf {
         // Two hundred and fifty-six folders, so that none grows long.
         self.root

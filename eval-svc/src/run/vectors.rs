@@ -1,31 +1,41 @@
-//! Vectors of one encoder, each distinct text once.
+//! Vectors of one encoder, each distinct text once under each prompt.
 
 use std::collections::{HashMap, HashSet};
 
-use super::RunError;
+use super::{
+    RunError,
+    prompting::{Key, Slot},
+};
 use crate::{encoding::Encoded, metric::VectorMatrix};
 
-/// Vectors of one encoder, by the number of their text.
+/// Vectors of one encoder, by prompt and number of their text.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     cols: usize,
-    rows: HashMap<u32, usize>,
+    rows: HashMap<Key, usize>,
     data: Vec<f32>,
+    /// Whether the text of each row was cut at the encoder's length; none where the encoder does not say.
+    cut: Vec<Option<bool>>,
 }
 
 impl Vectors {
-    pub(super) fn contains(&self, text: u32) -> bool {
-        self.rows.contains_key(&text)
+    pub(super) fn contains(&self, key: Key) -> bool {
+        self.rows.contains_key(&key)
+    }
+
+    /// Whether a text was cut; none where it is not known.
+    pub(super) fn cut(&self, key: Key) -> Option<bool> {
+        *self.cut.get(*self.rows.get(&key)?)?
     }
 
     /// The vector of a text.
-    pub(super) fn row(&self, text: u32) -> Option<&[f32]> {
-        let row = *self.rows.get(&text)?;
+    pub(super) fn row(&self, key: Key) -> Option<&[f32]> {
+        let row = *self.rows.get(&key)?;
         self.data.get(row * self.cols..(row + 1) * self.cols)
     }
 
     /// Forgets all other texts.
-    pub(super) fn keep(&mut self, wanted: &HashSet<u32>) {
+    pub(super) fn keep(&mut self, wanted: &HashSet<Key>) {
         let mut kept = Self {
             cols: self.cols,
             ..Self::default()
@@ -33,6 +43,7 @@ impl Vectors {
         for (text, row) in &self.rows {
             if wanted.contains(text) {
                 kept.rows.insert(*text, kept.rows.len());
+                kept.cut.push(self.cut.get(*row).copied().flatten());
                 kept.data
                     .extend_from_slice(&self.data[row * self.cols..(row + 1) * self.cols]);
             }
@@ -41,7 +52,7 @@ impl Vectors {
     }
 
     /// One row per text, in order.
-    pub(super) fn matrix(&self, texts: &[u32], encoder: &str) -> Result<VectorMatrix, RunError> {
+    pub(super) fn matrix(&self, texts: &[Key], encoder: &str) -> Result<VectorMatrix, RunError> {
         let bad = |message: String| RunError::BadVectors {
             id: encoder.to_owned(),
             message,
@@ -57,8 +68,14 @@ impl Vectors {
         VectorMatrix::new(texts.len(), self.cols, data).map_err(|error| bad(error.to_string()))
     }
 
-    /// Adds the vectors of `texts` (numbers that are not in it yet).
-    pub(super) fn insert(&mut self, encoder: &str, texts: &[u32], encoded: Encoded) -> Result<(), RunError> {
+    /// Adds the vectors of `texts` under one prompt (numbers that are not in it yet).
+    pub(super) fn insert(
+        &mut self,
+        encoder: &str,
+        slot: Slot,
+        texts: &[u32],
+        encoded: Encoded,
+    ) -> Result<(), RunError> {
         if texts.is_empty() {
             return Ok(());
         }
@@ -74,8 +91,9 @@ impl Vectors {
         self.cols = encoded.cols;
         for &text in texts {
             let row = self.rows.len();
-            self.rows.insert(text, row);
+            self.rows.insert((slot, text), row);
         }
+        self.cut.extend(encoded.cut);
         self.data.extend(encoded.data);
         Ok(())
     }

@@ -24,6 +24,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         transformations: spec.transformations,
         gate: super::gate::gate(spec.gate)?,
         judge: super::judge::judge(spec.judge)?,
+        prompts: crate::task_service::prompts::read("spec.prompts", spec.prompts)?,
     })
 }
 
@@ -108,6 +109,15 @@ fn spec(request: RunRequest) -> proto::RunSpec {
         transformations: request.transformations,
         gate: super::gate::proto(&request.gate),
         judge: super::judge::proto(&request.judge),
+        prompts: request
+            .prompts
+            .into_iter()
+            .map(|given| proto::EncoderPrompt {
+                role: given.role,
+                text: given.text,
+                encoder_id: given.encoder.unwrap_or_default(),
+            })
+            .collect(),
     }
 }
 

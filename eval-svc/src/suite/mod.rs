@@ -70,6 +70,11 @@
 //! margin = 1.0                                                       # at most a point below the baseline encoder: signed-rank
 //! of = "total"                                                       # test over data sets, Holm over rules and encoders
 //!
+//! [encoder."multilingual-e5-small".prompts]                          # texts put in front of this encoder's inputs, by
+//! query = "query: "                                                  # role: a part (query, document), a task type, a data
+//! passage = "passage: "                                              # set, or one of these with a part ("retrieval-query").
+//! sts = "query: "                                                    # They go before the encoder's own; [`crate::prompts`]
+//!
 //! [judge]                                                            # a model that rates what became of the texts;
 //! generator = "local:qwen2.5-coder-1.5b-instruct"                    # as `generator` above: better another one than that
 //! sample = 50                                                        # texts of each data set, transformation and seed;
@@ -79,6 +84,7 @@
 //! ```
 
 mod dataset;
+mod encoder;
 mod error;
 mod gate;
 mod judge;
@@ -90,7 +96,10 @@ mod reader;
 mod tests;
 mod transformation;
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +143,8 @@ pub struct Suite {
     pub generator: Option<String>,
     /// Encoder ids; may be empty.
     pub encoders: Vec<String>,
+    /// Prompts of encoders: id to role to text ([`crate::prompts`]).
+    pub encoder_prompts: BTreeMap<String, BTreeMap<String, String>>,
     /// Id of the encoder that others are compared with.
     pub baseline: Option<String>,
     /// Sampling temperature of the generator.

@@ -6,13 +6,13 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, gate, judge,
+    CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, encoder, gate, judge,
     protocol,
     reader::{Document, Found, Section},
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 20] = [
+const FIELDS: [&str; 21] = [
     "name",
     "description",
     "seeds",
@@ -31,6 +31,7 @@ const FIELDS: [&str; 20] = [
     "on_failure",
     "profile",
     "dataset",
+    "encoder",
     "gate",
     "judge",
 ];
@@ -57,6 +58,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         transformations: protocol::reworded(&top, transformations(&top)?)?,
         generator: filled(&document, top.string("generator")?)?,
         encoders: encoders(&top)?,
+        encoder_prompts: encoder::prompts(&top)?,
         baseline: filled(&document, top.string("baseline")?)?,
         temperature: within(&document, top.number("temperature")?, 0.0, 2.0, 0.0)?,
         top_p: within(&document, top.number("top_p")?, f64::MIN_POSITIVE, 1.0, 1.0)?,

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
+    encoder::v1::Encoder,
     eval::v1::{AugmentationReport, DatasetAugmentation},
 };
 use isomer_service_kit::Fault;
@@ -15,7 +16,9 @@ use crate::{
     dataset::Dataset,
     encoding::{self, EncodingError},
     metric::{Similarity, VectorMatrix},
+    prompts::{DatasetPrompts, Part, Sent, same_but_prompt},
     run::EvalClients,
+    truncation::CutCount,
 };
 
 /// A dataset's vectors.
@@ -26,6 +29,8 @@ pub(super) struct Encoded {
     pub(super) similarity: Similarity,
     pub(super) vector_space: Option<VectorSpace>,
     pub(super) usage: Usage,
+    /// Distinct texts that the encoder cut.
+    pub(super) cut: CutCount,
     /// What augmentation came to, where it was asked for.
     pub(super) augmentation: Option<AugmentationReport>,
 }
@@ -51,11 +56,26 @@ impl<'a> Distinct<'a> {
     }
 }
 
-/// Encodes the texts of a dataset, equal ones once.
+/// Texts that are encoded in one way.
+struct Group<'a> {
+    augmented: bool,
+    prompt: Option<&'a Sent>,
+    distinct: Distinct<'a>,
+}
+
+/// Describes the encoder of a request.
+pub(super) async fn describe(clients: &EvalClients, encoder_id: &str) -> Result<Encoder, Fault> {
+    encoding::describe(&clients.encoder, encoder_id)
+        .await
+        .map_err(|error| fault(error, |index| format!("text {index}")))
+}
+
+/// Encodes the texts of a dataset with their prompts, equal ones of one prompt once.
 pub(super) async fn texts(
     config: &EvalConfig,
     clients: &EvalClients,
-    encoder_id: &str,
+    encoder: &Encoder,
+    prompts: &DatasetPrompts,
     augmentation: Option<&DatasetAugmentation>,
     dataset: &Dataset,
 ) -> Result<Encoded, Fault> {
@@ -65,68 +85,122 @@ pub(super) async fn texts(
         return Err(Fault::invalid("dataset.augmentation.queries_only", message)
             .mend("leave it out, or choose a retrieval or reranking task"));
     }
-    let encoder = encoding::describe(&clients.encoder, encoder_id)
-        .await
-        .map_err(|error| fault(error, |index| format!("text {index}")))?;
-    let (mut plain, mut augmented) = (Distinct::default(), Distinct::default());
+    let mut groups: Vec<Group<'_>> = Vec::new();
     let mut rows = Vec::with_capacity(dataset.texts().len());
     for (index, text) in dataset.texts().iter().enumerate() {
-        let by_augmentation = augmentation.is_some() && (text.transformable || !queries_only);
-        let number = if by_augmentation {
-            augmented.add(index, &text.text, dataset.language_of(text.role))
-        } else {
-            plain.add(index, &text.text, None)
-        };
-        rows.push((by_augmentation, number));
+        let augmented = augmentation.is_some() && (text.transformable || !queries_only);
+        // Only what is augmented is written in a language.
+        let language = dataset.language_of(text.role).filter(|_| augmented);
+        let prompt = prompts
+            .of(Part::of(dataset.task(), text.role))
+            .map(|chosen| &chosen.sent);
+        let position = groups
+            .iter()
+            .position(|group| group.augmented == augmented && group.prompt == prompt);
+        let position = position.unwrap_or_else(|| {
+            groups.push(Group {
+                augmented,
+                prompt,
+                distinct: Distinct::default(),
+            });
+            groups.len() - 1
+        });
+        rows.push((position, groups[position].distinct.add(index, &text.text, language)));
     }
-    let total = plain.texts.len() + augmented.texts.len();
+    let total: usize = groups.iter().map(|group| group.distinct.texts.len()).sum();
     let mut done = 0;
     let mut told = |texts: u64, _: &Usage| {
         done += texts;
         tracing::info!(dataset = dataset.name(), encoder = encoder.id, done, total, "encoding");
     };
-    let own = encoding::encode(&clients.encoder, config, &encoder, &plain.texts, &mut told)
-        .await
-        .map_err(|error| fault(error, |index| text_of(dataset, plain.firsts[index])))?;
-    let (pooled, report) = match augmentation {
-        None => (encoding::Encoded::default(), None),
-        Some(wanted) => {
-            let augmenting = Augmenting {
-                transform: &clients.transform,
+    let mut encoded = Vec::with_capacity(groups.len());
+    let mut report: Option<AugmentationReport> = None;
+    for group in &groups {
+        let distinct = &group.distinct;
+        let Some(wanted) = augmentation.filter(|_| group.augmented) else {
+            let plain = encoding::encode(
+                &clients.encoder,
                 config,
-                encoder: &encoder,
-                languages: &augmented.languages,
-                wanted,
-            };
-            let (pooled, mut report) = augmenting
-                .encode(&augmented.texts, &mut told)
-                .await
-                .map_err(|error| augmented::fault(error, |index| text_of(dataset, augmented.firsts[index])))?;
-            report.plain_texts = plain.texts.len() as u64;
-            (pooled, Some(report))
+                encoder,
+                group.prompt,
+                &distinct.texts,
+                &mut told,
+            )
+            .await
+            .map_err(|error| fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
+            encoded.push(plain);
+            continue;
+        };
+        let augmenting = Augmenting {
+            transform: &clients.transform,
+            config,
+            encoder,
+            languages: &distinct.languages,
+            wanted,
+            prompt: group.prompt,
+        };
+        let (pooled, own) = augmenting
+            .encode(&distinct.texts, &mut told)
+            .await
+            .map_err(|error| augmented::fault(error, |index| text_of(dataset, distinct.firsts[index])))?;
+        encoded.push(pooled);
+        match &mut report {
+            None => report = Some(own),
+            Some(all) => augmented::merge(all, own),
         }
-    };
-    let cols = own.cols.max(pooled.cols);
-    let mut data = Vec::with_capacity(rows.len() * cols);
-    for (by_augmentation, number) in &rows {
-        let set = if *by_augmentation { &pooled } else { &own };
-        data.extend_from_slice(&set.data[number * cols..(number + 1) * cols]);
     }
-    let mut usage = own.usage;
-    usage.texts += pooled.usage.texts;
-    usage.tokens += pooled.usage.tokens;
-    usage.cached_texts += pooled.usage.cached_texts;
-    usage.generated_tokens += pooled.usage.generated_tokens;
-    usage.generator_calls += pooled.usage.generator_calls;
-    usage.tokens_estimated |= pooled.usage.tokens_estimated;
-    usage.cost_nano_usd += pooled.usage.cost_nano_usd;
+    if let Some(report) = &mut report {
+        let plain = groups.iter().filter(|group| !group.augmented);
+        report.plain_texts = plain.map(|group| group.distinct.texts.len() as u64).sum();
+    }
+    one_space_but_for_prompts(&groups, &encoded)?;
+    let cols = encoded.iter().map(|one| one.cols).max().unwrap_or_default();
+    let mut data = Vec::with_capacity(rows.len() * cols);
+    for (group, number) in &rows {
+        let own = &encoded[*group];
+        if own.cols != cols {
+            return Err(unusable(&format!(
+                "vectors of {} and of {cols} columns, which cannot be compared",
+                own.cols
+            )));
+        }
+        data.extend_from_slice(&own.data[number * cols..(number + 1) * cols]);
+    }
+    let mut usage = encoding::Encoded::default();
+    encoded.iter().for_each(|one| usage.add(&one.usage));
+    // The queries come first; with augmentation of some, theirs is the space that says so.
+    let said = groups
+        .iter()
+        .position(|group| group.augmented == report.is_some())
+        .and_then(|position| encoded[position].space.clone());
     Ok(Encoded {
         vectors: VectorMatrix::new(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
-        similarity: encoding::similarity(&encoder),
-        vector_space: if report.is_some() { pooled.space } else { own.space },
-        usage,
+        similarity: encoding::similarity(encoder),
+        vector_space: said,
+        usage: usage.usage,
+        cut: encoded.iter().flat_map(|one| one.cut.iter().copied()).collect(),
         augmentation: report,
     })
+}
+
+/// Refuses vectors whose spaces differ in more than the prompt. Augmented vectors beside plain ones are what was asked for.
+fn one_space_but_for_prompts(groups: &[Group<'_>], encoded: &[encoding::Encoded]) -> Result<(), Fault> {
+    for (i, first) in groups.iter().enumerate() {
+        for (j, second) in groups.iter().enumerate().skip(i + 1) {
+            let spaces = (encoded[i].space.as_ref(), encoded[j].space.as_ref());
+            if first.augmented == second.augmented
+                && let (Some(one), Some(other)) = spaces
+                && !same_but_prompt(one, other)
+            {
+                return Err(unusable(&format!(
+                    "the vector spaces of two prompts, `{}` and `{}`, differ in more than the prompt; their vectors cannot be \
+                     compared",
+                    one.digest, other.digest
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn unusable(problem: &str) -> Fault {

@@ -165,6 +165,7 @@ async fn score(
             sample_seed: None,
             pivot: None,
             augmentation,
+            prompts: Vec::new(),
         })),
         ..ScoreRequest::default()
     };

@@ -19,6 +19,7 @@ mod labelled;
 mod languages;
 mod list_tasks;
 mod mteb;
+mod prompts;
 mod search;
 mod services;
 mod statistics;

@@ -56,6 +56,7 @@ pub(crate) fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset
         sample_seed: None,
         pivot: None,
         augmentation: None,
+        prompts: Vec::new(),
     };
     request(task, score_request::Input::Dataset(input))
 }

@@ -53,6 +53,7 @@ async fn minilm_reaches_its_published_score_on_the_sts_benchmark() {
         sample_seed: None,
         pivot: None,
         augmentation: None,
+        prompts: Vec::new(),
     };
     let request = ScoreRequest {
         task_type: TaskType::Sts.into(),

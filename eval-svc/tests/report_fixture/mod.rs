@@ -337,6 +337,8 @@ fn encoder(e: usize) -> EncoderInfo {
         pooling: "mean".to_owned(),
         normalised: true,
         prompt: String::new(),
+        prompts: Vec::new(),
+        unused_prompts: Vec::new(),
         baseline: e == 0,
     }
 }
@@ -516,6 +518,7 @@ pub fn report() -> Report {
         checks: checks(),
         error_rates: Vec::new(),
         drift: drift(),
+        truncation: Vec::new(),
         scores: scores(&grid),
         examples: examples(),
         tables: Vec::new(),

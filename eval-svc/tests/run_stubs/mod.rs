@@ -8,7 +8,7 @@ pub mod judge;
 pub mod many;
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -21,6 +21,7 @@ use isomer_proto::{
     common::v1::{Dtype, Matrix, Provenance, Usage, VectorSpace},
     encoder::v1::{
         EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse,
+        encode_request::Prompt,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input,
     },
@@ -53,6 +54,12 @@ pub struct StubEncoder {
     pub broken: Arc<Mutex<Option<String>>>,
     /// Gives the vectors instead of [`vector`].
     pub vectors: Arc<Mutex<Option<Vectoriser>>>,
+    /// Its own prompts, by name.
+    pub prompts: Arc<Mutex<HashMap<String, String>>>,
+    /// Takes no notice of prompts.
+    pub deaf: Arc<Mutex<bool>>,
+    /// Says which texts are longer than so many bytes, prompt included; none: says nothing of truncation.
+    pub limit: Arc<Mutex<Option<usize>>>,
 }
 
 /// Encoder and text to vector.
@@ -70,9 +77,10 @@ pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     vector
 }
 
-fn space(encoder: &str) -> VectorSpace {
+fn space(encoder: &str, prompt: &str) -> VectorSpace {
     VectorSpace {
-        digest: format!("space-of-{encoder}"),
+        digest: format!("space-of-{encoder}{prompt}"),
+        prompt: prompt.to_owned(),
         model_id: encoder.to_owned(),
         dimensions: DIMENSIONS as u32,
         ..VectorSpace::default()
@@ -87,10 +95,11 @@ impl EncoderService for StubEncoder {
             return Err(Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`")).into());
         }
         let encoder = Encoder {
-            vector_space: Some(space(&id)),
+            vector_space: Some(space(&id, "")),
             weights_digest: format!("weights-of-{id}"),
             dimensions: DIMENSIONS as u32,
             max_batch_items: 16,
+            prompts: self.prompts.lock().unwrap().clone(),
             id,
             ..Encoder::default()
         };
@@ -104,11 +113,20 @@ impl EncoderService for StubEncoder {
         }
         assert!(request.inputs.len() <= 16, "more inputs than the encoder permits");
         self.requests.fetch_add(1, Ordering::SeqCst);
-        let mut data = Vec::new();
+        let prompt = match &request.prompt {
+            Some(_) if *self.deaf.lock().unwrap() => String::new(),
+            Some(Prompt::LiteralPrompt(text)) => text.clone(),
+            Some(Prompt::PromptName(name)) => self.prompts.lock().unwrap()[name].clone(),
+            None => String::new(),
+        };
+        let limit = *self.limit.lock().unwrap();
+        let (mut data, mut truncated) = (Vec::new(), Vec::new());
         for one in &request.inputs {
             let Some(input::Input::Text(text)) = &one.input else {
                 panic!("a text was expected")
             };
+            let text = &format!("{prompt}{text}");
+            truncated.extend(limit.map(|limit| text.len() > limit));
             self.seen.lock().unwrap().push(format!("{}|{text}", request.encoder_id));
             let vectoriser = self.vectors.lock().unwrap().unwrap_or(vector);
             data.extend(
@@ -126,7 +144,8 @@ impl EncoderService for StubEncoder {
                 dtype: Dtype::F32.into(),
                 data: data.into(),
             }),
-            vector_space: Some(space(&request.encoder_id)),
+            vector_space: Some(space(&request.encoder_id, &prompt)),
+            truncated,
             usage: Some(Usage {
                 texts: u64::from(rows),
                 tokens: 3 * u64::from(rows),

@@ -31,7 +31,8 @@ type Key = [u8; 32];
 struct Row {
     bytes: Arc<[u8]>,
     tokens: u32,
-    truncated: bool,
+    /// Absent where the provider does not say.
+    truncated: Option<bool>,
     shape: Arc<Shape>,
 }
 
@@ -241,7 +242,7 @@ impl Gathered {
             let row = Row {
                 bytes: matrix.data[place * bytes..(place + 1) * bytes].into(),
                 tokens: answer.token_counts.get(place).copied().unwrap_or(0),
-                truncated: answer.truncated.get(place).copied().unwrap_or(false),
+                truncated: answer.truncated.get(place).copied(),
                 shape: Arc::clone(&shape),
             };
             rows.push((!self.errors.contains_key(&index)).then(|| row.clone()));
@@ -281,7 +282,8 @@ impl Gathered {
             response.vector_space = first.shape.space.clone();
         }
         response.token_counts = rows.iter().map(|row| row.tokens).collect();
-        response.truncated = rows.iter().map(|row| row.truncated).collect();
+        let truncated: Option<Vec<bool>> = rows.iter().map(|row| row.truncated).collect();
+        response.truncated = truncated.unwrap_or_default();
         let mut errors: Vec<_> = self.errors.into_values().collect();
         errors.sort_by_key(|error| error.index);
         response.errors = errors;

@@ -42,6 +42,8 @@ struct Manner {
     sick: bool,
     /// Says nothing of its health.
     silent: bool,
+    /// Does not say whether it cut texts.
+    cuts_untold: bool,
 }
 
 #[derive(Debug, Default)]
@@ -142,7 +144,11 @@ impl EncoderBackend for Fake {
                     .collect(),
             }),
             token_counts: texts.iter().map(|text| text.len() as u32).collect(),
-            truncated: vec![false; texts.len()],
+            truncated: texts
+                .iter()
+                .filter(|_| !manner.cuts_untold)
+                .map(|text| text.len() > 4)
+                .collect(),
             errors: errors.collect(),
             vector_space: Some(VectorSpace {
                 weights_digest: if manner.tells {
@@ -556,6 +562,22 @@ async fn an_answer_from_other_weights_reaches_nobody() {
         assert_eq!(rows(&answer.response), [vector(1, "x")]);
     }
     assert_eq!(scene.router.refusals().len(), 1);
+}
+
+#[tokio::test]
+async fn whether_texts_were_cut_is_kept_and_never_made_up() {
+    let fake = Fake::new(1);
+    let scene = scene(with_cache(), &[("a", &fake)]).await;
+    let cut = async |texts: &[&str]| {
+        let answer = scene.router.encode(request(texts), None).await.unwrap();
+        answer.response.truncated
+    };
+    assert_eq!(cut(&["one", "twotwo"]).await, [false, true]);
+    assert_eq!(cut(&["twotwo"]).await, [true], "out of the cache");
+    fake.set(|manner| manner.cuts_untold = true);
+    // An answer is told of all its texts or of none.
+    assert!(cut(&["three"]).await.is_empty());
+    assert!(cut(&["three", "one"]).await.is_empty());
 }
 
 #[tokio::test]

@@ -49,6 +49,8 @@ pub(super) struct Asking {
 pub(super) struct Vectors {
     /// A vector, or why there is none.
     rows: HashMap<Arc<str>, Result<Vec<f32>, String>>,
+    /// Whether the encoder cut a text; absent where it does not say.
+    cut: HashMap<Arc<str>, bool>,
     cols: usize,
     pub(super) space: Option<VectorSpace>,
     pub(super) usage: Usage,
@@ -61,6 +63,12 @@ impl Vectors {
             Some(Err(why)) => Err(why),
             None => Err("the encoder was not asked for it"),
         }
+    }
+
+    /// Whether each text was cut; empty where the encoder did not say it of all of them.
+    pub(super) fn truncated(&self, texts: &[Arc<str>]) -> Vec<bool> {
+        let told: Option<Vec<bool>> = texts.iter().map(|text| self.cut.get(text).copied()).collect();
+        told.unwrap_or_default()
     }
 
     /// Columns; 0 where nothing was encoded.
@@ -96,6 +104,9 @@ impl Vectors {
             return unusable(format!("{cols} columns after {}", self.cols));
         }
         self.cols = cols;
+        if answer.truncated.len() == batch.len() {
+            self.cut.extend(batch.iter().cloned().zip(answer.truncated));
+        }
         for (text, bytes) in batch.iter().zip(matrix.data.chunks_exact(cols * 4)) {
             let row: Vec<f32> = bytes
                 .as_chunks::<4>()

@@ -201,6 +201,7 @@ pub(crate) async fn encode_augmented(
         timing: None,
         errors,
         similarity: encoder.similarity,
+        truncated: vectors.truncated(&originals),
     };
     Ok((response, generated))
 }

@@ -30,6 +30,8 @@ pub struct Encoded {
 pub struct StubEncoder {
     latency: Duration,
     pub normalises: bool,
+    /// Says that longer texts (in bytes) were cut; none: says nothing of it.
+    pub limit: Option<usize>,
     log: Arc<Mutex<Vec<Encoded>>>,
 }
 
@@ -38,6 +40,7 @@ impl StubEncoder {
         Self {
             latency,
             normalises: false,
+            limit: None,
             log: Arc::default(),
         }
     }
@@ -137,6 +140,10 @@ impl EncoderService for StubEncoder {
                 })
                 .collect(),
             vector_space: Some(own_space()),
+            truncated: self
+                .limit
+                .map(|limit| texts.iter().map(|text| text.len() > limit).collect())
+                .unwrap_or_default(),
             usage: Some(Usage {
                 texts: texts.len() as u64,
                 tokens: texts.len() as u64 * 5,

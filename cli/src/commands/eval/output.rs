@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use isomer_proto::eval::v1::ScoreResponse;
+use isomer_proto::eval::v1::{PromptUse, ScoreResponse, prompt_use};
 use serde_json::{Map, Value, json};
 
 use super::{Outcome, json};
@@ -64,10 +64,28 @@ fn scores(outcome: &Outcome) -> String {
     for (key, value) in rest {
         text.push_str(&format!("  {key:<28} {value:.4}\n"));
     }
+    text.push_str(&prompts(response));
     for note in &response.notes {
         text.push_str(&format!("note: {note}\n"));
     }
     text
+}
+
+/// The prompts that the texts got, one line each.
+pub(in crate::commands) fn prompts(response: &ScoreResponse) -> String {
+    let line = |used: &PromptUse| {
+        let source = match used.source() {
+            prompt_use::Source::Request => "--prompt",
+            prompt_use::Source::Suite => "the suite",
+            prompt_use::Source::Encoder | prompt_use::Source::Unspecified => "the encoder",
+        };
+        let text = used
+            .text
+            .as_ref()
+            .map_or("(its own)".to_owned(), |text| format!("{text:?}"));
+        format!("prompt of {} texts: {text} ({} of {source})\n", used.part, used.role)
+    };
+    response.prompts.iter().map(line).collect()
 }
 
 /// Main scores: one row a dataset, one column an encoder, and the mean over datasets.

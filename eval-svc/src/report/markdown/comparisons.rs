@@ -148,6 +148,14 @@ fn drift(page: &mut String, report: &Report) {
     let transformations = report.suite.transformations.iter();
     cells.extend(transformations.map(|one| percent(report.unchanged_share(&one.label, None))));
     row(page, &cells);
+    for encoder in report.encoders.iter().filter(|_| !report.truncation.is_empty()) {
+        let mut cells = vec![format!("Texts cut by {}", plain(&encoder.id))];
+        cells.extend(report.suite.transformations.iter().map(|one| {
+            let share = report.cut(&encoder.id, None, Some(&one.label)).share();
+            share.map_or("unknown".to_owned(), percent)
+        }));
+        row(page, &cells);
+    }
     for scale in report.judged_scales() {
         let mut cells = vec![format!("Mean rating ({})", scale.title())];
         cells.extend(report.suite.transformations.iter().map(|one| {

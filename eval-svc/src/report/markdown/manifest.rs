@@ -3,12 +3,41 @@
 use std::fmt::Write;
 
 use super::{Report, plain};
+use crate::report::EncoderInfo;
 use crate::report::format::duration;
 
 /// Writing to a string cannot fail.
 macro_rules! line {
     ($page:expr) => { $page.push('\n') };
     ($page:expr, $($part:tt)*) => {{ let _ = writeln!($page, $($part)*); }};
+}
+
+/// The prompts that an encoder's texts got, and those that they did not.
+fn prompts(page: &mut String, encoder: &EncoderInfo) {
+    for one in &encoder.prompts {
+        let text = one
+            .text
+            .as_ref()
+            .map_or("its text is the encoder's".to_owned(), |text| {
+                format!("\"{}\"", plain(text))
+            });
+        line!(
+            page,
+            "  - Prompt of its {} texts ({}), {} as {}: {text}",
+            one.part.name(),
+            plain(&one.datasets.join(", ")),
+            one.source.words(),
+            plain(&one.role),
+        );
+    }
+    for one in &encoder.unused_prompts {
+        line!(
+            page,
+            "  - Prompt not used, {}: {}",
+            one.source.words(),
+            plain(&one.role)
+        );
+    }
 }
 
 /// Models, prompts, data, counts, seeds.
@@ -32,6 +61,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
             encoder.weights_digest,
             encoder.vector_space
         );
+        prompts(page, encoder);
     }
     for generator in &report.generators {
         line!(page, "- Generator {}: `{}`", plain(&generator.id), generator.digest);

@@ -64,6 +64,14 @@ impl Foreign {
         Ok(())
     }
 
+    /// Names of kinds of input that requests may give as prompts, sorted.
+    fn prompt_names(&self, reranks: bool) -> Vec<String> {
+        let named = self.input_types.keys().filter(|name| !name.is_empty() && !reranks);
+        let mut names: Vec<String> = named.cloned().collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(super) fn describe(&self, id: &str, model: &str, facts: &Facts) -> Encoder {
         let reranks = Self::reranks(model, facts);
         let shape = self.shape(&self.identity(model, facts), None).filter(|_| !reranks);
@@ -94,6 +102,7 @@ impl Foreign {
             },
             capabilities: vec![if reranks { Capability::Rerank } else { Capability::Dense }.into()],
             architecture: facts.architecture.clone(),
+            prompt_names: self.prompt_names(reranks),
             ..Encoder::default()
         }
     }

@@ -250,6 +250,10 @@ async fn tei_is_sent_a_text_a_call() {
     let long = backend.encode(of(&["long"]), None).await.unwrap_err();
     assert_eq!(long.code, Code::InvalidArgument);
     backend.healthy().await.unwrap();
+    // What it can be asked for by name is told, without a text that nobody knows.
+    let described = backend.get("ours").await.unwrap();
+    assert_eq!(described.prompt_names, ["query"]);
+    assert!(described.prompts.is_empty());
 }
 
 #[tokio::test]

@@ -213,3 +213,15 @@ async fn the_prompt_of_the_encoder_goes_with_originals_and_variants() {
             .all(|call| call.prompt == Some(Prompt::PromptName("query".into())))
     );
 }
+
+#[tokio::test]
+async fn originals_that_were_cut_are_told_and_nothing_is_told_where_the_encoder_is_silent() {
+    let mut house = House::new(Duration::ZERO).await;
+    let texts = [TEXT, "short", TEXT];
+    let asked = || request(spec([without_stopwords()]), &texts);
+    let silent = encode(&mut house.client().await, asked()).await.unwrap();
+    assert!(silent.truncated.is_empty());
+    house.encoder.limit = Some(10);
+    let told = encode(&mut house.client().await, asked()).await.unwrap();
+    assert_eq!(told.truncated, [true, false, true]);
+}

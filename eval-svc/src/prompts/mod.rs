@@ -1,0 +1,224 @@
+//! Prompts of encoders: which text goes in front of which input.
+//!
+//! The rule, in two steps:
+//!
+//! 1. Sources in order: the request (`--prompt role=…`), the suite (`[encoder."ID".prompts]`), the encoder's own prompts
+//!    (`prompts` of `config_sentence_transformers.json`). The first source that has a prompt for the text decides. Where none
+//!    has, nothing is asked for, and the encoder's default applies (usually no prompt).
+//! 2. Roles of one source in the order of mteb 2.20 (`AbsEncoder.get_prompt_name`): data set and part (`NFCorpus-query`), data
+//!    set (`NFCorpus`), task type and part (`Retrieval-query`), task type (`STS`), part (`query`).
+//!
+//! Only retrieval and reranking have parts, as in mteb: `query`, and `document`, for which `passage` and `corpus` are taken too
+//! (`SentenceTransformer.encode_document`). Two differences from mteb: letter case, hyphens and underscores do not matter, and
+//! task types may be spelt our way (`bitext`) beside mteb's (`BitextMining`).
+
+mod resolve;
+mod space;
+
+use std::collections::BTreeMap;
+
+use isomer_proto::encoder::v1::{Encoder, encode_request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{dataset::Role, task::TaskType};
+
+pub use resolve::{is_role, known_roles};
+pub(crate) use resolve::{resolve, unused};
+pub(crate) use space::{check, key, same_but_prompt};
+
+/// A prompt that a person gave.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GivenPrompt {
+    /// Encoder it is for; absent: every encoder.
+    pub encoder: Option<String>,
+    /// Texts it is for, e.g. `query` or `sts`.
+    pub role: String,
+    /// The text; empty for no prompt.
+    pub text: String,
+}
+
+/// Where a prompt comes from, the first that has one wins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptSource {
+    /// `--prompt`, or the prompts of a request.
+    Request,
+    /// `[encoder."ID".prompts]` of the suite.
+    Suite,
+    /// The encoder's own, e.g. of its folder.
+    Encoder,
+}
+
+impl PromptSource {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Request => "given with the request",
+            Self::Suite => "from the suite",
+            Self::Encoder => "the encoder's own",
+        }
+    }
+}
+
+/// The part that a text plays, as far as prompts are concerned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// A query of retrieval or reranking.
+    Query,
+    /// What is looked for: a document, a candidate.
+    Document,
+    /// Any text of a task that has no parts.
+    Text,
+}
+
+impl Part {
+    /// As a report and a proto spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Query => "query",
+            Self::Document => "document",
+            Self::Text => "text",
+        }
+    }
+
+    /// The part of a text of a task.
+    pub fn of(task: TaskType, role: Role) -> Self {
+        match (task, role) {
+            (TaskType::Retrieval | TaskType::Reranking, Role::Query) => Self::Query,
+            (TaskType::Retrieval | TaskType::Reranking, _) => Self::Document,
+            _ => Self::Text,
+        }
+    }
+
+    /// The parts of a task's texts, the one that a robustness check transforms first.
+    pub fn of_task(task: TaskType) -> &'static [Self] {
+        match task {
+            TaskType::Retrieval | TaskType::Reranking => &[Self::Query, Self::Document],
+            _ => &[Self::Text],
+        }
+    }
+}
+
+/// A prompt that was chosen for texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Chosen {
+    /// Where it comes from.
+    pub source: PromptSource,
+    /// Its role there, as written.
+    pub role: String,
+    /// What is sent.
+    pub sent: Sent,
+}
+
+/// A prompt as a request to an encoder carries it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Sent {
+    /// The text itself.
+    Literal(String),
+    /// By the encoder's name of it.
+    Named {
+        /// The name.
+        name: String,
+        /// Its text, where the encoder says it.
+        text: Option<String>,
+    },
+}
+
+impl Sent {
+    /// The text, where it is known.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match self {
+            Self::Literal(text) => Some(text),
+            Self::Named { text, .. } => text.as_deref(),
+        }
+    }
+
+    /// As the field of a request.
+    pub(crate) fn field(&self) -> encode_request::Prompt {
+        match self {
+            Self::Literal(text) => encode_request::Prompt::LiteralPrompt(text.clone()),
+            Self::Named { name, .. } => encode_request::Prompt::PromptName(name.clone()),
+        }
+    }
+}
+
+/// The prompts of one source: role to what is sent.
+pub(crate) type Layer = BTreeMap<String, Sent>;
+
+/// What an encoder may be given, source by source.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layers {
+    request: Layer,
+    suite: Layer,
+    own: Layer,
+}
+
+impl Layers {
+    /// Gathers the prompts for one encoder.
+    pub(crate) fn new(encoder: &Encoder, request: &[GivenPrompt], suite: Option<&BTreeMap<String, String>>) -> Self {
+        let literal = |text: &str| Sent::Literal(text.to_owned());
+        let for_it = |given: &&GivenPrompt| given.encoder.as_ref().is_none_or(|id| *id == encoder.id);
+        // A prompt for this encoder goes before one for all.
+        let mut given: Vec<&GivenPrompt> = request.iter().filter(for_it).collect();
+        given.sort_by_key(|given| given.encoder.is_some());
+        let named = |name: &String, text: Option<&String>| {
+            let sent = Sent::Named {
+                name: name.clone(),
+                text: text.cloned(),
+            };
+            (name.clone(), sent)
+        };
+        let mut own: Layer = encoder.prompt_names.iter().map(|name| named(name, None)).collect();
+        own.extend(encoder.prompts.iter().map(|(name, text)| named(name, Some(text))));
+        Self {
+            request: given
+                .iter()
+                .map(|given| (given.role.clone(), literal(&given.text)))
+                .collect(),
+            suite: suite
+                .into_iter()
+                .flatten()
+                .map(|(role, text)| (role.clone(), literal(text)))
+                .collect(),
+            own,
+        }
+    }
+
+    /// In the order in which they are asked.
+    pub(crate) fn in_order(&self) -> [(PromptSource, &Layer); 3] {
+        [
+            (PromptSource::Request, &self.request),
+            (PromptSource::Suite, &self.suite),
+            (PromptSource::Encoder, &self.own),
+        ]
+    }
+}
+
+/// The prompts of one data set's texts under one encoder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct DatasetPrompts {
+    chosen: Vec<(Part, Option<Chosen>)>,
+}
+
+impl DatasetPrompts {
+    /// Chooses for each part of a data set; `name` is mteb's name of the task.
+    pub(crate) fn choose(layers: &Layers, task: TaskType, name: &str) -> Self {
+        let of = |part: &Part| (*part, resolve(layers, task, name, *part));
+        Self {
+            chosen: Part::of_task(task).iter().map(of).collect(),
+        }
+    }
+
+    /// The prompt of a part; none: the encoder's default.
+    pub(crate) fn of(&self, part: Part) -> Option<&Chosen> {
+        let found = self.chosen.iter().find(|(own, _)| *own == part);
+        found.and_then(|(_, chosen)| chosen.as_ref())
+    }
+
+    /// Every part with its prompt.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = (Part, Option<&Chosen>)> {
+        self.chosen.iter().map(|(part, chosen)| (*part, chosen.as_ref()))
+    }
+}

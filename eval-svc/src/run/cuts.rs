@@ -1,0 +1,162 @@
+//! Counts of texts that an encoder cut, kept beside the scores, so that a score that was found has them too.
+
+use std::{collections::HashSet, fs, io, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    measure::Scored,
+    plan::{Plan, Table, Variant},
+    prompting::Key,
+    store::write_atomically,
+    units::{UnitKey, UnitStore, digest_of_texts},
+    vectors::Vectors,
+};
+use crate::{report::TruncationRow, truncation::CutCount};
+
+/// Part of every key.
+const VERSION: &str = "isomer.cut/1";
+
+/// Distinct texts that were cut, of a data set under one variant.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cuts {
+    /// Texts that a transformation changes.
+    pub varied: CutCount,
+    /// Texts that none changes, e.g. documents.
+    pub fixed: CutCount,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Stored {
+    version: String,
+    key: UnitKey,
+    cuts: Cuts,
+}
+
+impl Cuts {
+    /// Counts each distinct text of a table once, by what `known` says of it.
+    fn count(table: &Table, keys: &[Key], known: impl Fn(Key) -> Option<bool>) -> Self {
+        let mut cuts = Self::default();
+        let (mut varied, mut fixed) = (HashSet::new(), HashSet::new());
+        for (key, text) in keys.iter().zip(table.dataset.texts()) {
+            let (seen, count) = if text.transformable {
+                (&mut varied, &mut cuts.varied)
+            } else {
+                (&mut fixed, &mut cuts.fixed)
+            };
+            if seen.insert(*key) {
+                count.add(known(*key));
+            }
+        }
+        cuts
+    }
+
+    /// Of texts that all have a vector; `None` where one has none.
+    pub(super) fn of(table: &Table, keys: &[Key], vectors: &Vectors) -> Option<Self> {
+        let all = keys.iter().all(|key| vectors.contains(*key));
+        all.then(|| Self::count(table, keys, |key| vectors.cut(key)))
+    }
+
+    /// Of texts of which nothing is known.
+    pub(super) fn unknown(table: &Table, keys: &[Key]) -> Self {
+        Self::count(table, keys, |_| None)
+    }
+}
+
+impl UnitStore {
+    fn cuts_path(&self, key: &UnitKey) -> PathBuf {
+        let address = digest_of_texts([VERSION, &key.address()].into_iter());
+        let folder = address.get(..2).unwrap_or("00").to_owned();
+        self.root().join("cut").join(folder).join(format!("{address}.json"))
+    }
+
+    /// Stored counts of the texts of a score. A file that cannot be read counts as absent.
+    pub fn cuts(&self, key: &UnitKey) -> Option<Cuts> {
+        let bytes = fs::read(self.cuts_path(key)).ok()?;
+        let stored: Stored = serde_json::from_slice(&bytes).ok()?;
+        (stored.version == VERSION && stored.key == *key).then_some(stored.cuts)
+    }
+
+    /// Stores the counts of the texts of a score.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn put_cuts(&self, key: &UnitKey, cuts: Cuts) -> io::Result<()> {
+        let path = self.cuts_path(key);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let stored = Stored {
+            version: VERSION.to_owned(),
+            key: key.clone(),
+            cuts,
+        };
+        write_atomically(&path, &serde_json::to_vec(&stored)?)
+    }
+}
+
+/// One row an encoder, data set and variant, over seeds; texts that no transformation changes have a row of their own.
+pub(super) fn rows(plan: &Plan, scored: &[Scored]) -> Vec<TruncationRow> {
+    let mut rows: Vec<TruncationRow> = Vec::new();
+    for one in scored {
+        let (Some(encoder), Some(table)) = (plan.encoders.get(one.encoder), plan.tables.get(one.table)) else {
+            continue;
+        };
+        let transformation = match one.variant {
+            Variant::Original => None,
+            Variant::Transformed { transformation, .. } => plan
+                .transformations
+                .get(transformation)
+                .map(|planned| planned.label.clone()),
+        };
+        let fixed = (one.variant == Variant::Original && one.cuts.fixed.texts > 0).then_some((true, one.cuts.fixed));
+        for (fixed, count) in [(false, one.cuts.varied)].into_iter().chain(fixed) {
+            let (encoder, dataset) = (encoder.id.as_str(), table.dataset.name());
+            let known = rows.iter_mut().find(|row| {
+                row.encoder == encoder
+                    && row.dataset == dataset
+                    && row.transformation == transformation
+                    && row.fixed == fixed
+            });
+            match known {
+                Some(row) => row.count.extend(count),
+                None => rows.push(TruncationRow {
+                    encoder: encoder.to_owned(),
+                    dataset: dataset.to_owned(),
+                    transformation: transformation.clone(),
+                    fixed,
+                    count,
+                }),
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn counts_come_back_for_their_own_score_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        let key = |space: &str| UnitKey {
+            vector_space: space.into(),
+            dataset: "data".into(),
+            texts: "texts".into(),
+            task: "sts".into(),
+            profile: "mteb-v2".into(),
+        };
+        let cuts = Cuts {
+            varied: [Some(true), None].into_iter().collect(),
+            fixed: CutCount::default(),
+        };
+        store.put_cuts(&key("a"), cuts).unwrap();
+        assert_eq!(store.cuts(&key("a")), Some(cuts));
+        assert_eq!(store.cuts(&key("b")), None);
+        // Counts are no score.
+        assert_eq!(store.get(&key("a")), None);
+    }
+}
