@@ -218,7 +218,7 @@ pub(crate) fn tail_of(moved: &[f64], top: f64) -> f64 {
 /// The same chance by Lugannani and Rice's formula, each value counted `times` (their pseudo-draw once). Source:
 /// R. Lugannani and S. Rice, "Saddle point approximation for the distribution of the sum of independent random variables"
 /// (1980).
-fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
+pub(super) fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
     let most = moved.iter().copied().fold(top, f64::max);
     let least = moved.iter().copied().fold(f64::INFINITY, f64::min);
     if least >= 0.0 {
@@ -228,32 +228,26 @@ fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
         return 0.0;
     }
     // K(s) = −Σ ln(1 − s y), convex between the poles; K′ = 0 is the saddlepoint.
-    let sums = |s: f64| {
-        let term = |y: f64| {
-            let rest = 1.0 - s * y;
-            (-(-s * y).ln_1p(), y / rest, (y / rest) * (y / rest))
-        };
-        let first = term(top);
-        let rest = moved.iter().fold((0.0, 0.0, 0.0), |sum, y| {
-            let own = term(*y);
-            (sum.0 + own.0, sum.1 + own.1, sum.2 + own.2)
-        });
-        (
-            times * rest.0 + first.0,
-            times * rest.1 + first.1,
-            times * rest.2 + first.2,
-        )
+    let slopes = |s: f64| {
+        let (mut slope, mut curvature) = (0.0, 0.0);
+        for y in moved {
+            let term = y / (1.0 - s * y);
+            slope += term;
+            curvature += term * term;
+        }
+        let own = top / (1.0 - s * top);
+        (times * slope + own, times * curvature + own * own)
     };
     let (mut low, mut high) = (1.0 / least, 1.0 / most);
     let mut s = 0.0;
-    let mut found = sums(s);
+    let mut found = slopes(s);
     for _ in 0..100 {
-        if found.1 > 0.0 {
+        if found.0 > 0.0 {
             high = s;
         } else {
             low = s;
         }
-        let mut next = s - found.1 / found.2;
+        let mut next = s - found.0 / found.1;
         if !(next > low && next < high) {
             next = 0.5 * (low + high);
         }
@@ -261,9 +255,10 @@ fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
             break;
         }
         s = next;
-        found = sums(s);
+        found = slopes(s);
     }
-    let (cumulant, _, curvature) = found;
+    let curvature = found.1;
+    let cumulant = -times * moved.iter().map(|y| (-s * y).ln_1p()).sum::<f64>() - (-s * top).ln_1p();
     let w = (-2.0 * cumulant).max(0.0).sqrt().copysign(s);
     let u = s * curvature.sqrt();
     if w.abs() < 1e-5 {

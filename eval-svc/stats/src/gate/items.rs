@@ -8,18 +8,19 @@
 //! Items that share a text are one cluster: they fall together. A cluster counts once, with all its items, and the bound is
 //! of the mean over items. The condition is that no cluster outside the sample has more items than the largest within.
 
+use rand_chacha::ChaCha8Rng;
 use rayon::prelude::*;
 
 use super::{
     Limit, Verdict,
-    bounded::{Range, tail_of},
+    bounded::{Range, saddlepoint, tail_of},
     rule::{Decision, Need},
 };
 use crate::{
     StatsError,
     error::{finite, probability},
-    random::{stream, uniform},
-    special::{normal_quantile, student_quantile},
+    random::{shuffle, stream, uniform},
+    special::{normal_cdf, normal_quantile, student_quantile},
 };
 
 /// Draws behind a bound over several strata.
@@ -27,10 +28,10 @@ const DRAWS: usize = 20_000;
 /// Their seed.
 const SEED: u64 = 1337;
 /// Strata of up to so many clusters are drawn weight by weight, larger ones from a table of their quantiles.
-const WEIGHTS: usize = 256;
+const WEIGHTS: usize = 64;
 /// A table's reach and step, in standard normal quantiles.
-const REACH: f64 = 5.0;
-const STEP: f64 = 0.125;
+const REACH: f64 = 4.5;
+const STEP: f64 = 0.25;
 /// Most items that are proposed.
 const MOST: f64 = 1e7;
 
@@ -153,10 +154,10 @@ impl Stratum {
         }
     }
 
-    /// Draws of its mean that lie too high (`up`) or too low with a chance of at most what their quantiles say.
-    fn sampler(&self, up: bool) -> Sampler {
+    /// Where its mean may lie, as draws whose upper (`up`) or lower quantiles are its bounds.
+    fn law(&self, up: bool) -> Law {
         let sign = if up { 1.0 } else { -1.0 };
-        let law = match &self.evidence {
+        match &self.evidence {
             Evidence::Items { clusters, range } => {
                 let top = if up { range.high } else { -range.low };
                 let own: Vec<Cluster> = clusters
@@ -178,23 +179,16 @@ impl Stratum {
                 standard_error,
                 freedom,
             } => Law::Table(
-                steps()
-                    .map(|z| {
-                        let p = crate::special::normal_cdf(z);
-                        sign * estimate + standard_error * student_quantile(p, *freedom)
-                    })
+                student_steps(*freedom)
+                    .into_iter()
+                    .map(|t| sign * estimate + standard_error * t)
                     .collect(),
             ),
-        };
-        Sampler { sign, law }
+        }
     }
 }
 
-struct Sampler {
-    sign: f64,
-    law: Law,
-}
-
+/// Where a mean may lie. Mirrored for lower bounds, so that draws are always of the upper side.
 enum Law {
     /// Clusters, the value that is added, and its items.
     Weights(Vec<Cluster>, f64, usize),
@@ -202,12 +196,14 @@ enum Law {
     Table(Vec<f64>),
 }
 
-impl Sampler {
-    fn draw(&self, rng: &mut rand_chacha::ChaCha8Rng) -> f64 {
-        let mut exponential = || -uniform(rng).ln();
-        self.sign
-            * match &self.law {
-                Law::Weights(clusters, top, pseudo) => {
+impl Law {
+    /// One draw for each of `normals`: standard normal quantiles in equal steps of chance, which a table takes in random
+    /// order (a Latin hypercube over the strata).
+    fn draws(&self, normals: &[f64], rng: &mut ChaCha8Rng) -> Vec<f64> {
+        match self {
+            Self::Weights(clusters, top, pseudo) => {
+                let mut exponential = || -uniform(rng).ln();
+                let draw = |_: &f64| {
                     let weight = exponential() * *pseudo as f64;
                     let (mut sum, mut weights) = (weight * top, weight);
                     for cluster in clusters {
@@ -216,15 +212,20 @@ impl Sampler {
                         weights += weight * cluster.items as f64;
                     }
                     sum / weights
-                }
-                Law::Table(quantiles) => {
-                    let z = normal_quantile(uniform(rng)).clamp(-REACH, REACH - 1e-9);
-                    let at = (z + REACH) / STEP;
-                    let i = at as usize;
-                    let part = at - i as f64;
-                    quantiles[i] + part * (quantiles[i + 1] - quantiles[i])
-                }
+                };
+                normals.iter().map(draw).collect()
             }
+            Self::Table(quantiles) => {
+                let at_normal = |z: &f64| {
+                    let at = (z.clamp(-REACH, REACH - 1e-9) + REACH) / STEP;
+                    let i = at as usize;
+                    quantiles[i] + (at - i as f64) * (quantiles[i + 1] - quantiles[i])
+                };
+                let mut drawn: Vec<f64> = normals.iter().map(at_normal).collect();
+                shuffle(rng, &mut drawn);
+                drawn
+            }
+        }
     }
 }
 
@@ -232,6 +233,16 @@ impl Sampler {
 fn steps() -> impl Iterator<Item = f64> {
     let last = (2.0 * REACH / STEP) as i32;
     (0..=last).map(|i| f64::from(i) * STEP - REACH)
+}
+
+/// Student's quantiles at them, the lower half mirrored.
+fn student_steps(freedom: f64) -> Vec<f64> {
+    let upper: Vec<f64> = steps()
+        .filter(|z| *z > 0.0)
+        .map(|z| -student_quantile(normal_cdf(-z), freedom))
+        .collect();
+    let lower = upper.iter().rev().map(|t| -t);
+    lower.chain([0.0]).chain(upper.iter().copied()).collect()
 }
 
 /// Quantiles of a large stratum's weighted mean: its tail at a row of limits, read the other way round.
@@ -246,12 +257,13 @@ fn table_of(clusters: &[Cluster], top: f64) -> Vec<f64> {
     if spread == 0.0 {
         return steps().map(|_| centre).collect();
     }
-    // From below to above, in steps of a tenth of the spread; the right tail is the longer one.
-    let known: Vec<(f64, f64)> = (-80_i32..=160)
-        .map(|i| centre + 0.1 * f64::from(i) * spread)
+    // From below to above, in steps of a quarter of the spread; the right tail is the longer one.
+    let known: Vec<(f64, f64)> = (-32_i32..=64)
+        .map(|i| centre + 0.25 * f64::from(i) * spread)
         .filter(|limit| *limit < top)
         .map(|limit| {
-            let p = clusters_tail(clusters, top, limit).clamp(1e-300, 1.0 - 1e-16);
+            let moved: Vec<f64> = clusters.iter().map(|c| c.sum - c.items as f64 * limit).collect();
+            let p = saddlepoint(&moved, 1.0, pseudo * (top - limit)).clamp(1e-300, 1.0 - 1e-16);
             (-normal_quantile(p), limit)
         })
         .collect();
@@ -284,7 +296,12 @@ fn clusters_tail(clusters: &[Cluster], top: f64, limit: f64) -> f64 {
 /// # Errors
 /// No strata, one without items, values outside their range, weights that are not positive, `alpha` outside (0, 0.5).
 pub fn decide_items(limit: Limit, alpha: f64, strata: &[Stratum]) -> Result<Decision, StatsError> {
-    let (estimate, low, high) = bounds(strata, alpha, alpha)?;
+    decide_with(limit, alpha, strata, DRAWS)
+}
+
+/// The same, with other than [`DRAWS`] draws.
+pub(super) fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: usize) -> Result<Decision, StatsError> {
+    let (estimate, low, high) = bounds_with(strata, alpha, alpha, draws)?;
     let units = strata.iter().map(Stratum::clusters).sum();
     let verdict = limit.verdict(low, high);
     let undecided = verdict == Verdict::Undecided;
@@ -316,6 +333,10 @@ fn need(units: usize, estimate: f64, (low, high): (f64, f64), limit: f64) -> Nee
 
 /// Estimate, lower bound at 1 − `below`, upper bound at 1 − `above`.
 pub(super) fn bounds(strata: &[Stratum], below: f64, above: f64) -> Result<(f64, f64, f64), StatsError> {
+    bounds_with(strata, below, above, DRAWS)
+}
+
+fn bounds_with(strata: &[Stratum], below: f64, above: f64, draws: usize) -> Result<(f64, f64, f64), StatsError> {
     for alpha in [below, above] {
         probability("alpha", alpha)?;
         if alpha >= 0.5 {
@@ -356,25 +377,25 @@ pub(super) fn bounds(strata: &[Stratum], below: f64, above: f64) -> Result<(f64,
         let low = -bound_of_one(&mirrored, -range.low, -range.high, below);
         return Ok((estimate, low, bound_of_one(clusters, range.high, range.low, above)));
     }
+    let normals: Vec<f64> = (0..draws)
+        .map(|i| normal_quantile((i as f64 + 0.5) / draws as f64))
+        .collect();
     let side = |up: bool, alpha: f64| -> f64 {
-        let samplers: Vec<(f64, Sampler)> = strata
-            .iter()
-            .map(|stratum| (stratum.weight / weights, stratum.sampler(up)))
+        let own: Vec<Vec<f64>> = strata
+            .par_iter()
+            .enumerate()
+            .map(|(d, stratum)| stratum.law(up).draws(&normals, &mut stream(SEED, d)))
             .collect();
-        let mut draws: Vec<f64> = (0..DRAWS)
-            .into_par_iter()
-            .map(|draw| {
-                let mut rng = stream(SEED, draw);
-                samplers
-                    .iter()
-                    .map(|(weight, sampler)| weight * sampler.draw(&mut rng))
-                    .sum()
-            })
-            .collect();
-        draws.sort_unstable_by(f64::total_cmp);
-        let rank = ((DRAWS + 1) as f64 * alpha + 1e-9).floor() as usize;
-        let rank = rank.clamp(1, DRAWS);
-        if up { draws[DRAWS - rank] } else { draws[rank - 1] }
+        let mut drawn = vec![0.0; draws];
+        for (stratum, own) in strata.iter().zip(own) {
+            for (sum, value) in drawn.iter_mut().zip(own) {
+                *sum += stratum.weight / weights * value;
+            }
+        }
+        drawn.sort_unstable_by(f64::total_cmp);
+        let rank = ((draws + 1) as f64 * alpha + 1e-9).floor() as usize;
+        let bound = drawn[draws - rank.clamp(1, draws)];
+        if up { bound } else { -bound }
     };
     Ok((estimate, side(false, below), side(true, above)))
 }

@@ -9,12 +9,16 @@
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
 //! * [`spending`]: looks at growing data, each at its share of the chance of error.
 //! * [`schedule`]: which looks a run over data sets and seeds takes.
-//! * [`simulate`]: error rates and savings of both, by simulation.
+//! * [`simulate`]: error rates and savings of sequential checks, by simulation.
+//! * [`laws`]: skewed, collapsed and clustered drops. [`boundary`]: how often bounds err under them.
 
 pub mod betting;
+pub mod boundary;
 pub mod bounded;
 pub mod candidates;
 pub mod items;
+pub mod laws;
+pub mod layouts;
 pub mod non_inferiority;
 pub mod rule;
 pub mod schedule;

@@ -58,16 +58,13 @@ fn drawn_bounds_of_two_halves_are_about_those_of_the_whole() {
 fn a_table_draws_what_weights_draw() {
     let values = values(600, 4);
     let clusters: Vec<Cluster> = values.iter().copied().map(Cluster::from).collect();
-    let by_weights = Sampler {
-        sign: 1.0,
-        law: Law::Weights(clusters.clone(), 100.0, 1),
-    };
-    let by_table = Sampler {
-        sign: 1.0,
-        law: Law::Table(table_of(&clusters, 100.0)),
-    };
-    let quantiles = |sampler: &Sampler| {
-        let mut draws: Vec<f64> = (0..20_000).map(|i| sampler.draw(&mut stream(5, i))).collect();
+    let by_weights = Law::Weights(clusters.clone(), 100.0, 1);
+    let by_table = Law::Table(table_of(&clusters, 100.0));
+    let normals: Vec<f64> = (0..20_000)
+        .map(|i| normal_quantile((f64::from(i) + 0.5) / 20_000.0))
+        .collect();
+    let quantiles = |law: &Law| {
+        let mut draws = law.draws(&normals, &mut stream(5, 0));
         draws.sort_unstable_by(f64::total_cmp);
         [0.01, 0.05, 0.5, 0.95, 0.99].map(|q| draws[(q * 20_000.0) as usize])
     };
