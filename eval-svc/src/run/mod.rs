@@ -13,6 +13,7 @@ mod judge;
 mod live;
 mod manager;
 mod measure;
+mod order;
 mod plan;
 mod prepare;
 mod progress;
