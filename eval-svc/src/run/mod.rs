@@ -14,6 +14,7 @@ mod judge;
 mod live;
 mod manager;
 mod measure;
+mod order;
 mod plan;
 mod prepare;
 mod probe;

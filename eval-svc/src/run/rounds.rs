@@ -1,14 +1,14 @@
 //! Rounds of a run: which data sets and seeds are in, look by look. Pure.
 //!
 //! Without a sequential gate there is one round with everything. With one, [`crate::stats::gate::schedule`] says how many
-//! data sets and seeds each round has; which data sets come first is drawn from their names, so that it depends neither on
-//! the order of the suite (where a kind of task comes first) nor on any result, and a second run takes the same.
+//! data sets and seeds each round has; [`super::order`] says which data sets come first.
 //!
 //! A look under one seed stands for all seeds only as long as a seed's luck is another one on each data set. Where something
 //! is drawn once a seed for all data sets (the target language of `translation`), every round has all seeds.
 
 use super::{
     measure::Scored,
+    order::order,
     plan::{Plan, Variant},
     transform::Transformed,
 };
@@ -58,13 +58,12 @@ pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
             alpha,
         }];
     };
-    let mut order: Vec<(blake3::Hash, usize)> = plan
+    let datasets: Vec<_> = plan
         .tables
         .iter()
-        .enumerate()
-        .map(|(t, table)| (blake3::hash(table.dataset.name().as_bytes()), t))
+        .map(|table| (table.dataset.name(), table.dataset.task()))
         .collect();
-    order.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+    let order = order(&datasets);
     let shared = plan
         .transformations
         .iter()
@@ -76,7 +75,7 @@ pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
         .zip(shares)
         .enumerate()
         .map(|(i, (look, alpha))| {
-            let mut tables: Vec<usize> = order.iter().take(look.units).map(|(_, t)| *t).collect();
+            let mut tables: Vec<usize> = order.iter().copied().take(look.units).collect();
             tables.sort_unstable();
             Round {
                 number: i + 1,

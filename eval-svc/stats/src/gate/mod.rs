@@ -2,18 +2,30 @@
 //! sequential checks that stop as soon as they may.
 //!
 //! * [`rule`]: one limit held against observations: pass, fail, or undecided with what it would take to decide.
+//! * [`bounded`]: bounds of a mean that hold for every law within a known range. [`studentised`]: the bootstrap-t.
+//! * [`items`]: a rule on the items within fixed data sets. [`worst`]: a rule on the worst data set.
+//! * [`candidates`]: one rule for many encoders.
 //! * [`non_inferiority`]: paired, one-sided, Holm over the rules.
 //! * [`betting`]: an anytime-valid test of the mean of bounded items, one item at a time.
 //! * [`spending`]: looks at growing data, each at its share of the chance of error.
 //! * [`schedule`]: which looks a run over data sets and seeds takes.
-//! * [`simulate`]: error rates and savings of both, by simulation.
+//! * [`simulate`]: error rates and savings of sequential checks, by simulation.
+//! * [`laws`]: skewed, collapsed and clustered drops. [`boundary`]: how often bounds err under them.
 
 pub mod betting;
+pub mod boundary;
+pub mod bounded;
+pub mod candidates;
+pub mod items;
+pub mod laws;
+pub mod layouts;
 pub mod non_inferiority;
 pub mod rule;
 pub mod schedule;
 pub mod simulate;
 pub mod spending;
+pub mod studentised;
+pub mod worst;
 
 /// What a rule, or a gate, says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bounded;
 mod designs;
 mod papers;
 

@@ -1,0 +1,178 @@
+//! What the shipped suites have, for simulation: data sets, the items that their scores rest on, and groups.
+
+use rand_chacha::ChaCha8Rng;
+use rayon::prelude::*;
+
+use super::{
+    Limit, Verdict,
+    items::{Evidence, Stratum, decide_with},
+    laws::ITEMS,
+};
+use crate::{
+    StatsError,
+    random::{stream, uniform},
+    special::normal_quantile,
+};
+
+/// Draws behind a simulated bound; a rule takes more.
+const DRAWS: usize = 1_999;
+/// Standard error of a figure that is no mean of items, times the root of its items, in points: of a paired difference of
+/// Spearman correlations near 0.8 with about one pair in ten moved.
+const MEASURED: f64 = 25.0;
+
+/// A data set: its items, and whether its score is their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Items, as sampled by the suite.
+    pub items: usize,
+    /// Whether the score is a mean of items (retrieval, reranking, classification, summaries), or a figure of all of them
+    /// together (correlation, average precision, V-measure).
+    pub mean: bool,
+}
+
+/// A suite's data sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Its name.
+    pub name: &'static str,
+    /// Data sets whose scores are taken.
+    pub sizes: &'static [Size],
+}
+
+const fn mean_of(items: usize) -> Size {
+    Size { items, mean: true }
+}
+
+const fn figure_of(items: usize) -> Size {
+    Size { items, mean: false }
+}
+
+/// suites/quick.toml: pairs of sts and pair classification, queries.
+pub const QUICK: Layout = Layout {
+    name: "quick",
+    sizes: &[figure_of(96), figure_of(92), mean_of(36)],
+};
+
+/// suites/minimal.toml, by its `limit` keys.
+pub const MINIMAL: Layout = Layout {
+    name: "minimal",
+    sizes: &[
+        figure_of(300),
+        figure_of(300),
+        mean_of(300),
+        figure_of(300),
+        mean_of(100),
+        mean_of(100),
+        mean_of(20),
+    ],
+};
+
+/// suites/hteb-english.toml, 19 data sets; of larger ones 200 items (`--limit 200`), whole BIOSSES and SummEval.
+pub const HTEB_ENGLISH: Layout = Layout {
+    name: "hteb-english, --limit 200",
+    sizes: &[
+        mean_of(200),
+        mean_of(200),
+        mean_of(200),
+        figure_of(200),
+        figure_of(200),
+        figure_of(200),
+        figure_of(200),
+        figure_of(200),
+        figure_of(200),
+        mean_of(200),
+        mean_of(200),
+        mean_of(200),
+        mean_of(200),
+        mean_of(200),
+        mean_of(200),
+        figure_of(200),
+        figure_of(100),
+        figure_of(200),
+        mean_of(100),
+    ],
+};
+
+/// How a drop spreads over a suite's data sets and their items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Like everywhere: answers lost and won, the balance being the drop.
+    Even,
+    /// Like everywhere, nothing but losses: of a drop of 3 points every item of 33 is lost whole.
+    Rare,
+    /// All of it in one data set, whose score is a mean of items; nothing moves elsewhere.
+    OneDataset,
+}
+
+impl Layout {
+    /// Evidence of a run whose true mean drop is `drop` points.
+    fn draw(&self, drop: f64, spread: Spread, rng: &mut ChaCha8Rng) -> Vec<Stratum> {
+        let one = self.sizes.iter().position(|size| size.mean).unwrap_or(0);
+        let mut strata = Vec::with_capacity(self.sizes.len());
+        for (d, size) in self.sizes.iter().enumerate() {
+            let own = match spread {
+                Spread::OneDataset if d == one => drop * self.sizes.len() as f64,
+                Spread::OneDataset => 0.0,
+                _ => drop,
+            };
+            strata.push(if size.mean {
+                let (lost, won) = match spread {
+                    Spread::Even => (0.06 + own / 200.0, 0.06 - own / 200.0),
+                    _ => (own / 100.0, 0.0),
+                };
+                let values: Vec<f64> = (0..size.items)
+                    .map(|_| {
+                        let u = uniform(rng);
+                        if u < lost {
+                            100.0
+                        } else if u < lost + won {
+                            -100.0
+                        } else {
+                            0.0
+                        }
+                    })
+                    .collect();
+                Stratum::of_items(&values, ITEMS)
+            } else {
+                let freedom = (size.items - 1) as f64;
+                let error = MEASURED / (size.items as f64).sqrt();
+                // A standard error is estimated, too: about chi over its degrees of freedom.
+                let estimated = error * (1.0 + normal_quantile(uniform(rng)) / (2.0 * freedom).sqrt());
+                Stratum {
+                    weight: 1.0,
+                    evidence: Evidence::Measured {
+                        estimate: own + error * normal_quantile(uniform(rng)),
+                        standard_error: estimated.max(0.0),
+                        freedom,
+                    },
+                }
+            });
+        }
+        strata
+    }
+
+    /// Gates that pass and that fail, of `gates`, where the mean drop over the data sets may be `limit` and is `drop`.
+    ///
+    /// # Errors
+    /// As [`super::items::decide_items`].
+    pub fn simulate(
+        &self,
+        drop: f64,
+        spread: Spread,
+        limit: f64,
+        alpha: f64,
+        gates: usize,
+        seed: u64,
+    ) -> Result<(usize, usize), StatsError> {
+        let verdicts: Result<Vec<Verdict>, StatsError> = (0..gates)
+            .into_par_iter()
+            .map(|gate| {
+                let strata = self.draw(drop, spread, &mut stream(seed, gate));
+                decide_with(Limit::at_most(limit), alpha, &strata, DRAWS).map(|found| found.verdict)
+            })
+            .collect();
+        let verdicts = verdicts?;
+        let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        Ok((count(Verdict::Pass), count(Verdict::Fail)))
+    }
+}
