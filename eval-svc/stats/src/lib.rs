@@ -10,7 +10,7 @@
 //! * [`multiple`]: adjustment for several tests.
 //! * [`friedman`]: several treatments over data sets, Nemenyi's critical difference. [`letters`]: letters of significance.
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
-//! * [`reliability`]: split halves. [`power`]: what a design can detect.
+//! * [`proportion`]: exact bounds of a proportion. [`reliability`]: split halves. [`power`]: what a design can detect.
 //! * [`gate`]: how a gate decides.
 //! * [`special`]: the distributions behind them.
 
@@ -28,6 +28,7 @@ pub mod multiple;
 pub mod permutation;
 pub mod power;
 pub mod precision;
+pub mod proportion;
 mod random;
 pub mod rank;
 pub mod reliability;
@@ -49,6 +50,7 @@ pub use hodges_lehmann::{WilcoxonInterval, hodges_lehmann, hodges_lehmann_paired
 pub use multiple::{benjamini_hochberg, holm};
 pub use permutation::{sign_flip_test, two_sample_permutation_test};
 pub use precision::r_precision;
+pub use proportion::{clopper_pearson_lower, clopper_pearson_upper};
 pub use rank::average_ranks;
 pub use wilcoxon::{
     Alternative, Distribution, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired, wilcoxon_signed_rank,
