@@ -744,6 +744,8 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) judge: CheckJudgeArgs,
     #[command(flatten)]
+    pub(crate) separation: CheckSeparationArgs,
+    #[command(flatten)]
     pub(crate) gate: GateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
@@ -763,6 +765,52 @@ pub(crate) struct CheckJudgeArgs {
     /// What is rated; each scale costs a call a pair [default: the suite's, else similarity].
     #[arg(long = "judge-scale", env = "ISOMER_JUDGE_SCALES", value_enum, value_delimiter = ',')]
     pub(crate) judge_scales: Vec<ScaleArg>,
+}
+
+/// Whether encoders tell rewrites from changes of meaning.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Separation")]
+pub(crate) struct CheckSeparationArgs {
+    /// Leave out the control of sensitivity: no text is changed in meaning and held against its rewrite.
+    #[arg(long, env = "ISOMER_NO_SEPARATION")]
+    pub(crate) no_separation: bool,
+    /// How meaning is changed, without a generator [default: the suite's, else all four].
+    #[arg(
+        long = "separation-kind",
+        env = "ISOMER_SEPARATION_KINDS",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "no_separation"
+    )]
+    pub(crate) separation_kinds: Vec<ChangeArg>,
+    /// Most texts of each data set that are changed [default: the suite's, else 200].
+    #[arg(long, env = "ISOMER_SEPARATION_TEXTS", value_name = "N", conflicts_with = "no_separation")]
+    pub(crate) separation_texts: Option<u32>,
+}
+
+/// A kind of change of meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChangeArg {
+    /// A negation put in or taken out.
+    Negation,
+    /// A number changed to another of like size.
+    Number,
+    /// A word exchanged for its opposite.
+    Antonym,
+    /// A name exchanged for another of the data set.
+    Entity,
+}
+
+impl ChangeArg {
+    /// As a suite and the proto spell it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Negation => "negation",
+            Self::Number => "number",
+            Self::Antonym => "antonym",
+            Self::Entity => "entity",
+        }
+    }
 }
 
 /// `isomer serve`

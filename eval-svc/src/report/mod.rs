@@ -13,6 +13,8 @@ mod junit;
 mod markdown;
 mod model;
 mod schema;
+mod separation;
+mod separation_view;
 mod tables;
 
 pub use complete::complete;
@@ -26,6 +28,7 @@ pub use model::{
     ScoreRow, SuiteInfo, TransformationInfo,
 };
 pub use schema::json_schema;
+pub use separation::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
 pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
 
 /// Reads a `report.json`.

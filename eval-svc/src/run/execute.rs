@@ -85,6 +85,7 @@ pub(super) async fn execute(
     if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
         let places = plan.narrow(&round.tables, round.seeds);
         let tables = measured.scored.iter_mut().map(|one| &mut one.table);
+        let tables = tables.chain(measured.separated.iter_mut().map(|one| &mut one.table));
         for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
             *table = places.get(*table).copied().flatten().unwrap_or(*table);
         }

@@ -17,6 +17,7 @@ use super::{
     progress::Meter,
     record::Stage,
     rounds::Round,
+    separation::{self, Separated},
     transform::Transformed,
     units::{UnitKey, UnitScore, digest_of_texts},
     vectors::Vectors,
@@ -47,6 +48,8 @@ pub(super) struct Measured {
     pub scored: Vec<Scored>,
     /// How far the texts moved.
     pub drifted: Vec<Drifted>,
+    /// How the rewrites compare with changes of meaning.
+    pub separated: Vec<Separated>,
     /// How they are rated; absent without a judge.
     pub judged: Option<Judged>,
 }
@@ -149,8 +152,9 @@ pub(super) async fn measure(
     let originals: HashSet<u32> = plan
         .tables
         .iter()
-        .flat_map(|table| table.texts.iter().copied())
+        .flat_map(|table| table.texts.iter().copied().chain(separation::copies(table)))
         .collect();
+    let separations = separation::sets(plan, transformed, round, &measured.separated);
     for encoder in 0..plan.encoders.len() {
         let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
         let own = one_encoder(
@@ -166,6 +170,9 @@ pub(super) async fn measure(
         .await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
+        let meter = &mut meters.encode;
+        let separated = separation::measure(context, plan, &separations, encoder, &mut vectors, live, meter).await?;
+        measured.separated.extend(separated);
         if !last {
             vectors.keep(&originals);
             carried.vectors[encoder] = vectors;
@@ -176,6 +183,7 @@ pub(super) async fn measure(
     measured
         .drifted
         .sort_by_key(|one| (one.encoder, one.table, one.transformation, one.seed));
+    measured.separated.sort_by_key(Separated::place);
     Ok(())
 }
 
@@ -295,7 +303,7 @@ impl TextSet {
 }
 
 /// Digest of an encoder's vector space.
-fn space(encoder: &Encoder) -> &str {
+pub(super) fn space(encoder: &Encoder) -> &str {
     encoder.vector_space.as_ref().map_or("", |space| space.digest.as_str())
 }
 
@@ -316,7 +324,7 @@ fn key(plan: &Plan, encoder: &Encoder, set: &TextSet) -> UnitKey {
 }
 
 /// Encodes those texts that have no vector yet.
-async fn fill(
+pub(super) async fn fill(
     context: &RunContext,
     plan: &Plan,
     encoder: &Encoder,

@@ -19,6 +19,7 @@ mod progress;
 mod ratings;
 mod record;
 mod rounds;
+mod separation;
 mod store;
 mod summary;
 mod transform;

@@ -12,6 +12,7 @@ use crate::{
     dataset::Dataset,
     gate::Bound,
     profile::Axis,
+    separation::Changed,
     suite::{DatasetSpec, Suite, Transformation},
 };
 
@@ -53,6 +54,8 @@ pub(super) struct Table {
     pub texts: Vec<u32>,
     /// For each text that is transformed, its position in [`Plan::requests`].
     pub requests: Asked<Vec<Option<usize>>>,
+    /// Texts whose meaning is changed, with the numbers of their changed copies; empty where separation is left out.
+    pub changes: Vec<Changed<u32>>,
 }
 
 /// A text to transform, once per transformation and seed.
@@ -156,6 +159,7 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
         let mut table = Table {
             texts: Vec::new(),
             requests: Asked::default(),
+            changes: Vec::new(),
             dataset: dataset.clone(),
             spec,
         };

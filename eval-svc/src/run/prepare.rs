@@ -12,7 +12,7 @@ use super::{
     RunContext, RunError, judge,
     plan::{self, Plan, PlannedTransformation},
     record::{RunRequest, SuiteChoice},
-    transform, wire,
+    separation, transform, wire,
 };
 use crate::{
     dataset::{self, Dataset, DatasetError},
@@ -94,6 +94,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         };
         plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
     }
+    separation::prepare(&mut plan).await?;
     Ok(plan)
 }
 
@@ -129,6 +130,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
     suite.judge = std::mem::take(&mut suite.judge).overlaid(&request.judge);
+    suite.separation = std::mem::take(&mut suite.separation).overlaid(&request.separation);
     if request.baseline.is_some() {
         suite.baseline.clone_from(&request.baseline);
     }

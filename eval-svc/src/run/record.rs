@@ -9,6 +9,7 @@ use crate::{
     gate::{Gate, OnUndecided},
     judging::Judge,
     report::GateVerdict,
+    separation::Separation,
 };
 
 /// Version of the `run.json` format.
@@ -38,6 +39,8 @@ pub struct RunRequest {
     pub gate: Gate,
     /// Laid over the suite's judge.
     pub judge: Judge,
+    /// Laid over what the suite says of separation.
+    pub separation: Separation,
 }
 
 /// Where the suite's text comes from.

@@ -23,6 +23,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         transformations: spec.transformations,
         gate: super::gate::gate(spec.gate)?,
         judge: super::judge::judge(spec.judge)?,
+        separation: super::separation::separation(spec.separation)?,
     })
 }
 
@@ -106,6 +107,7 @@ fn spec(request: RunRequest) -> proto::RunSpec {
         transformations: request.transformations,
         gate: super::gate::proto(&request.gate),
         judge: super::judge::proto(&request.judge),
+        separation: super::separation::proto(&request.separation),
     }
 }
 

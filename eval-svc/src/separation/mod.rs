@@ -26,6 +26,7 @@
 //! transformation of transform-svc sees a text at a time. So the rules are pure functions in this service.
 
 mod change;
+mod collect;
 mod compare;
 mod spec;
 mod summarise;
@@ -33,8 +34,11 @@ mod summarise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use change::{MOST_WORDS_MORE, Names, Reading, differs, drawn};
-pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Stratum, Triple};
+pub(crate) use change::{Names, Reading, differs};
+use change::drawn;
+pub(crate) use collect::{Changed, MOST_WORDS, Source, collect};
+pub use compare::Stratum;
+pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Triple};
 pub use spec::Separation;
 pub(crate) use spec::Separating;
 pub(crate) use summarise::{Tally, tally};

@@ -64,6 +64,11 @@
 //! sample = 50                                                        # texts of each data set, transformation and seed;
 //!                                                                    # 0: all
 //! scales = ["similarity"]                                            # 0 to 5; also "quality" and "fluency", 1 to 5
+//!
+//! [separation]                                                       # rewrites against changes of meaning; on by default
+//! off = false                                                        # true: left out
+//! kinds = ["negation", "number", "antonym", "entity"]                # the default, all by rule
+//! texts = 200                                                        # most texts of each data set
 //! ```
 
 mod dataset;
@@ -73,6 +78,7 @@ mod judge;
 mod nearest;
 mod parse;
 mod reader;
+mod separation;
 #[cfg(test)]
 mod tests;
 mod transformation;
@@ -86,6 +92,7 @@ use crate::{
     gate::Gate,
     judging::Judge,
     places::Wanted,
+    separation::Separation,
     task::{Profile, TaskType},
 };
 
@@ -138,6 +145,8 @@ pub struct Suite {
     pub gate: Gate,
     /// Who rates what became of the texts; nobody where it names none.
     pub judge: Judge,
+    /// How rewrites are held against changes of meaning.
+    pub separation: Separation,
 }
 
 /// What stands in for a text that no attempt could transform.

@@ -8,10 +8,11 @@ use toml::de::{DeTable, DeValue};
 use super::{
     CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, gate, judge,
     reader::{Document, Found, Section},
+    separation,
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "name",
     "description",
     "seeds",
@@ -27,6 +28,7 @@ const FIELDS: [&str; 15] = [
     "dataset",
     "gate",
     "judge",
+    "separation",
 ];
 const MOST_SEEDS: usize = 100;
 
@@ -60,6 +62,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         datasets: dataset::datasets(&top, base_dir)?,
         gate: gate::gate(&top)?,
         judge: judge::judge(&top)?,
+        separation: separation::separation(&top)?,
     })
 }
 

@@ -19,7 +19,7 @@ use words::English;
 pub(super) use words::drawn;
 
 use super::Kind;
-use crate::profile::is_english;
+use crate::{change::Change, profile::is_english};
 
 /// Words that a change may add or take away.
 pub(crate) const MOST_WORDS_MORE: usize = 2;
@@ -83,14 +83,9 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether two texts differ in more than letter case, marks and white space.
+/// Whether two texts differ in more than Unicode form, letter case, marks and white space.
 pub(crate) fn differs(left: &str, right: &str) -> bool {
-    normalised(left) != normalised(right)
-}
-
-/// Letters and digits in lower case.
-fn normalised(text: &str) -> String {
-    text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    Change::of(left, right) != Change::Unchanged
 }
 
 fn words(text: &str) -> usize {

@@ -1,7 +1,7 @@
 //! `number`: one number of a text changed to another of like size and format.
 //!
 //! Digits, in any script that has decimal digits: the last digit that is not zero becomes another one from 1 to 9, so that
-//! `1,200` stays a round number of four digits and `0.5` a fraction. English number words (`seven`, `thirty`, `third`) become
+//! `1,200` stays a round number of four digits and `0.5` a fraction. What may be a day of a month stays one. English number words (`seven`, `thirty`, `third`) become
 //! another word of the same class; `one` is left alone, since it is a pronoun as often as a number.
 
 use std::ops::Range;
@@ -22,7 +22,7 @@ const WORDS: [&[&str]; 4] = [
 ];
 
 /// Highest day of a month: a number up to it may be one, and stays one.
-const DAYS: u32 = 31;
+const DAYS: u64 = 31;
 
 /// The text with one number changed; `parts` fix the draw. `english`: whether number words count.
 pub(super) fn changed(text: &str, english: Option<&English<'_>>, parts: &[&str], seed: u64) -> Option<String> {
@@ -65,31 +65,36 @@ fn digits(text: &str) -> Vec<(Range<usize>, Vec<String>)> {
         if !stands_alone(text, &chars, start..i) {
             continue;
         }
-        let last = (start..i)
-            .rev()
-            .find(|j| at(*j).and_then(digit).is_some_and(|(value, _)| value > 0));
-        let Some((j, (old, zero))) = last.and_then(|j| Some((j, at(j).and_then(digit)?))) else {
-            continue;
-        };
-        // The value before and after, where the number may be a day.
-        let value = |new: u32| {
-            let all = (start..i).map(|k| if k == j { Some(new) } else { at(k).and_then(digit).map(|(v, _)| v) });
-            all.map(|v| v.map(u64::from))
-                .try_fold(0_u64, |sum, v| Some(sum.checked_mul(10)?.checked_add(v?)?))
-        };
-        let may_be_day = value(old).is_some_and(|value| value <= u64::from(DAYS));
-        let others = (1..=9).filter(|new| {
-            let stays = value(*new).is_some_and(|value| value <= u64::from(DAYS));
-            *new != old && (!may_be_day || stays)
-        });
-        let shown = others.filter_map(|new| char::from_u32(zero as u32 + new));
-        let others: Vec<String> = shown.map(String::from).collect();
-        let end = chars.get(j + 1).map_or(text.len(), |(byte, _)| *byte);
-        if let (Some((byte, _)), false) = (chars.get(j), others.is_empty()) {
-            places.push((*byte..end, others));
-        }
+        let last_first = (start..i).rev();
+        let place = last_first
+            .filter_map(|j| Some((j, at(j).and_then(digit)?)))
+            .filter(|(_, (old, _))| *old > 0)
+            .find_map(|(j, (old, zero))| {
+                let others = others(&chars, start..i, j, old);
+                let shown = others.into_iter().filter_map(|new| char::from_u32(zero as u32 + new));
+                let shown: Vec<String> = shown.map(String::from).collect();
+                let (byte, c) = chars.get(j)?;
+                (!shown.is_empty()).then(|| (*byte..*byte + c.len_utf8(), shown))
+            });
+        places.extend(place);
     }
     places
+}
+
+/// What may stand for the digit `old` at place `j` of a number: no zero, and what may be a day of a month stays one.
+fn others(chars: &[(usize, char)], number: Range<usize>, j: usize, old: u32) -> Vec<u32> {
+    let value = |new: u32| {
+        let mut sum = 0_u64;
+        for k in number.clone() {
+            let own = chars.get(k).and_then(|(_, c)| digit(*c)).map(|(own, _)| own);
+            if let Some(own) = own {
+                sum = sum.saturating_mul(10).saturating_add(u64::from(if k == j { new } else { own }));
+            }
+        }
+        sum
+    };
+    let may_be_day = value(old) <= DAYS;
+    (1..=9).filter(|new| *new != old && (!may_be_day || value(*new) <= DAYS)).collect()
 }
 
 /// Whether digits are a number of their own: no part of a name (`COVID-19`, `B2B`), an ordinal (`2nd`), the minutes of a

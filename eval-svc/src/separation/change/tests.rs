@@ -89,8 +89,7 @@ fn numbers_keep_their_length_and_format() {
         assert_eq!(made.ends_with("00 euros."), text.ends_with("00 euros."), "{made}");
     }
     let day = change(Kind::Number, "We met on 31 May.", None).unwrap();
-    assert_eq!(day, "We met on 30 May.".replace("30", &day[10..12]));
-    assert!(day[10..12].parse::<u32>().unwrap() <= 31, "{day}");
+    assert!(["We met on 11 May.", "We met on 21 May."].contains(&day.as_str()), "{day}");
     let hindi = change(Kind::Number, "उसके पास ५ किताबें हैं।", Some("hi")).unwrap();
     assert!(!hindi.contains('५') && !hindi.chars().any(|c| c.is_ascii_digit()), "{hindi}");
 }
