@@ -784,7 +784,12 @@ pub(crate) struct CheckSeparationArgs {
     )]
     pub(crate) separation_kinds: Vec<ChangeArg>,
     /// Most texts of each data set that are changed [default: the suite's, else 200].
-    #[arg(long, env = "ISOMER_SEPARATION_TEXTS", value_name = "N", conflicts_with = "no_separation")]
+    #[arg(
+        long,
+        env = "ISOMER_SEPARATION_TEXTS",
+        value_name = "N",
+        conflicts_with = "no_separation"
+    )]
     pub(crate) separation_texts: Option<u32>,
 }
 

@@ -9,9 +9,8 @@ use std::{
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState,
-    Separation,
-    Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref,
-    watch_run_response::Event,
+    Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient,
+    suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
@@ -141,7 +140,11 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     let named = args.no_separation || args.separation_texts.is_some() || !args.separation_kinds.is_empty();
     named.then(|| Separation {
         off: args.no_separation.then_some(true),
-        kinds: args.separation_kinds.iter().map(|kind| kind.name().to_owned()).collect(),
+        kinds: args
+            .separation_kinds
+            .iter()
+            .map(|kind| kind.name().to_owned())
+            .collect(),
         texts: args.separation_texts,
     })
 }

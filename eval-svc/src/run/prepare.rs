@@ -54,6 +54,8 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         transformations: &named,
         datasets: None,
     };
+    let kinds = suite.separation.settled().map(|settled| settled.kinds);
+    gate::check_separation(&suite.gate, kinds.as_deref())?;
     // A typo is told before data sets are fetched, a data set's name can be checked only after.
     gate::bind(&suite.gate, &scene)?;
     let datasets = datasets(context, &suite).await?;

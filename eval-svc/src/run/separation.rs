@@ -24,11 +24,13 @@ use super::{
     vectors::Vectors,
 };
 use crate::{
+    gate::{Bound, Separations},
     metric::discrimination::parallel_gap,
     profile::Axis,
     report::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow},
     separation::{
-        Changed, Comparison, Cosines, Kind, MOST_WORDS, RESOLUTION, Source, Stratum, Tally, Triple, collect, differs, tally,
+        Changed, Comparison, Cosines, Kind, MOST_WORDS, RESOLUTION, Source, Stratum, Tally, Triple, collect, differs,
+        tally,
     },
 };
 
@@ -279,18 +281,30 @@ fn compare(triples: &[Triple], vectors: &Vectors) -> Kept {
         .collect();
     Kept {
         cosines,
-        gap: parallel_gap(pairs.iter().map(|(text, _)| *text), pairs.iter().map(|(_, rewrite)| *rewrite)),
+        gap: parallel_gap(
+            pairs.iter().map(|(text, _)| *text),
+            pairs.iter().map(|(_, rewrite)| *rewrite),
+        ),
     }
 }
 
-/// What comparisons of an encoder come to over those of its transformations that count, for a rule: all kinds or one.
-pub(super) fn overall(plan: &Plan, separated: &[Separated], encoder: usize, kind: Option<Kind>) -> Tally {
-    let all: Vec<Comparison> = of_encoder(separated, encoder);
-    let own = all.iter().filter(|one| {
-        let counted = plan.transformations.get(one.transformation).is_some_and(counts);
-        counted && kind.is_none_or(|kind| one.triple.kind == kind)
-    });
-    tally(own, first_seed(plan), |text| plan.corpus.get(text))
+/// What separation comes to for each judged encoder and each rule about it, over the data sets and seeds that are in.
+pub(super) fn of_rules(plan: &Plan, gate: &Bound, separated: &[Separated], round: &Round) -> Separations {
+    let mut all = Separations::new();
+    for &encoder in &gate.judged {
+        let own = of_encoder(separated, encoder);
+        for (rule, kind, datasets) in gate.separations() {
+            let looked_at = own.iter().filter(|one| {
+                let counted = plan.transformations.get(one.transformation).is_some_and(counts);
+                let within =
+                    datasets.contains(&one.table) && round.tables.contains(&one.table) && one.seed < round.seeds;
+                counted && within && kind.is_none_or(|kind| one.triple.kind == kind)
+            });
+            let sum = tally(looked_at, first_seed(plan), |text| plan.corpus.get(text));
+            all.insert((encoder, rule), sum);
+        }
+    }
+    all
 }
 
 fn of_encoder(separated: &[Separated], encoder: usize) -> Vec<Comparison> {
@@ -334,13 +348,20 @@ pub(super) fn report(plan: &Plan, separated: &[Separated]) -> Option<SeparationR
 
 fn of_one(plan: &Plan, all: &[Comparison], encoder: usize, kinds: &[Kind]) -> EncoderSeparation {
     let row = |of: &dyn Fn(&Comparison) -> bool| {
-        let sum = tally(all.iter().filter(|one| of(one)), first_seed(plan), |text| plan.corpus.get(text));
+        let sum = tally(all.iter().filter(|one| of(one)), first_seed(plan), |text| {
+            plan.corpus.get(text)
+        });
         row(&sum)
     };
     let counted = |one: &Comparison| plan.transformations.get(one.transformation).is_some_and(counts);
     let mut cells = Vec::new();
     let mut transformations = Vec::new();
-    for (t, planned) in plan.transformations.iter().enumerate().filter(|(_, planned)| rewrites(planned)) {
+    for (t, planned) in plan
+        .transformations
+        .iter()
+        .enumerate()
+        .filter(|(_, planned)| rewrites(planned))
+    {
         let label = Some(planned.label.clone());
         transformations.push(SeparationRow {
             transformation: label.clone(),

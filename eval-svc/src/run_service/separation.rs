@@ -18,7 +18,9 @@ pub(super) fn separation(separation: Option<proto::Separation>) -> Result<Separa
         let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == name) else {
             let known = Kind::ALL.map(Kind::name).join(", ");
             let field = format!("spec.separation.kinds[{i}]");
-            return Err(Fault::invalid(field, format!("unknown kind of change `{name}`")).mend(format!("give one of {known}")));
+            return Err(
+                Fault::invalid(field, format!("unknown kind of change `{name}`")).mend(format!("give one of {known}"))
+            );
         };
         kinds.push(kind);
     }

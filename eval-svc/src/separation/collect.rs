@@ -84,7 +84,7 @@ mod tests {
 
     fn settings(texts: usize) -> Separating {
         Separating {
-            kinds: Kind::BY_RULE.to_vec(),
+            kinds: Kind::ALL.to_vec(),
             texts,
         }
     }

@@ -122,7 +122,8 @@ impl Comparison {
 
     /// Whether the two are equally near, within rounding.
     pub(crate) fn tied(&self) -> bool {
-        self.difference().is_some_and(|difference| difference.abs() <= RESOLUTION)
+        self.difference()
+            .is_some_and(|difference| difference.abs() <= RESOLUTION)
     }
 
     /// The difference in units of the parallel gap.
@@ -185,7 +186,10 @@ mod tests {
                 let mut all = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]];
                 all[place] = broken;
                 let one = comparison(&all[0], &all[1], &all[2]);
-                assert!(one.difference().is_none() && !one.separated() && !one.tied(), "{broken:?} {place}");
+                assert!(
+                    one.difference().is_none() && !one.separated() && !one.tied(),
+                    "{broken:?} {place}"
+                );
             }
         }
     }

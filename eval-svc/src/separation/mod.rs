@@ -34,16 +34,16 @@ mod summarise;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use change::{Names, Reading, differs};
 use change::drawn;
+pub(crate) use change::{Names, Reading, differs};
 pub(crate) use collect::{Changed, MOST_WORDS, Source, collect};
 pub use compare::Stratum;
 pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Triple};
-pub use spec::Separation;
 pub(crate) use spec::Separating;
+pub use spec::Separation;
 pub(crate) use summarise::{Tally, tally};
 
-/// How the meaning of a text is changed.
+/// How the meaning of a text is changed: by rules of this service, without a generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -55,24 +55,11 @@ pub enum Kind {
     Antonym,
     /// A named entity exchanged for another of its type from the same data set.
     Entity,
-    /// Words of one kind change places: `multi_swap` of the transform service, without a generator.
-    MultiSwap,
-    /// A text that looks alike and means something else: `distractors` of the transform service, by a generator.
-    Distractors,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::Negation,
-        Self::Number,
-        Self::Antonym,
-        Self::Entity,
-        Self::MultiSwap,
-        Self::Distractors,
-    ];
-    /// Those that rules of this service make.
-    pub const BY_RULE: [Self; 4] = [Self::Negation, Self::Number, Self::Antonym, Self::Entity];
+    pub const ALL: [Self; 4] = [Self::Negation, Self::Number, Self::Antonym, Self::Entity];
 
     /// As a suite spells it.
     pub fn name(self) -> &'static str {
@@ -81,8 +68,6 @@ impl Kind {
             Self::Number => "number",
             Self::Antonym => "antonym",
             Self::Entity => "entity",
-            Self::MultiSwap => "multi_swap",
-            Self::Distractors => "distractors",
         }
     }
 
@@ -93,8 +78,6 @@ impl Kind {
             Self::Number => "Number changed",
             Self::Antonym => "Word exchanged for its opposite",
             Self::Entity => "Name exchanged for another",
-            Self::MultiSwap => "Words change places",
-            Self::Distractors => "Text that only looks alike",
         }
     }
 }

@@ -16,7 +16,11 @@ pub(super) fn separation(top: &Section<'_>) -> Result<Separation, SuiteError> {
     let texts = texts.map(|found| match u32::try_from(found.value) {
         Ok(texts) if texts > 0 => Ok(texts),
         _ => {
-            let message = format!("is {}, should be 1 to {}; off = true leaves it out", found.value, u32::MAX);
+            let message = format!(
+                "is {}, should be 1 to {}; off = true leaves it out",
+                found.value,
+                u32::MAX
+            );
             Err(document.invalid(&found.span, found.field.as_str(), message))
         }
     });

@@ -45,10 +45,22 @@ pub(in crate::report) fn plane(report: &Report) -> Option<String> {
     let drops: Vec<f64> = dots.iter().map(|dot| dot.drop).chain([0.0]).collect();
     let across = Scale::new(&drops, LEFT, RIGHT);
     let up = Scale::between(0.0, 1.0, 0.25, BOTTOM, TOP);
-    let mut chart = drawing("plane", WIDTH, HEIGHT, "Drop of the total against separation", &description(&dots))
-        .add(rectangle(LEFT, up.at(CHANCE), RIGHT - LEFT, BOTTOM - up.at(CHANCE), "box"))
-        .add(label(LEFT, TOP - 9.0, "tick", "separation"))
-        .add(label(RIGHT, HEIGHT - 8.0, "tick end", "drop of the total, in points"));
+    let mut chart = drawing(
+        "plane",
+        WIDTH,
+        HEIGHT,
+        "Drop of the total against separation",
+        &description(&dots),
+    )
+    .add(rectangle(
+        LEFT,
+        up.at(CHANCE),
+        RIGHT - LEFT,
+        BOTTOM - up.at(CHANCE),
+        "box",
+    ))
+    .add(label(LEFT, TOP - 9.0, "tick", "separation"))
+    .add(label(RIGHT, HEIGHT - 8.0, "tick end", "drop of the total, in points"));
     for tick in up.ticks() {
         let y = up.at(tick);
         let class = if (tick - CHANCE).abs() < 1e-9 { "zero" } else { "grid" };
@@ -59,11 +71,17 @@ pub(in crate::report) fn plane(report: &Report) -> Option<String> {
     for tick in across.ticks() {
         let x = across.at(tick);
         let class = if tick.abs() < 1e-9 { "zero" } else { "grid" };
-        chart = chart
-            .add(line(x, TOP, x, BOTTOM, class))
-            .add(label(x, BOTTOM + 17.0, "tick middle", across.tick(tick)));
+        chart =
+            chart
+                .add(line(x, TOP, x, BOTTOM, class))
+                .add(label(x, BOTTOM + 17.0, "tick middle", across.tick(tick)));
     }
-    chart = chart.add(label(RIGHT - 6.0, up.at(CHANCE) + 15.0, "tick end", "chance and below: blind"));
+    chart = chart.add(label(
+        RIGHT - 6.0,
+        up.at(CHANCE) + 15.0,
+        "tick end",
+        "chance and below: blind",
+    ));
     let mut taken: Vec<f64> = Vec::new();
     for dot in &dots {
         let (x, y) = (across.at(dot.drop), up.at(dot.separation));

@@ -133,24 +133,56 @@ const PAIRS: &[Pair] = &[
     (NOUN, "salt", "sugar"),
     (NOUN, "advantage advantages", "disadvantage disadvantages"),
     (NOUN, "increase increases", "decrease decreases"),
-    (VERB, "increase increases increased increasing", "decrease decreases decreased decreasing"),
+    (
+        VERB,
+        "increase increases increased increasing",
+        "decrease decreases decreased decreasing",
+    ),
     (VERB, "rise rises rose rising risen", "fall falls fell falling fallen"),
     (VERB, "buy buys bought buying", "sell sells sold selling"),
     (VERB, "win wins won winning", "lose loses lost losing"),
     (VERB, "open opens opened opening", "close closes closed closing"),
     (VERB, "start starts started starting", "stop stops stopped stopping"),
-    (VERB, "begin begins began beginning begun", "end ends ended ending ended"),
+    (
+        VERB,
+        "begin begins began beginning begun",
+        "end ends ended ending ended",
+    ),
     (VERB, "arrive arrives arrived arriving", "leave leaves left leaving"),
     (VERB, "love loves loved loving", "hate hates hated hating"),
     (VERB, "like likes liked liking", "dislike dislikes disliked disliking"),
-    (VERB, "accept accepts accepted accepting", "refuse refuses refused refusing"),
-    (VERB, "allow allows allowed allowing", "forbid forbids forbade forbidding"),
-    (VERB, "remember remembers remembered remembering", "forget forgets forgot forgetting"),
-    (VERB, "succeed succeeds succeeded succeeding", "fail fails failed failing"),
+    (
+        VERB,
+        "accept accepts accepted accepting",
+        "refuse refuses refused refusing",
+    ),
+    (
+        VERB,
+        "allow allows allowed allowing",
+        "forbid forbids forbade forbidding",
+    ),
+    (
+        VERB,
+        "remember remembers remembered remembering",
+        "forget forgets forgot forgetting",
+    ),
+    (
+        VERB,
+        "succeed succeeds succeeded succeeding",
+        "fail fails failed failing",
+    ),
     (VERB, "push pushes pushed pushing", "pull pulls pulled pulling"),
-    (VERB, "agree agrees agreed agreeing", "disagree disagrees disagreed disagreeing"),
+    (
+        VERB,
+        "agree agrees agreed agreeing",
+        "disagree disagrees disagreed disagreeing",
+    ),
     (VERB, "borrow borrows borrowed borrowing", "lend lends lent lending"),
-    (VERB, "build builds built building", "destroy destroys destroyed destroying"),
+    (
+        VERB,
+        "build builds built building",
+        "destroy destroys destroyed destroying",
+    ),
     (VERB, "enter enters entered entering", "leave leaves left leaving"),
     (VERB, "find finds found finding", "lose loses lost losing"),
     (VERB, "laugh laughs laughed laughing", "cry cries cried crying"),
@@ -158,13 +190,29 @@ const PAIRS: &[Pair] = &[
     (VERB, "sit sits sat sitting", "stand stands stood standing"),
     (VERB, "walk walks walked walking", "run runs ran running"),
     (VERB, "heat heats heated heating", "cool cools cooled cooling"),
-    (VERB, "freeze freezes froze freezing frozen", "melt melts melted melting melted"),
+    (
+        VERB,
+        "freeze freezes froze freezing frozen",
+        "melt melts melted melting melted",
+    ),
     (VERB, "gain gains gained gaining", "lose loses lost losing"),
-    (VERB, "attack attacks attacked attacking", "defend defends defended defending"),
-    (VERB, "praise praises praised praising", "criticise criticises criticised criticising"),
+    (
+        VERB,
+        "attack attacks attacked attacking",
+        "defend defends defended defending",
+    ),
+    (
+        VERB,
+        "praise praises praised praising",
+        "criticise criticises criticised criticising",
+    ),
     (VERB, "raise raises raised raising", "lower lowers lowered lowering"),
     (VERB, "add adds added adding", "remove removes removed removing"),
-    (VERB, "confirm confirms confirmed confirming", "deny denies denied denying"),
+    (
+        VERB,
+        "confirm confirms confirmed confirming",
+        "deny denies denied denying",
+    ),
 ];
 
 /// The text with one word exchanged; `parts` fix the draw among the words and, where a word stands in several rows, the rows.
@@ -198,7 +246,11 @@ mod tests {
         for (_, left, right) in PAIRS {
             let (left, right): (Vec<&str>, Vec<&str>) = (left.split(' ').collect(), right.split(' ').collect());
             assert_eq!(left.len(), right.len(), "{left:?} {right:?}");
-            assert!(left.iter().zip(&right).all(|(a, b)| a != b && !a.is_empty() && !b.is_empty()));
+            assert!(
+                left.iter()
+                    .zip(&right)
+                    .all(|(a, b)| a != b && !a.is_empty() && !b.is_empty())
+            );
         }
     }
 }

@@ -21,9 +21,27 @@ const TYPES: [EntityLabel; 6] = [
 
 /// Names with a closed list. `May` and `March` are words of other meanings too, and count only as proper nouns.
 const CALENDAR: [&[&str]; 2] = [
-    &["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"],
     &[
-        "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+        "Monday",
+        "Tuesday",
+        "Wednesday",
+        "Thursday",
+        "Friday",
+        "Saturday",
+        "Sunday",
+    ],
+    &[
+        "January",
+        "February",
+        "March",
+        "April",
+        "May",
+        "June",
+        "July",
+        "August",
+        "September",
+        "October",
+        "November",
         "December",
     ],
 ];
@@ -55,7 +73,10 @@ fn found(text: &English<'_>) -> Vec<Found> {
         if matches!(text.lower(tokens.end.saturating_sub(1)), "'s" | "'") {
             tokens.end -= 1;
         }
-        let (first, last) = (text.words.get(tokens.start)?, text.words.get(tokens.end.checked_sub(1)?)?);
+        let (first, last) = (
+            text.words.get(tokens.start)?,
+            text.words.get(tokens.end.checked_sub(1)?)?,
+        );
         let name = text.text.get(first.span.start..last.span.end)?;
         let plain = name.starts_with(char::is_uppercase) && name.chars().any(char::is_lowercase);
         (TYPES.contains(&entity.label) && plain && tokens.len() <= MOST_WORDS).then(|| Found {
@@ -105,7 +126,9 @@ pub(super) fn exchanged(text: &English<'_>, names: &Names, parts: &[&str], seed:
 /// Whether a name can stand for another in a text: as many words, and none of them in the text already.
 fn fits(text: &str, name: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
-        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        let words = text
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty());
         words.map(str::to_lowercase).collect()
     };
     let there = words(text);

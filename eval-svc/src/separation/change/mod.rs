@@ -27,8 +27,8 @@ pub(crate) const MOST_WORDS_MORE: usize = 2;
 /// Words one of which an English text of some length holds: texts whose data set names no language are held against them, so that no
 /// English rule is put to a Danish text.
 const ENGLISH_WORDS: [&str; 24] = [
-    "the", "a", "an", "and", "of", "to", "is", "are", "was", "were", "with", "for", "this", "that", "it", "my", "you", "your",
-    "his", "her", "not", "from", "at", "should",
+    "the", "a", "an", "and", "of", "to", "is", "are", "was", "were", "with", "for", "this", "that", "it", "my", "you",
+    "your", "his", "her", "not", "from", "at", "should",
 ];
 
 /// A text that rules are put to, read once.
@@ -64,7 +64,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// The text with its meaning changed; `None` where the rule does not apply, and of kinds that no rule makes.
+    /// The text with its meaning changed; `None` where the rule does not apply.
     pub(crate) fn change(&self, kind: Kind, seed: u64, id: &str, names: &Names) -> Option<String> {
         let parts = [kind.name(), id, self.text];
         let english = self.english.as_ref();
@@ -77,7 +77,6 @@ impl<'a> Reading<'a> {
             Kind::Number => number::changed(self.text, english, &parts, seed),
             Kind::Antonym => antonym::exchanged(english?, &parts, seed),
             Kind::Entity => entity::exchanged(english?, names, &parts, seed),
-            Kind::MultiSwap | Kind::Distractors => None,
         };
         made.filter(|made| differs(self.text, made) && words(self.text).abs_diff(words(made)) <= MOST_WORDS_MORE)
     }

@@ -47,8 +47,8 @@ const OPPOSITE: &[(&str, &str)] = &[
 
 /// Auxiliaries that are finite wherever they stand, but after `to`.
 const FINITE: &[&str] = &[
-    "is", "are", "was", "were", "am", "can", "could", "will", "would", "shall", "should", "must", "may", "might", "has",
-    "have", "had", "does", "do", "did", "'s", "'re", "'ll", "'ve", "'m", "'d",
+    "is", "are", "was", "were", "am", "can", "could", "will", "would", "shall", "should", "must", "may", "might",
+    "has", "have", "had", "does", "do", "did", "'s", "'re", "'ll", "'ve", "'m", "'d",
 ];
 
 /// Words after which `not` is no negation of a clause.

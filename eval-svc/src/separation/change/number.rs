@@ -16,9 +16,21 @@ const WORDS: [&[&str]; 4] = [
     &[
         "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     ],
-    &["thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"],
-    &["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"],
-    &["third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"],
+    &[
+        "thirteen",
+        "fourteen",
+        "fifteen",
+        "sixteen",
+        "seventeen",
+        "eighteen",
+        "nineteen",
+    ],
+    &[
+        "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+    ],
+    &[
+        "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
+    ],
 ];
 
 /// Highest day of a month: a number up to it may be one, and stays one.
@@ -88,13 +100,17 @@ fn others(chars: &[(usize, char)], number: Range<usize>, j: usize, old: u32) -> 
         for k in number.clone() {
             let own = chars.get(k).and_then(|(_, c)| digit(*c)).map(|(own, _)| own);
             if let Some(own) = own {
-                sum = sum.saturating_mul(10).saturating_add(u64::from(if k == j { new } else { own }));
+                sum = sum
+                    .saturating_mul(10)
+                    .saturating_add(u64::from(if k == j { new } else { own }));
             }
         }
         sum
     };
     let may_be_day = value(old) <= DAYS;
-    (1..=9).filter(|new| *new != old && (!may_be_day || value(*new) <= DAYS)).collect()
+    (1..=9)
+        .filter(|new| *new != old && (!may_be_day || value(*new) <= DAYS))
+        .collect()
 }
 
 /// Whether digits are a number of their own: no part of a name (`COVID-19`, `B2B`), an ordinal (`2nd`), the minutes of a
@@ -108,7 +124,9 @@ fn stands_alone(text: &str, chars: &[(usize, char)], span: Range<usize>) -> bool
     if matches!(before(1), Some('-' | ':' | '/' | '.' | '@' | '#')) && before(2).is_some_and(char::is_alphanumeric) {
         return false;
     }
-    let Some((end, _)) = chars.get(span.end) else { return true };
+    let Some((end, _)) = chars.get(span.end) else {
+        return true;
+    };
     let suffix: String = text[*end..].chars().take(2).flat_map(char::to_lowercase).collect();
     let address = text[..*end].rsplit(char::is_whitespace).next().unwrap_or_default();
     !matches!(suffix.as_str(), "st" | "nd" | "rd" | "th") && !address.contains("://") && !address.starts_with("www.")
@@ -120,7 +138,10 @@ fn words(text: &English<'_>) -> Vec<(Range<usize>, Vec<String>)> {
         let class = WORDS.iter().find(|class| class.contains(&word.lower.as_str()))?;
         let shown = &text.text[word.span.clone()];
         let others = class.iter().filter(|other| **other != word.lower);
-        Some((word.span.clone(), others.map(|other| in_case_of(shown, other)).collect()))
+        Some((
+            word.span.clone(),
+            others.map(|other| in_case_of(shown, other)).collect(),
+        ))
     };
     text.words.iter().filter_map(place).collect()
 }

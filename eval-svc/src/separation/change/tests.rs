@@ -10,7 +10,10 @@ fn change(kind: Kind, text: &str, language: Option<&str>) -> Option<String> {
 /// Sentences with what the rule makes of them; `-`: the rule does not apply.
 const NEGATION: &[(&str, &str)] = &[
     ("A man is playing a guitar.", "A man is not playing a guitar."),
-    ("The shops were closed on Sunday.", "The shops were not closed on Sunday."),
+    (
+        "The shops were closed on Sunday.",
+        "The shops were not closed on Sunday.",
+    ),
     ("You can pay by card.", "You can not pay by card."),
     ("The train will leave at nine.", "The train will not leave at nine."),
     ("She has finished her homework.", "She has not finished her homework."),
@@ -22,12 +25,24 @@ const NEGATION: &[(&str, &str)] = &[
     ("The cat is not hungry.", "The cat is hungry."),
     ("We cannot accept this offer.", "We can accept this offer."),
     ("He never eats fish.", "He always eats fish."),
-    ("There is no bread left in the store.", "There is some bread left in the store."),
-    ("Nobody in the office speaks Portuguese.", "Everybody in the office speaks Portuguese."),
+    (
+        "There is no bread left in the store.",
+        "There is some bread left in the store.",
+    ),
+    (
+        "Nobody in the office speaks Portuguese.",
+        "Everybody in the office speaks Portuguese.",
+    ),
     ("The train left without a warning.", "The train left with a warning."),
-    ("The striker scored three goals.", "The striker never scored three goals."),
+    (
+        "The striker scored three goals.",
+        "The striker never scored three goals.",
+    ),
     ("My sister plays the piano.", "My sister never plays the piano."),
-    ("Stir the egg yolks into the chocolate.", "Do not stir the egg yolks into the chocolate."),
+    (
+        "Stir the egg yolks into the chocolate.",
+        "Do not stir the egg yolks into the chocolate.",
+    ),
     ("Can I cancel my order?", "-"),
     ("Is the shop open on Monday?", "-"),
     ("A red car in front of the house", "-"),
@@ -89,9 +104,15 @@ fn numbers_keep_their_length_and_format() {
         assert_eq!(made.ends_with("00 euros."), text.ends_with("00 euros."), "{made}");
     }
     let day = change(Kind::Number, "We met on 31 May.", None).unwrap();
-    assert!(["We met on 11 May.", "We met on 21 May."].contains(&day.as_str()), "{day}");
+    assert!(
+        ["We met on 11 May.", "We met on 21 May."].contains(&day.as_str()),
+        "{day}"
+    );
     let hindi = change(Kind::Number, "उसके पास ५ किताबें हैं।", Some("hi")).unwrap();
-    assert!(!hindi.contains('५') && !hindi.chars().any(|c| c.is_ascii_digit()), "{hindi}");
+    assert!(
+        !hindi.contains('५') && !hindi.chars().any(|c| c.is_ascii_digit()),
+        "{hindi}"
+    );
 }
 
 #[test]
@@ -112,9 +133,15 @@ fn what_only_looks_like_a_number_is_left_alone() {
 #[test]
 fn number_words_become_others_of_their_class() {
     for (text, class) in [
-        ("The striker scored three goals.", "two four five six seven eight nine ten eleven twelve"),
+        (
+            "The striker scored three goals.",
+            "two four five six seven eight nine ten eleven twelve",
+        ),
         ("Twenty people came.", "thirty forty fifty sixty seventy eighty ninety"),
-        ("She lives on the third floor.", "fourth fifth sixth seventh eighth ninth tenth"),
+        (
+            "She lives on the third floor.",
+            "fourth fifth sixth seventh eighth ninth tenth",
+        ),
     ] {
         let made = change(Kind::Number, text, Some("en")).unwrap();
         let new: Vec<String> = made
@@ -125,7 +152,10 @@ fn number_words_become_others_of_their_class() {
             .collect();
         assert_eq!(new.len(), 1, "{made}");
         assert!(class.split(' ').any(|word| word == new[0]), "{made}");
-        assert_eq!(made.starts_with(char::is_uppercase), text.starts_with(char::is_uppercase));
+        assert_eq!(
+            made.starts_with(char::is_uppercase),
+            text.starts_with(char::is_uppercase)
+        );
     }
     assert_eq!(change(Kind::Number, "Der Mann hat drei Katzen.", Some("de")), None);
 }
@@ -141,7 +171,10 @@ const ANTONYM: &[(&str, &str)] = &[
     ("The man is singing.", "The woman is singing."),
     ("Two women are talking.", "Two men are talking."),
     ("He walked up the hill.", "He ran up the hill.|He walked down the hill."),
-    ("It costs more than that.", "It costs less than that.|It costs fewer than that."),
+    (
+        "It costs more than that.",
+        "It costs less than that.|It costs fewer than that.",
+    ),
     ("The table is made of oak.", "-"),
     ("We bought a house.", "We sold a house."),
     ("The mayor closed the bridge.", "The mayor opened the bridge."),
@@ -173,11 +206,18 @@ fn entities_are_exchanged_among_those_of_the_data_set() {
     let made = |text: &str| Reading::new(text, Some("en")).change(Kind::Entity, 7, "id", &names);
     let cities = made("The flight from Berlin was delayed.").unwrap();
     assert!(
-        ["The flight from Lisbon was delayed.", "The flight from Chicago was delayed."].contains(&cities.as_str()),
+        [
+            "The flight from Lisbon was delayed.",
+            "The flight from Chicago was delayed."
+        ]
+        .contains(&cities.as_str()),
         "{cities}"
     );
     let weekday = made("The meeting is on Tuesday.").unwrap();
-    assert!(weekday.starts_with("The meeting is on ") && weekday.ends_with("day."), "{weekday}");
+    assert!(
+        weekday.starts_with("The meeting is on ") && weekday.ends_with("day."),
+        "{weekday}"
+    );
     assert_eq!(made("The cat sleeps."), None);
     // Nobody else is known.
     let alone = Reading::new("The flight from Berlin was delayed.", Some("en"));
@@ -189,7 +229,7 @@ fn the_draw_depends_on_seed_and_id_and_on_nothing_else() {
     let text = "On Monday 3 men and 4 women bought 5 old cars.";
     let reading = Reading::new(text, Some("en"));
     let names = Names::default();
-    for kind in Kind::BY_RULE {
+    for kind in Kind::ALL {
         let one = reading.change(kind, 1, "a", &names);
         assert_eq!(one, reading.change(kind, 1, "a", &names));
     }

@@ -57,7 +57,9 @@ impl<'a> English<'a> {
         let new = in_case_of(old, by);
         let mut out = String::with_capacity(self.text.len() + by.len());
         match at.checked_sub(1).and_then(|before| self.words.get(before)) {
-            Some(article) if matches!(article.lower.as_str(), "a" | "an") && sounds_vowel(old) != sounds_vowel(&new) => {
+            Some(article)
+                if matches!(article.lower.as_str(), "a" | "an") && sounds_vowel(old) != sounds_vowel(&new) =>
+            {
                 out.push_str(&self.text[..article.span.start]);
                 let fitting = if sounds_vowel(&new) { "an" } else { "a" };
                 out.push_str(&in_case_of(&self.text[article.span.clone()], fitting));
