@@ -794,6 +794,8 @@ pub(crate) struct CheckArgs {
     #[command(flatten)]
     pub(crate) judge: CheckJudgeArgs,
     #[command(flatten)]
+    pub(crate) separation: CheckSeparationArgs,
+    #[command(flatten)]
     pub(crate) gate: GateArgs,
     #[command(flatten)]
     pub(crate) engine: EngineArgs,
@@ -816,6 +818,57 @@ pub(crate) struct CheckJudgeArgs {
     /// Least similarity, above 0 and at most 5, of a rewrite that is accepted [default: the suite's, else 3].
     #[arg(long, env = "ISOMER_JUDGE_ACCEPT", value_name = "RATING")]
     pub(crate) judge_accept: Option<f64>,
+}
+
+/// Whether encoders tell rewrites from changes of meaning.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Separation")]
+pub(crate) struct CheckSeparationArgs {
+    /// Leave out the control of sensitivity: no text is changed in meaning and held against its rewrite.
+    #[arg(long, env = "ISOMER_NO_SEPARATION")]
+    pub(crate) no_separation: bool,
+    /// How meaning is changed, without a generator [default: the suite's, else all four].
+    #[arg(
+        long = "separation-kind",
+        env = "ISOMER_SEPARATION_KINDS",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "no_separation"
+    )]
+    pub(crate) separation_kinds: Vec<ChangeArg>,
+    /// Most texts of each data set that are changed [default: the suite's, else 200].
+    #[arg(
+        long,
+        env = "ISOMER_SEPARATION_TEXTS",
+        value_name = "N",
+        conflicts_with = "no_separation"
+    )]
+    pub(crate) separation_texts: Option<u32>,
+}
+
+/// A kind of change of meaning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ChangeArg {
+    /// A negation put in or taken out.
+    Negation,
+    /// A number changed to another of like size.
+    Number,
+    /// A word exchanged for its opposite.
+    Antonym,
+    /// A name exchanged for another of the data set.
+    Entity,
+}
+
+impl ChangeArg {
+    /// As a suite and the proto spell it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Negation => "negation",
+            Self::Number => "number",
+            Self::Antonym => "antonym",
+            Self::Entity => "entity",
+        }
+    }
 }
 
 /// `isomer serve`

@@ -12,7 +12,7 @@ use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUnde
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
     /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One limit
-    /// (max_drop, max_drop_percent, min_score, margin), then of, task, dataset, basis, max_unchanged, max_near_copies, name as in
+    /// (max_drop, max_drop_percent, min_score, margin, min_separation), then of, task, dataset, basis, max_unchanged, max_near_copies, name as in
     /// a suite. Added to the suite's rules; one on the same subject takes its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
@@ -148,6 +148,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "max_drop_percent" => Some(Limit::MaxDropPercent(number()?)),
             "min_score" => Some(Limit::MinScore(number()?)),
             "margin" => Some(Limit::Margin(number()?)),
+            "min_separation" => Some(Limit::MinSeparation(number()?)),
             _ => None,
         };
         if limit.is_some() && rule.limit.is_some() {
@@ -176,7 +177,10 @@ fn rule(text: &str) -> Result<GateRule, String> {
         }
     }
     if rule.limit.is_none() {
-        return Err("names no limit: max_drop, max_drop_percent, min_score or margin, e.g. max_drop=3".to_owned());
+        return Err(
+            "names no limit: max_drop, max_drop_percent, min_score, margin or min_separation, e.g. max_drop=3"
+                .to_owned(),
+        );
     }
     Ok(rule)
 }

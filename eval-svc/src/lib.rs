@@ -23,6 +23,7 @@ mod retry;
 pub mod run;
 mod run_service;
 pub mod selection;
+pub mod separation;
 mod statistics_service;
 pub mod suite;
 pub mod task;

@@ -3,6 +3,7 @@
 mod convert;
 mod gate;
 mod judge;
+mod separation;
 
 use std::time::Duration;
 

@@ -122,7 +122,7 @@ fn a_file_that_is_no_report_of_this_version_is_refused_with_its_reason() {
 #[test]
 fn a_report_without_the_later_fields_is_still_read() {
     let mut old = serde_json::to_value(report()).unwrap();
-    for field in ["drift", "error_rates", "tables", "not_computed", "judge"] {
+    for field in ["drift", "error_rates", "tables", "not_computed", "judge", "separation"] {
         old.as_object_mut().unwrap().remove(field);
     }
     old["profile"].as_object_mut().unwrap().remove("scopes");

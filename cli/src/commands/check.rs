@@ -9,15 +9,15 @@ use std::{
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState,
-    Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient, suite_ref,
-    watch_run_response::Event,
+    Separation, Stage, StageProgress, SuiteRef, Verdict, WatchRunRequest, run_service_client::RunServiceClient,
+    suite_ref, watch_run_response::Event,
 };
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
 
 use super::{augment::prefetch_generator, check_table, stdout_failure};
 use crate::{
-    args::{CheckArgs, CheckJudgeArgs, Format, Global},
+    args::{CheckArgs, CheckJudgeArgs, CheckSeparationArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
     exit::{DONE, Failure, GATE_FAILED, GATE_NOT_PASSED},
     progress::{Display, Step},
@@ -60,6 +60,7 @@ pub(super) async fn run(global: &Global, args: CheckArgs) -> Result<ExitCode, Fa
         gate: args.gate.gate(),
         judge: judge(&args.judge),
         prompts,
+        separation: separation(&args.separation),
     };
     let created = client
         .create_run(CreateRunRequest {
@@ -139,6 +140,20 @@ fn judge(args: &CheckJudgeArgs) -> Option<Judge> {
         sample: args.judge_sample,
         accept: args.judge_accept,
         scales: args.judge_scales.iter().map(|scale| scale.proto().into()).collect(),
+    })
+}
+
+/// What the flags say of separation.
+fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
+    let named = args.no_separation || args.separation_texts.is_some() || !args.separation_kinds.is_empty();
+    named.then(|| Separation {
+        off: args.no_separation.then_some(true),
+        kinds: args
+            .separation_kinds
+            .iter()
+            .map(|kind| kind.name().to_owned())
+            .collect(),
+        texts: args.separation_texts,
     })
 }
 

@@ -3,6 +3,7 @@
 use super::{
     Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential,
     observe::Quantity,
+    sensitivity,
     spec::{check_alpha, check_share},
 };
 use crate::{
@@ -126,7 +127,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         }
         let why = match one.basis {
             _ if sequential == Sequential::Off => continue,
-            Basis::SignedRank | Basis::Student => continue,
+            Basis::SignedRank | Basis::Student | Basis::ClopperPearson => continue,
             Basis::Point => "points say nothing about chance, so no early look can decide this rule",
             Basis::Bootstrap => "percentiles of resamples do not reach the small share of alpha that an early look has",
         };
@@ -161,6 +162,10 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
             .map_err(|message| wrong(key, message))?;
     }
     let basis = rule.basis_with(gate.basis);
+    if matches!(rule.limit, RuleLimit::MinSeparation(_)) && rule.basis.is_some() {
+        let message = "is for rules on scores; min_separation has Clopper-Pearson bounds over texts: leave `basis` out";
+        return Err(wrong("basis", message.to_owned()));
+    }
     if matches!(rule.limit, RuleLimit::Margin(_)) {
         if matches!(basis, Basis::Student | Basis::Bootstrap) {
             let message = format!(
@@ -200,6 +205,12 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
 fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
     let wrong = |message: String| Err(rule.place.wrong("of", message));
     let of = rule.of.as_str();
+    if matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+        return match sensitivity::kind(of) {
+            Ok(kind) => Ok(Quantity::Separation(kind)),
+            Err(message) => wrong(message),
+        };
+    }
     if of == "original" {
         return if matches!(rule.limit, RuleLimit::MinScore(_) | RuleLimit::Margin(_)) {
             Ok(Quantity::Original)
@@ -307,7 +318,7 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
     gate.rules.iter().find_map(|rule| {
         let n = rule.datasets.len();
         let needed = match rule.basis {
-            Basis::Point => 1,
+            Basis::Point | Basis::ClopperPearson => 1,
             // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm may multiply.
             Basis::SignedRank => {
                 let family = if rule.is_test() { tests.max(1) } else { 1 };

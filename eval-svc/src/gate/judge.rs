@@ -3,7 +3,8 @@
 use super::{
     Basis, OnUndecided, RuleLimit,
     bind::{Bound, BoundRule},
-    observe::observations,
+    observe::{Quantity, observations},
+    sensitivity::{self, Separations},
     validity::{RewriteCounts, invalid, rewrite_share},
 };
 use crate::{
@@ -32,6 +33,8 @@ pub(crate) struct Look<'a> {
     pub round: usize,
     /// What became of the texts.
     pub rewrites: &'a RewriteCounts,
+    /// Separation of the rules that are about it.
+    pub separation: &'a Separations,
 }
 
 /// Looks. What an earlier look decided stays as it was.
@@ -49,7 +52,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
                 let decided = before.and_then(|own| own.rules.get(r));
                 match decided.filter(|own| own.verdict.is_decided()) {
                     Some(decided) => decided.clone(),
-                    None => judge(gate, rule, grid, encoder, look, tests.get(&(encoder, r))),
+                    None => judge(gate, (r, rule), grid, encoder, look, tests.get(&(encoder, r))),
                 }
             });
             EncoderVerdict {
@@ -111,7 +114,7 @@ fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
 fn limit(limit: RuleLimit) -> Limit {
     match limit {
         RuleLimit::MaxDrop(most) | RuleLimit::MaxDropPercent(most) => Limit::at_most(most),
-        RuleLimit::MinScore(least) => Limit::at_least(least),
+        RuleLimit::MinScore(least) | RuleLimit::MinSeparation(least) => Limit::at_least(least),
         RuleLimit::Margin(margin) => Limit::at_least(-margin),
     }
 }
@@ -151,7 +154,7 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
 
 fn judge(
     gate: &Bound,
-    rule: &BoundRule,
+    (position, rule): (usize, &BoundRule),
     grid: &Grid,
     encoder: usize,
     look: &Look<'_>,
@@ -168,6 +171,9 @@ fn judge(
     if own.is_empty() {
         verdict.note = Some("none of its data sets is in yet".to_owned());
         return verdict;
+    }
+    if matches!(rule.quantity, Quantity::Separation(_)) {
+        return sensitivity::judge(rule, look.separation.get(&(encoder, position)), verdict);
     }
     let series = match observations(rule, grid, encoder, gate.baseline, &own, look.seeds) {
         Ok(series) => series,

@@ -32,6 +32,7 @@
 mod bind;
 mod judge;
 mod observe;
+mod sensitivity;
 mod spec;
 #[cfg(test)]
 mod tests;
@@ -39,5 +40,6 @@ mod validity;
 
 pub(crate) use bind::{Bound, Named, Scene, bind};
 pub(crate) use judge::{Look, look};
+pub(crate) use sensitivity::{Separations, check_separation};
 pub use spec::{Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share};
 pub(crate) use validity::{RewriteCounts, Rewrites};

@@ -1,7 +1,10 @@
 //! From a grid of scores to a rule's observations: one series a data set, its values the seeds.
 
 use super::{RuleLimit, bind::BoundRule};
-use crate::profile::{Axis, Grid, axis_series, total_series};
+use crate::{
+    profile::{Axis, Grid, axis_series, total_series},
+    separation::Kind,
+};
 
 /// What a rule looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,12 +17,16 @@ pub(crate) enum Quantity {
     Axis(Axis),
     /// One transformation, by position.
     Transformation(usize),
+    /// Separation: of one kind of change, or of all.
+    Separation(Option<Kind>),
 }
 
 /// Scores of a data set, one a seed, for as many seeds as are in; one value for originals, which know no seeds.
 fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds: usize) -> Vec<f64> {
     let mut series = match quantity {
         Quantity::Original => return vec![grid.original[encoder][dataset]],
+        // No score of a data set: `sensitivity` decides such rules.
+        Quantity::Separation(_) => return Vec::new(),
         Quantity::Total => total_series(grid, encoder, dataset).unwrap_or_default(),
         Quantity::Axis(axis) => axis_series(grid, encoder, dataset, axis),
         Quantity::Transformation(column) => grid.transformed[encoder][dataset][column].clone(),
@@ -46,7 +53,7 @@ pub(super) fn observations(
         let own = scores(grid, encoder, dataset, rule.quantity, seeds);
         let original = grid.original[encoder][dataset];
         let series: Vec<f64> = match rule.rule.limit {
-            RuleLimit::MinScore(_) => own,
+            RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => own,
             RuleLimit::MaxDrop(_) => own.iter().map(|score| original - score).collect(),
             RuleLimit::MaxDropPercent(_) => {
                 if original <= 0.0 {

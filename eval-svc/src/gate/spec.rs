@@ -65,6 +65,8 @@ pub enum RuleLimit {
     MinScore(f64),
     /// The score is at most so much below the baseline encoder's.
     Margin(f64),
+    /// The share of texts whose rewrites are told from a change of meaning is at least so much, 0 to 1.
+    MinSeparation(f64),
 }
 
 /// Where something was written, for complaints.
@@ -88,6 +90,8 @@ pub enum Basis {
     Student,
     /// Percentile bootstrap bounds of the mean.
     Bootstrap,
+    /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule names it.
+    ClopperPearson,
 }
 
 /// What an undecided gate means.
@@ -173,12 +177,13 @@ impl Gate {
 
 impl Rule {
     /// What a rule may say, as a suite and the command line spell it.
-    pub const KEYS: [&str; 11] = [
+    pub const KEYS: [&str; 12] = [
         "name",
         "max_drop",
         "max_drop_percent",
         "min_score",
         "margin",
+        "min_separation",
         "of",
         "task",
         "dataset",
@@ -200,6 +205,7 @@ impl Rule {
     pub(crate) fn basis_with(&self, general: Option<Basis>) -> Basis {
         let margin = matches!(self.limit, RuleLimit::Margin(_));
         match (self.basis, general) {
+            _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
             (Some(own), _) => own,
             // The margin's test is the signed-rank test, whatever bounds the others have.
             (None, Some(Basis::Student | Basis::Bootstrap)) if margin => Basis::SignedRank,
@@ -219,6 +225,10 @@ impl Rule {
             RuleLimit::MaxDropPercent(percent) => format!("{} drops by at most {percent} %", self.of),
             RuleLimit::MinScore(points) => format!("{} scores at least {points}", self.of),
             RuleLimit::Margin(points) => format!("{} is at most {points} points below the baseline", self.of),
+            RuleLimit::MinSeparation(share) if self.of == super::sensitivity::ALL => {
+                format!("separation is at least {share}")
+            }
+            RuleLimit::MinSeparation(share) => format!("separation of {} is at least {share}", self.of),
         };
         if let Some(task) = self.task {
             title.push_str(&format!(", {task} only"));
@@ -232,7 +242,7 @@ impl Rule {
 
 impl RuleLimit {
     /// Every kind, as a suite spells it.
-    pub const KINDS: [&str; 4] = ["max_drop", "max_drop_percent", "min_score", "margin"];
+    pub const KINDS: [&str; 5] = ["max_drop", "max_drop_percent", "min_score", "margin", "min_separation"];
 
     /// The limit of this kind.
     pub fn new(kind: &str, value: f64) -> Option<Self> {
@@ -241,6 +251,7 @@ impl RuleLimit {
             "max_drop_percent" => Self::MaxDropPercent(value),
             "min_score" => Self::MinScore(value),
             "margin" => Self::Margin(value),
+            "min_separation" => Self::MinSeparation(value),
             _ => return None,
         })
     }
@@ -252,13 +263,26 @@ impl RuleLimit {
             Self::MaxDropPercent(_) => "max_drop_percent",
             Self::MinScore(_) => "min_score",
             Self::Margin(_) => "margin",
+            Self::MinSeparation(_) => "min_separation",
+        }
+    }
+
+    /// What a rule with this limit looks at where it does not say.
+    pub fn default_quantity(self) -> &'static str {
+        match self {
+            Self::MinSeparation(_) => super::sensitivity::ALL,
+            _ => "total",
         }
     }
 
     /// Where the limit lies.
     pub fn value(self) -> f64 {
         match self {
-            Self::MaxDrop(value) | Self::MaxDropPercent(value) | Self::MinScore(value) | Self::Margin(value) => value,
+            Self::MaxDrop(value)
+            | Self::MaxDropPercent(value)
+            | Self::MinScore(value)
+            | Self::Margin(value)
+            | Self::MinSeparation(value) => value,
         }
     }
 
@@ -266,6 +290,7 @@ impl RuleLimit {
     pub fn unit(self) -> &'static str {
         match self {
             Self::MaxDropPercent(_) => "percent",
+            Self::MinSeparation(_) => "share",
             Self::MaxDrop(_) | Self::MinScore(_) | Self::Margin(_) => "points",
         }
     }
@@ -280,6 +305,7 @@ impl RuleLimit {
             Self::Margin(_) => (0.0, WIDEST, " (points below the baseline, score x 100)"),
             Self::MaxDropPercent(_) => (0.0, 100.0, " (percent of the original score)"),
             Self::MinScore(_) => (-100.0, 100.0, " (points, score x 100)"),
+            Self::MinSeparation(_) => (0.0, 1.0, " (share of texts; chance is 0.5)"),
         };
         if (low..=high).contains(&self.value()) {
             Ok(())
@@ -316,7 +342,7 @@ pub fn check_share(share: f64) -> Result<(), String> {
 }
 
 impl Basis {
-    /// Every basis.
+    /// Every basis that a rule may name.
     pub const ALL: [Self; 4] = [Self::Point, Self::SignedRank, Self::Student, Self::Bootstrap];
 
     /// As a suite spells it.
@@ -326,12 +352,14 @@ impl Basis {
             Self::SignedRank => "signed-rank",
             Self::Student => "student",
             Self::Bootstrap => "bootstrap",
+            Self::ClopperPearson => "clopper-pearson",
         }
     }
 
     pub(super) fn rule(self) -> rule::Basis {
         match self {
-            Self::Point => rule::Basis::Point,
+            // Rules on separation are decided apart from the tests over data sets.
+            Self::Point | Self::ClopperPearson => rule::Basis::Point,
             Self::SignedRank => rule::Basis::SignedRank,
             Self::Student => rule::Basis::StudentMean,
             Self::Bootstrap => rule::Basis::BootstrapMean,

@@ -102,6 +102,7 @@ fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
     let rewrites = rewritten(grid);
     let whole = Look {
         rewrites: &rewrites,
+        separation: &Separations::new(),
         datasets: &datasets,
         seeds: grid.seeds.len(),
         alpha: bound.alpha,
@@ -120,6 +121,7 @@ fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
         alpha: 0.05,
         round: 1,
         rewrites: &rewrites,
+        separation: &Separations::new(),
     };
     look(&bound(&gate(vec![rule]), &grid, None).unwrap(), &grid, &early, None).encoders[0].rules[0].clone()
 }
@@ -336,6 +338,7 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     let rewrites = rewritten(&scores);
     let first = Look {
         rewrites: &rewrites,
+        separation: &Separations::new(),
         datasets: &[0, 1, 2, 3, 4, 5],
         seeds: 1,
         alpha: 0.02,
@@ -497,6 +500,7 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         let bound = bound(&gate(vec![rule(RuleLimit::MaxDrop(limit))]), &grid, None).unwrap();
         let whole = Look {
             rewrites: &rewrites,
+            separation: &Separations::new(),
             datasets: &datasets,
             seeds: 2,
             alpha: 0.05,
@@ -532,6 +536,7 @@ fn a_bound_without_an_end_decides_nothing() {
     let rewrites = rewritten(&scores);
     let early = Look {
         rewrites: &rewrites,
+        separation: &Separations::new(),
         datasets: &[0, 1, 2, 3, 4, 5],
         seeds: 1,
         alpha: 1e-30,

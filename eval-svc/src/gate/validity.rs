@@ -124,7 +124,8 @@ pub(super) fn rewrite_share(
 fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
     let of_axis = |axis: Axis| -> Vec<usize> { (0..columns.len()).filter(|c| columns[*c].axis == axis).collect() };
     Some(match quantity {
-        Quantity::Original => return None,
+        // Texts that were not rewritten are left out of separation.
+        Quantity::Original | Quantity::Separation(_) => return None,
         Quantity::Transformation(column) => vec![vec![column]],
         Quantity::Axis(axis) => vec![of_axis(axis)],
         Quantity::Total => Axis::ALL

@@ -5,6 +5,7 @@ mod dumbbell;
 mod forest;
 mod heat_map;
 mod judged;
+mod plane;
 mod rank_flow;
 mod scale;
 
@@ -12,6 +13,7 @@ pub(super) use dumbbell::dumbbell;
 pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};
 pub(super) use judged::judged;
+pub(super) use plane::plane;
 pub(super) use rank_flow::rank_flow;
 
 use svg::node::element::{Circle, Description, Line, Rectangle, SVG, Text, Title};

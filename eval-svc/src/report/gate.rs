@@ -57,11 +57,11 @@ pub struct GateReport {
 pub struct GateRule {
     /// Its name, or the rule in words.
     pub title: String,
-    /// `max_drop`, `max_drop_percent`, `min_score` or `margin`.
+    /// `max_drop`, `max_drop_percent`, `min_score`, `margin` or `min_separation`.
     pub kind: String,
     /// Where the limit lies.
     pub limit: f64,
-    /// `points` or `percent`.
+    /// `points`, `percent` or, for `min_separation`, `share`.
     pub unit: String,
     /// `original`, `total`, an axis or a transformation.
     pub of: String,
@@ -121,7 +121,7 @@ pub struct RuleVerdict {
     pub p_value: Option<f64>,
     /// Holm-adjusted over all such rules and encoders.
     pub p_holm: Option<f64>,
-    /// Units of observation (data sets) it was decided on.
+    /// Units of observation it was decided on: data sets, or texts for `min_separation`.
     pub units: usize,
     /// Seeds averaged in each of them.
     pub seeds: usize,
@@ -281,7 +281,7 @@ impl GateRule {
     /// The limit, e.g. `≤ 3.00 points`.
     pub fn limit_text(&self) -> String {
         let sign = match self.kind.as_str() {
-            "min_score" => "≥ ",
+            "min_score" | "min_separation" => "≥ ",
             "margin" => "≥ −",
             _ => "≤ ",
         };
@@ -293,6 +293,8 @@ impl GateRule {
     pub fn measured(&self) -> String {
         match self.kind.as_str() {
             "min_score" => format!("score, {}", self.of),
+            "min_separation" if self.of == "separation" => "separation".to_owned(),
+            "min_separation" => format!("separation, {}", self.of),
             "margin" => format!("difference from the baseline, {}", self.of),
             _ => format!("drop, {}", self.of),
         }

@@ -3,6 +3,7 @@
 mod comparisons;
 mod judge;
 mod manifest;
+mod separation;
 mod tables;
 
 use std::{collections::BTreeMap, fmt::Write};
@@ -23,6 +24,7 @@ pub(super) fn render(report: &Report) -> String {
     datasets(&mut page, report);
     baseline(&mut page, report);
     comparisons::write(&mut page, report);
+    separation::write(&mut page, report);
     judge::write(&mut page, report);
     tables::write(&mut page, report);
     checks(&mut page, report);

@@ -15,6 +15,8 @@ mod languages;
 mod markdown;
 mod model;
 mod schema;
+mod separation;
+mod separation_view;
 mod tables;
 
 pub use complete::complete;
@@ -30,6 +32,7 @@ pub use model::{
     ScoreRow, SuiteInfo, TransformationInfo,
 };
 pub use schema::json_schema;
+pub use separation::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
 pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
 
 /// Reads a `report.json`.

@@ -6,7 +6,9 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{GateReport, JudgeReport, LanguageReport, PromptUse, TruncationRow, UnusedPrompt, tables::Table};
+use super::{
+    GateReport, JudgeReport, LanguageReport, PromptUse, SeparationReport, TruncationRow, UnusedPrompt, tables::Table,
+};
 use crate::{
     dataset::Sample,
     profile::{Axis, NotComputed, RobustnessProfile},
@@ -43,6 +45,9 @@ pub struct Report {
     /// How the texts are rated, and how drift goes with that; absent where the run named no judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge: Option<JudgeReport>,
+    /// Whether encoders tell a rewrite from a change of meaning; absent where the run left it out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub separation: Option<SeparationReport>,
     /// What became of the texts, per transformation, seed and dataset: the quality of what the profile rests on.
     pub checks: Vec<CheckRow>,
     /// The same per transformation, as shares of its texts, over all seeds and datasets.

@@ -10,12 +10,13 @@ use super::{
     progress::Meter,
     record::{GateOutcome, Stage},
     rounds::{self, Round},
+    separation,
     store::RunStore,
     summary,
     transform::{self, Transformed},
 };
 use crate::{
-    gate::{self, Bound, RewriteCounts},
+    gate::{self, Bound, RewriteCounts, Separations},
     profile::Grid,
     report::{self, GateReport},
 };
@@ -61,7 +62,8 @@ pub(super) async fn execute(
         if let Some(bound) = &plan.gate {
             let grid = summary::grid(&plan, &measured.scored);
             let rewrites = summary::rewrites(&plan, &transformed);
-            let report = look(bound, grid, rewrites, round, verdicts.take()).await?;
+            let separations = separation::of_rules(&plan, bound, &measured.separated, round);
+            let report = look(bound, grid, (rewrites, separations), round, verdicts.take()).await?;
             let (decided, all) = rounds::decided(&report);
             if rounds.len() > 1 {
                 live.message(format!(
@@ -90,6 +92,7 @@ pub(super) async fn execute(
     if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
         let places = plan.narrow(&round.tables, round.seeds);
         let tables = measured.scored.iter_mut().map(|one| &mut one.table);
+        let tables = tables.chain(measured.separated.iter_mut().map(|one| &mut one.table));
         for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
             *table = places.get(*table).copied().flatten().unwrap_or(*table);
         }
@@ -128,7 +131,7 @@ pub(super) async fn execute(
 async fn look(
     bound: &Bound,
     grid: Grid,
-    rewrites: RewriteCounts,
+    (rewrites, separations): (RewriteCounts, Separations),
     round: &Round,
     earlier: Option<GateReport>,
 ) -> Result<GateReport, RunError> {
@@ -140,6 +143,7 @@ async fn look(
             alpha: round.alpha,
             round: round.number,
             rewrites: &rewrites,
+            separation: &separations,
         };
         gate::look(&bound, &grid, &look, earlier)
     })

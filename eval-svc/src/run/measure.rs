@@ -19,6 +19,7 @@ use super::{
     prompting::{Key, Slot, keys},
     record::Stage,
     rounds::Round,
+    separation::{self, Separated},
     transform::Transformed,
     units::{UnitKey, UnitScore, digest_of_texts},
     vectors::Vectors,
@@ -51,6 +52,8 @@ pub(super) struct Measured {
     pub scored: Vec<Scored>,
     /// How far the texts moved.
     pub drifted: Vec<Drifted>,
+    /// How the rewrites compare with changes of meaning.
+    pub separated: Vec<Separated>,
     /// How they are rated; absent without a judge.
     pub judged: Option<Judged>,
 }
@@ -155,13 +158,20 @@ pub(super) async fn measure(
     let meters = &mut carried.meters;
     meters.encode.grow(distinct.iter().sum::<usize>() as u64);
     meters.score.grow((sets.len() * plan.encoders.len()) as u64);
+    let separations = separation::sets(plan, transformed, round, &measured.separated);
     for (encoder, distinct) in distinct.into_iter().enumerate() {
         let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
         let own = one_encoder(context, plan, &sets, distinct, encoder, &mut vectors, live, meters).await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
+        let meter = &mut meters.encode;
+        let separated = separation::measure(context, plan, &separations, encoder, &mut vectors, live, meter).await?;
+        measured.separated.extend(separated);
         if !last {
-            let originals = plan.tables.iter().flat_map(|table| keys(table, encoder, &table.texts));
+            let originals = plan.tables.iter().flat_map(|table| {
+                let copies: Vec<Key> = separation::copies(table, encoder).collect();
+                keys(table, encoder, &table.texts).into_iter().chain(copies)
+            });
             vectors.keep(&originals.collect());
             carried.vectors[encoder] = vectors;
         }
@@ -171,6 +181,7 @@ pub(super) async fn measure(
     measured
         .drifted
         .sort_by_key(|one| (one.encoder, one.table, one.transformation, one.seed));
+    measured.separated.sort_by_key(Separated::place);
     Ok(())
 }
 
@@ -328,7 +339,7 @@ fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
 }
 
 /// Encodes those texts that have no vector yet, prompt by prompt.
-async fn fill(
+pub(super) async fn fill(
     context: &RunContext,
     plan: &Plan,
     position: usize,

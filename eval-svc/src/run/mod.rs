@@ -23,6 +23,7 @@ mod prompting;
 mod ratings;
 mod record;
 mod rounds;
+mod separation;
 mod store;
 mod summary;
 mod transform;

@@ -15,6 +15,7 @@ use crate::{
     dataset::Dataset,
     gate::Bound,
     profile::Axis,
+    separation::Changed,
     suite::{DatasetSpec, Suite, Transformation},
 };
 
@@ -58,6 +59,8 @@ pub(super) struct Table {
     pub requests: Asked<Vec<Option<usize>>>,
     /// Prompts of its texts, encoder by encoder.
     pub prompts: Vec<TablePrompts>,
+    /// Texts whose meaning is changed, with the numbers of their changed copies; empty where separation is left out.
+    pub changes: Vec<Changed<u32>>,
 }
 
 /// A text to transform, once per transformation and seed.
@@ -163,6 +166,7 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
             texts: Vec::new(),
             requests: Asked::default(),
             prompts: Vec::new(),
+            changes: Vec::new(),
             dataset: dataset.clone(),
             spec,
         };

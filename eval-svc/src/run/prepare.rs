@@ -15,7 +15,7 @@ use super::{
     plan::{self, Plan, PlannedTransformation},
     probe, prompting,
     record::{RunRequest, SuiteChoice},
-    wire,
+    separation, wire,
 };
 use crate::{
     dataset::{self, Dataset, DatasetError},
@@ -57,6 +57,8 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         transformations: &named,
         datasets: None,
     };
+    let kinds = suite.separation.settled().map(|settled| settled.kinds);
+    gate::check_separation(&suite.gate, kinds.as_deref())?;
     // A typo is told before data sets are fetched, a data set's name can be checked only after.
     gate::bind(&suite.gate, &scene)?;
     let datasets = datasets(context, &suite).await?;
@@ -99,6 +101,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         };
         plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
     }
+    separation::prepare(&mut plan).await?;
     Ok(plan)
 }
 
@@ -134,6 +137,7 @@ fn invalid(field: impl Into<String>, message: impl Into<String>) -> RunError {
 fn apply(suite: &mut Suite, request: &RunRequest) -> Result<(), RunError> {
     suite.gate = std::mem::take(&mut suite.gate).overlaid(&request.gate);
     suite.judge = std::mem::take(&mut suite.judge).overlaid(&request.judge);
+    suite.separation = std::mem::take(&mut suite.separation).overlaid(&request.separation);
     if request.baseline.is_some() {
         suite.baseline.clone_from(&request.baseline);
     }

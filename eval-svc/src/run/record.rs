@@ -10,6 +10,7 @@ use crate::{
     judging::Judge,
     prompts::GivenPrompt,
     report::GateVerdict,
+    separation::Separation,
 };
 
 /// Version of the `run.json` format.
@@ -43,6 +44,8 @@ pub struct RunRequest {
     pub judge: Judge,
     /// Prompts of the encoders; they go before the suite's.
     pub prompts: Vec<GivenPrompt>,
+    /// Laid over what the suite says of separation.
+    pub separation: Separation,
 }
 
 /// Where the suite's text comes from.

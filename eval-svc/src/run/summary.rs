@@ -8,7 +8,7 @@ use super::{
     RunRecord, cuts, drift, examples,
     measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
-    prompting, ratings,
+    prompting, ratings, separation,
     transform::{Made, Outcome, Transformed},
 };
 use crate::{
@@ -62,6 +62,7 @@ pub(super) fn report(
             .as_ref()
             .zip(measured.judged.as_ref())
             .map(|(judge, judged)| ratings::report(plan, transformed, judge, judged, &measured.drifted)),
+        separation: separation::report(plan, &measured.separated),
         checks: checks(plan, transformed),
         languages: LanguageReport {
             draws: draws(plan, transformed),

@@ -2,7 +2,7 @@
 
 use std::{fs, io, path::PathBuf};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::store::write_atomically;
 use crate::task::Scores;
@@ -160,6 +160,30 @@ impl UnitStore {
             drift: drift.to_vec(),
         };
         write_atomically(&path, &serde_json::to_vec(&stored)?)
+    }
+
+    /// Something else that was measured, by its kind (a folder) and what it depends on. What cannot be read counts as absent.
+    pub fn aside<T: DeserializeOwned>(&self, kind: &str, parts: &[&str]) -> Option<T> {
+        let bytes = fs::read(self.aside_path(kind, parts)).ok()?;
+        serde_json::from_slice(&bytes).ok()
+    }
+
+    /// Stores something else that was measured; `parts` name everything that it depends on, the version of its form included.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn put_aside<T: Serialize>(&self, kind: &str, parts: &[&str], value: &T) -> io::Result<()> {
+        let path = self.aside_path(kind, parts);
+        if let Some(folder) = path.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        write_atomically(&path, &serde_json::to_vec(value)?)
+    }
+
+    fn aside_path(&self, kind: &str, parts: &[&str]) -> PathBuf {
+        let address = digest_of_texts(parts.iter().copied());
+        let folder = address.get(..2).unwrap_or("00").to_owned();
+        self.root.join(kind).join(folder).join(format!("{address}.json"))
     }
 
     /// A stored score. A file that cannot be read, or that holds another key, counts as absent and is computed anew.

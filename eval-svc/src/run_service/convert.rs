@@ -25,6 +25,7 @@ pub(super) fn request(spec: Option<proto::RunSpec>) -> Result<RunRequest, Fault>
         gate: super::gate::gate(spec.gate)?,
         judge: super::judge::judge(spec.judge)?,
         prompts: crate::task_service::prompts::read("spec.prompts", spec.prompts)?,
+        separation: super::separation::separation(spec.separation)?,
     })
 }
 
@@ -118,6 +119,7 @@ fn spec(request: RunRequest) -> proto::RunSpec {
                 encoder_id: given.encoder.unwrap_or_default(),
             })
             .collect(),
+        separation: super::separation::proto(&request.separation),
     }
 }
 

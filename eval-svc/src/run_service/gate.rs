@@ -80,13 +80,14 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
     let path = |key: &str| format!("spec.{field}.{key}");
     let limit = match rule.limit {
         None => {
-            let message = "names no limit; set max_drop, max_drop_percent, min_score or margin";
+            let message = "names no limit; set max_drop, max_drop_percent, min_score, margin or min_separation";
             return Err(Fault::invalid(path("limit"), message));
         }
         Some(Limit::MaxDrop(points)) => RuleLimit::MaxDrop(points),
         Some(Limit::MaxDropPercent(percent)) => RuleLimit::MaxDropPercent(percent),
         Some(Limit::MinScore(points)) => RuleLimit::MinScore(points),
         Some(Limit::Margin(points)) => RuleLimit::Margin(points),
+        Some(Limit::MinSeparation(share)) => RuleLimit::MinSeparation(share),
     };
     limit
         .check()
@@ -108,7 +109,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
         max_near_copies: rule.max_near_copies,
         name: filled(rule.name),
         limit,
-        of: filled(rule.quantity).unwrap_or_else(|| "total".to_owned()),
+        of: filled(rule.quantity).unwrap_or_else(|| limit.default_quantity().to_owned()),
         task,
         dataset: filled(rule.dataset),
         basis: basis(&path("basis"), rule.basis)?,
@@ -146,7 +147,7 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
 
 fn proto_basis(basis: Option<Basis>) -> i32 {
     match basis {
-        None => proto::GateBasis::Unspecified,
+        None | Some(Basis::ClopperPearson) => proto::GateBasis::Unspecified,
         Some(Basis::Point) => proto::GateBasis::Point,
         Some(Basis::SignedRank) => proto::GateBasis::SignedRank,
         Some(Basis::Student) => proto::GateBasis::Student,
@@ -170,6 +171,7 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
             RuleLimit::MaxDropPercent(percent) => Limit::MaxDropPercent(percent),
             RuleLimit::MinScore(points) => Limit::MinScore(points),
             RuleLimit::Margin(points) => Limit::Margin(points),
+            RuleLimit::MinSeparation(share) => Limit::MinSeparation(share),
         }),
     }
 }

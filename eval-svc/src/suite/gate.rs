@@ -111,10 +111,11 @@ fn rules(section: &Section<'_>) -> Result<Vec<Rule>, SuiteError> {
 fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Result<Rule, SuiteError> {
     let section = table(document, field, item, "a table: [[gate.rule]]")?;
     section.only(&Rule::KEYS)?;
+    let limit = limit(&section)?;
     Ok(Rule {
-        limit: limit(&section)?,
+        limit,
         name: filled(document, section.string("name")?)?,
-        of: filled(document, section.string("of")?)?.unwrap_or_else(|| "total".to_owned()),
+        of: filled(document, section.string("of")?)?.unwrap_or_else(|| limit.default_quantity().to_owned()),
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
         dataset: filled(document, section.string("dataset")?)?,
         basis: basis(&section)?,
@@ -144,7 +145,7 @@ fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
     let Some((limit, found)) = only else {
         return Err(section.missing(
             "max_drop",
-            "a rule needs a limit: max_drop, max_drop_percent, min_score or margin, e.g. max_drop = 3",
+            "a rule needs a limit: max_drop, max_drop_percent, min_score, margin or min_separation, e.g. max_drop = 3",
         ));
     };
     match limit.check() {

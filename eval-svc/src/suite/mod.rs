@@ -81,6 +81,11 @@
 //!                                                                    # 0: all
 //! scales = ["similarity"]                                            # 0 to 5; also "quality" and "fluency", 1 to 5
 //! accept = 3.0                                                       # rewrites of at least this similarity are accepted
+//!
+//! [separation]                                                       # rewrites against changes of meaning; on by default
+//! off = false                                                        # true: left out
+//! kinds = ["negation", "number", "antonym", "entity"]                # the default, all by rule
+//! texts = 200                                                        # most texts of each data set
 //! ```
 
 mod dataset;
@@ -92,6 +97,7 @@ mod nearest;
 mod parse;
 mod protocol;
 mod reader;
+mod separation;
 #[cfg(test)]
 mod tests;
 mod transformation;
@@ -108,6 +114,7 @@ use crate::{
     gate::Gate,
     judging::Judge,
     places::Wanted,
+    separation::Separation,
     task::{Profile, TaskType},
 };
 
@@ -171,6 +178,8 @@ pub struct Suite {
     pub gate: Gate,
     /// Who rates what became of the texts; nobody where it names none.
     pub judge: Judge,
+    /// How rewrites are held against changes of meaning.
+    pub separation: Separation,
 }
 
 /// What stands in for a text that no attempt could transform.

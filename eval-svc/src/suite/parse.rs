@@ -9,10 +9,11 @@ use super::{
     CATALOGUE, DEFAULT_SEEDS, NOT_SCORABLE, OnFailure, Suite, SuiteError, Transformation, dataset, encoder, gate, judge,
     protocol,
     reader::{Document, Found, Section},
+    separation,
 };
 use crate::task::Profile;
 
-const FIELDS: [&str; 21] = [
+const FIELDS: [&str; 22] = [
     "name",
     "description",
     "seeds",
@@ -34,6 +35,7 @@ const FIELDS: [&str; 21] = [
     "encoder",
     "gate",
     "judge",
+    "separation",
 ];
 const MOST_SEEDS: usize = 100;
 
@@ -72,6 +74,7 @@ pub(super) fn suite(text: &str, file: &str, base_dir: Option<&Path>) -> Result<S
         datasets: dataset::datasets(&top, base_dir)?,
         gate: gate::gate(&top)?,
         judge: judge::judge(&top)?,
+        separation: separation::separation(&top)?,
     })
 }
 

@@ -11,11 +11,13 @@ use isomer_eval::{
     judging::Scale,
     profile::{Axis, Column, Grid, profile},
     report::{
-        CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderVerdict, Example, GateReport, GateRule,
+        CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderSeparation, EncoderVerdict, Example, GateReport, GateRule,
         GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report, RuleVerdict, RunInfo, SCHEMA,
-        ScoreRow, SuiteInfo, TransformationInfo, complete,
+        ScoreRow, SeparationCoverage, SeparationReport, SeparationRow, SuiteInfo, TransformationInfo, complete,
     },
     run::{Counters, JudgeCounters, Outcome},
+    separation::{Kind, Stratum},
+    stats::{clopper_pearson_lower, clopper_pearson_upper},
     suite::Transformation,
     task::TaskType,
 };
@@ -363,6 +365,70 @@ fn dataset(d: usize) -> DatasetInfo {
 }
 
 /// Ratings on one scale, worse where more is lost, and drift that goes with them more or less.
+fn separation() -> SeparationReport {
+    let row = |share: f64, texts: u64| {
+        let drawn = (share * texts as f64).round() as u64;
+        SeparationRow {
+            texts,
+            comparisons: texts * 3,
+            separation: Some(share),
+            drawn_separated: drawn,
+            low: Some(clopper_pearson_lower(drawn, texts, 0.025)),
+            high: Some(clopper_pearson_upper(drawn, texts, 0.025)),
+            tied: 2,
+            margin: Some(share / 4.0 - 0.125),
+            overlap_alone: Some(0.375),
+            nearer_than_change: Some(0.0625),
+            ..SeparationRow::default()
+        }
+    };
+    let encoders = ENCODERS.iter().enumerate().map(|(e, (name, _, _))| {
+        // The last sees nothing.
+        let share = if e == 3 { 0.25 } else { 0.875 - e as f64 / 16.0 };
+        EncoderSeparation {
+            encoder: (*name).to_owned(),
+            overall: row(share, 320),
+            kinds: Kind::ALL
+                .into_iter()
+                .map(|kind| SeparationRow {
+                    kind: Some(kind),
+                    ..row(share, 96)
+                })
+                .collect(),
+            strata: Stratum::ALL
+                .into_iter()
+                .map(|stratum| SeparationRow {
+                    stratum: Some(stratum),
+                    ..row(share, 64)
+                })
+                .collect(),
+            datasets: vec![SeparationRow {
+                dataset: Some("SICK-R".to_owned()),
+                ..row(share, 128)
+            }],
+            transformations: vec![SeparationRow {
+                transformation: Some("paraphrase".to_owned()),
+                ..row(share, 320)
+            }],
+            cells: Vec::new(),
+        }
+    });
+    SeparationReport {
+        kinds: Kind::ALL.to_vec(),
+        seed: 1337,
+        texts_per_dataset: 200,
+        most_words: 60,
+        resolution: 1e-6,
+        transformations: vec!["paraphrase".to_owned()],
+        coverage: vec![SeparationCoverage {
+            dataset: "SICK-R".to_owned(),
+            kind: Kind::Number,
+            texts: 41,
+        }],
+        encoders: encoders.collect(),
+    }
+}
+
 fn judge() -> JudgeReport {
     let scale = Scale::Quality;
     let places = || std::iter::once(None).chain((0..DATASETS.len()).map(Some));
@@ -515,6 +581,7 @@ pub fn report() -> Report {
         profile: profile(&grid, Some(0)),
         gate: Some(gate()),
         judge: Some(judge()),
+        separation: Some(separation()),
         checks: checks(),
         error_rates: Vec::new(),
         drift: drift(),

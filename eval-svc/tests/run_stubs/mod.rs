@@ -68,6 +68,21 @@ pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
 pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
 
 pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
+    match encoder {
+        // Every text is one point.
+        "stub-blind" => return [0.25; DIMENSIONS],
+        // Vectors without a direction.
+        "stub-zero" => return [0.0; DIMENSIONS],
+        // Word vectors that are all but one point: (1, epsilon x noise).
+        "stub-near" => {
+            let mut vector = words(text).map(|noise| noise * 1e-4);
+            vector[0] = 1.0;
+            return vector;
+        }
+        // Words in any order, without `indeed`.
+        "stub-keen" => return words(text),
+        _ => {}
+    }
     let salt: u32 = encoder.bytes().map(u32::from).sum();
     let mut vector = [0.01f32; DIMENSIONS];
     for (i, byte) in text.to_lowercase().bytes().enumerate() {
@@ -75,6 +90,28 @@ pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
         vector[place] += 1.0 + (i % 3) as f32 * 0.1;
     }
     vector
+}
+
+/// Mean of a pseudo-random vector for each word but `indeed`.
+fn words(text: &str) -> [f32; DIMENSIONS] {
+    let words: Vec<String> = text
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty() && *word != "indeed")
+        .map(str::to_lowercase)
+        .collect();
+    let mut mean = [0.0f32; DIMENSIONS];
+    for word in &words {
+        let mut state = word
+            .bytes()
+            .fold(7_u64, |sum, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte));
+        for value in &mut mean {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            *value += ((state >> 40) as f32 / (1 << 24) as f32 - 0.5) / words.len() as f32;
+        }
+    }
+    mean
 }
 
 fn space(encoder: &str, prompt: &str) -> VectorSpace {

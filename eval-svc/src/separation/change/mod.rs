@@ -1,0 +1,107 @@
+//! Changes of meaning made by rule: one small edit after which a text says something else.
+//!
+//! Each rule is a pure function of (seed, text id, text, names of the data set), and says `None` where it does not apply. What it
+//! gives differs from the text in its letters or digits and by at most [`MOST_WORDS_MORE`] in the number of words; anything else that
+//! a rule makes is thrown away.
+
+mod antonym;
+mod entity;
+mod negation;
+mod number;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use isomer_tagger::Tagger;
+
+pub(crate) use entity::Names;
+use words::English;
+pub(super) use words::drawn;
+
+use super::Kind;
+use crate::{change::Change, profile::is_english};
+
+/// Words that a change may add or take away.
+pub(crate) const MOST_WORDS_MORE: usize = 2;
+
+/// Words one of which an English text of some length holds: texts whose data set names no language are held against them, so that no
+/// English rule is put to a Danish text.
+const ENGLISH_WORDS: [&str; 24] = [
+    "the", "a", "an", "and", "of", "to", "is", "are", "was", "were", "with", "for", "this", "that", "it", "my", "you",
+    "your", "his", "her", "not", "from", "at", "should",
+];
+
+/// A text that rules are put to, read once.
+pub(crate) struct Reading<'a> {
+    text: &'a str,
+    language: Option<&'a str>,
+    english: Option<English<'a>>,
+}
+
+impl<'a> Reading<'a> {
+    /// Reads a text; `language`: the data set's, where it names one.
+    pub(crate) fn new(text: &'a str, language: Option<&'a str>) -> Self {
+        let english = match language {
+            Some(language) => is_english(language),
+            None => {
+                let mut words = text.split(|c: char| !c.is_alphabetic());
+                words.any(|word| ENGLISH_WORDS.contains(&word.to_lowercase().as_str()))
+            }
+        };
+        // The model is part of the binary, so that it is read or this build is broken; then no English rule applies.
+        let tagger = Tagger::english().ok().filter(|_| english);
+        Self {
+            text,
+            language,
+            english: tagger.map(|tagger| English::new(tagger, text)),
+        }
+    }
+
+    /// Adds the text's names to those of its data set.
+    pub(crate) fn name(&self, names: &mut Names) {
+        if let Some(english) = &self.english {
+            names.add(english);
+        }
+    }
+
+    /// The text with its meaning changed; `None` where the rule does not apply.
+    pub(crate) fn change(&self, kind: Kind, seed: u64, id: &str, names: &Names) -> Option<String> {
+        let parts = [kind.name(), id, self.text];
+        let english = self.english.as_ref();
+        let made = match kind {
+            Kind::Negation => match (english, self.language) {
+                (Some(english), _) => negation::english(english),
+                (None, Some(language)) => negation::other(self.text, primary(language)),
+                (None, None) => None,
+            },
+            Kind::Number => number::changed(self.text, english, &parts, seed),
+            Kind::Antonym => antonym::exchanged(english?, &parts, seed),
+            Kind::Entity => entity::exchanged(english?, names, &parts, seed),
+        };
+        made.filter(|made| differs(self.text, made) && words(self.text).abs_diff(words(made)) <= MOST_WORDS_MORE)
+    }
+}
+
+/// Whether two texts differ in more than Unicode form, letter case, marks and white space.
+pub(crate) fn differs(left: &str, right: &str) -> bool {
+    Change::of(left, right) != Change::Unchanged
+}
+
+fn words(text: &str) -> usize {
+    text.split_whitespace().count()
+}
+
+/// The two-letter code of a language tag's first part, for the languages with rules of their own.
+fn primary(tag: &str) -> &str {
+    let first = tag.split(['-', '_']).next().unwrap_or_default();
+    match first {
+        "deu" | "ger" => "de",
+        "spa" => "es",
+        "fra" | "fre" => "fr",
+        "ita" => "it",
+        "por" => "pt",
+        "nld" | "dut" => "nl",
+        "swe" => "sv",
+        other => other,
+    }
+}
