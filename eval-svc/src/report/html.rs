@@ -86,6 +86,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         dumbbell => Value::from_safe_string(charts::dumbbell(report)),
         heat_map => Value::from_safe_string(charts::heat_map(report)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
+        counted => report.profile.counted(),
         gate => report.gate.as_ref().map(gate_view::view),
         judge => report.judge.as_ref().map(judge_view::view),
         rating_feet => judge_view::feet(report),
@@ -115,7 +116,7 @@ fn forests(report: &Report) -> Vec<Value> {
         .map(|(i, scope)| {
             context! {
                 title => scope.scope.title(),
-                n => scope.datasets.len(),
+                n => scope.n(),
                 rough => scope.shifts.iter().any(|one| one.shift.signed_rank_interval.is_none() && one.shift.interval.is_some()),
                 chart => Value::from_safe_string(charts::forest(scope, &format!("forest-{i}"))),
             }

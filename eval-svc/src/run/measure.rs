@@ -34,7 +34,9 @@ pub(super) struct Scored {
     pub variant: Variant,
     /// Digest of those texts.
     pub texts: String,
-    /// The score.
+    /// Address in the store of scores.
+    pub unit: String,
+    /// The score, its evidence left in the store.
     pub score: UnitScore,
     /// Whether it was found rather than computed.
     pub cached: bool,
@@ -234,13 +236,15 @@ async fn one_encoder(
             dataset.name(),
             plan.describe(set.variant)
         ));
+        let unit = address.clone();
         let (score, cached) = match known.get(&address) {
             Some(score) => (score.clone(), true),
             None => {
                 let texts = set.texts.iter().copied();
                 fill(context, plan, encoder, texts, vectors, live, &mut meters.encode).await?;
-                let score = compute(plan, encoder, set, vectors).await?;
+                let mut score = compute(plan, encoder, set, vectors).await?;
                 context.units.put(&key, &score).map_err(RunError::Units)?;
+                score.evidence = None;
                 known.insert(address, score.clone());
                 (score, false)
             }
@@ -259,6 +263,7 @@ async fn one_encoder(
             table: set.table,
             variant: set.variant,
             texts: set.digest.clone(),
+            unit,
             score,
             cached,
         });

@@ -55,6 +55,13 @@ pub(super) struct Table {
     pub requests: Asked<Vec<Option<usize>>>,
 }
 
+impl Table {
+    /// The group that the data set counts in.
+    pub(super) fn group(&self) -> String {
+        self.spec.group_of(self.dataset.name())
+    }
+}
+
 /// A text to transform, once per transformation and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRequest {
@@ -273,6 +280,7 @@ mod tests {
             name: None,
             split: None,
             language: None,
+            group: None,
             limit: None,
             train_limit: None,
             sample_seed: None,

@@ -15,7 +15,7 @@ use crate::{
     task::TaskType,
 };
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "task",
     "builtin",
     "path",
@@ -25,6 +25,7 @@ const FIELDS: [&str; 16] = [
     "name",
     "split",
     "language",
+    "group",
     "limit",
     "train_limit",
     "sample_seed",
@@ -89,6 +90,7 @@ fn dataset(
         name: filled(document, section.string("name")?)?,
         split: filled(document, section.string("split")?)?,
         language: filled(document, section.string("language")?)?,
+        group: filled(document, section.string("group")?)?,
         limit: at_least_one(&section, "limit", "leave it out to take all rows")?,
         train_limit: at_least_one(&section, "train_limit", "leave it out to take all rows")?,
         sample_seed: section.integer("sample_seed")?.map(|found| found.value),
