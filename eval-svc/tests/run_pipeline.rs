@@ -92,6 +92,62 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
 }
 
 #[tokio::test]
+async fn differences_have_intervals_over_items_and_over_groups_of_data_sets() {
+    let house = House::new();
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
+    let json = report_json(&mut client, &run.id).await;
+    assert_eq!(
+        (&json["profile"]["n_datasets"], &json["profile"]["n_groups"]),
+        (&2.into(), &2.into())
+    );
+    let encoder = &json["profile"]["encoders"][0];
+    for total in [
+        &encoder["total"],
+        &encoder["datasets"][0]["total"],
+        &encoder["datasets"][1]["total"],
+    ] {
+        let items = &total["intervals"]["items"];
+        let (low, delta, high) = (&items["low"], &total["delta"], &items["high"]);
+        assert!(low.as_f64().unwrap() <= delta.as_f64().unwrap(), "{total}");
+        assert!(delta.as_f64().unwrap() <= high.as_f64().unwrap(), "{total}");
+        assert!(items["units"].as_u64().unwrap() > 1, "{total}");
+    }
+    assert_eq!(encoder["total"]["intervals"]["datasets"]["units"], 2);
+    for dataset in encoder["datasets"].as_array().unwrap() {
+        for one in dataset["transformations"].as_array().unwrap() {
+            let changed = &one["delta_changed"];
+            assert!(
+                changed["items"].as_u64().unwrap() > 0 && changed["of"].as_u64().unwrap() > 0,
+                "{one}"
+            );
+            assert!(changed["items"].as_u64() <= changed["of"].as_u64(), "{one}");
+        }
+    }
+    // Every score says where its items lie, and they lie there.
+    for row in json["scores"].as_array().unwrap() {
+        let unit = row["unit"].as_str().unwrap();
+        let path = format!("{}/{unit}.items.json", &unit[..2]);
+        let found = walk(house.home.path()).into_iter().any(|file| file.ends_with(&path));
+        assert!(found, "{path}");
+    }
+}
+
+/// Every file below a folder.
+fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(walk(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files
+}
+
+#[tokio::test]
 async fn greedy_seeds_share_scores_and_the_report_says_why_the_deviation_is_zero() {
     let house = House::new();
     let (_service, mut client) = house.open().await;

@@ -22,8 +22,10 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "Robustness profile, suite {}: {}, {} dataset(s)",
-        report.suite.name, report.profile.unit, report.profile.n_datasets
+        "Robustness profile, suite {}: {}, {}",
+        report.suite.name,
+        report.profile.unit,
+        report.profile.counted()
     );
     let _ = writeln!(text, "{}", axes(&report.profile));
     if let Some(gate) = &report.gate {

@@ -19,6 +19,7 @@ mod files;
 mod format;
 mod gold;
 mod hub_ref;
+mod items;
 mod labelled;
 mod layout;
 mod lists;

@@ -34,6 +34,16 @@ pub enum Average {
     StatisticAndP,
 }
 
+impl Average {
+    /// What a text with correlation `r` over `n` machine summaries adds to the mean.
+    pub fn value(self, r: f64, n: usize) -> f64 {
+        match self {
+            Self::Statistic => r,
+            Self::StatisticAndP => (r + correlation_p_value(r, n)) / 2.0,
+        }
+    }
+}
+
 impl Judged {
     /// Judges the machine summaries of one text. `human` must not be empty.
     pub fn new<'a>(
@@ -93,10 +103,7 @@ pub fn per_text(texts: &[Judged], average: Average) -> Option<(BTreeMap<String, 
                 .all(|(text, value)| text.skipped() || value.is_some());
             let averaged = texts.iter().zip(&per_text).filter_map(|(text, value)| {
                 let r = (*value)?;
-                Some(match average {
-                    Average::Statistic => r,
-                    Average::StatisticAndP => (r + correlation_p_value(r, text.gold.len())) / 2.0,
-                })
+                Some(average.value(r, text.gold.len()))
             });
             if let Some(score) = mean(&averaged.collect::<Vec<_>>()).filter(|_| defined) {
                 scores.insert(format!("{prefix}{name}"), score);

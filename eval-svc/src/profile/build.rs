@@ -4,32 +4,38 @@ use super::{
     Axis, AxisScore, Baseline, Comparison, DatasetProfile, EncoderProfile, Grid, Moved, RobustnessProfile,
     TransformationScore, TransformationShift, adjust, scope::scopes, shift,
 };
-use crate::stats;
+use crate::{evidence::interval::DeltaIntervals, stats};
 
 const UNIT: &str = "main score x 100";
 const AGGREGATION: &str = "mean over seeds, then over the transformations of an axis, then over axes with equal weight, \
-                           then over datasets (HTEB); the original is no part of the total";
+                           then over the datasets of a group (its languages), then over groups (HTEB); the original is no part of the \
+                           total";
 
 /// Builds the profile. `baseline` is the position of the encoder that the others are compared with.
 pub fn profile(grid: &Grid, baseline: Option<usize>) -> RobustnessProfile {
     let scopes = scopes(grid);
+    let groups = grid.by_group();
     RobustnessProfile {
         unit: UNIT.to_owned(),
         aggregation: AGGREGATION.to_owned(),
         n_datasets: grid.datasets.len(),
+        n_groups: groups.datasets.len(),
         seeds: grid.seeds.clone(),
         axes: grid.axes(),
         encoders: encoders(grid),
         // The first scope is all data sets.
         shifts: scopes.first().map(|all| all.shifts.clone()).unwrap_or_default(),
         scopes,
-        baseline: baseline.filter(|_| grid.encoders.len() > 1).map(|b| compare(grid, b)),
+        baseline: baseline
+            .filter(|_| grid.encoders.len() > 1)
+            .map(|b| compare(&groups, b)),
     }
 }
 
 /// The encoders' part of a profile.
 pub(crate) fn encoders(grid: &Grid) -> Vec<EncoderProfile> {
-    (0..grid.encoders.len()).map(|e| encoder(grid, e)).collect()
+    let groups = grid.by_group();
+    (0..grid.encoders.len()).map(|e| encoder(&groups, grid, e)).collect()
 }
 
 /// A number per seed: what means and standard deviations are taken of.
@@ -68,6 +74,7 @@ fn moved(per_seed: &PerSeed, original: f64, same_texts: bool) -> Moved {
         sd,
         delta: average - original,
         sd_note,
+        intervals: DeltaIntervals::default(),
     }
 }
 
@@ -121,12 +128,14 @@ fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
                 axis: grid.columns[c].axis,
                 moved: moved(&grid.transformed[e][d][c], original, grid.same_texts[d][c]),
                 shift: None,
+                delta_changed: None,
             })
             .collect(),
     }
 }
 
-fn encoder(grid: &Grid, e: usize) -> EncoderProfile {
+/// `grid` holds the groups, `apart` the datasets.
+fn encoder(grid: &Grid, apart: &Grid, e: usize) -> EncoderProfile {
     let all: Vec<usize> = (0..grid.datasets.len()).collect();
     let original = mean(grid.original[e].iter().copied());
     let over_datasets =
@@ -151,6 +160,7 @@ fn encoder(grid: &Grid, e: usize) -> EncoderProfile {
                 same(&[c]),
             ),
             shift: shift(&deltas(grid, &[e], c)),
+            delta_changed: None,
         })
         .collect();
     adjust(transformations.iter_mut().filter_map(|t| t.shift.as_mut()));
@@ -170,7 +180,7 @@ fn encoder(grid: &Grid, e: usize) -> EncoderProfile {
         total,
         axes: axes.collect(),
         transformations,
-        datasets: all.iter().map(|d| dataset(grid, e, *d)).collect(),
+        datasets: (0..apart.datasets.len()).map(|d| dataset(apart, e, d)).collect(),
     }
 }
 

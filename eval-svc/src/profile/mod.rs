@@ -1,13 +1,15 @@
 //! The robustness profile of an encoder, as HTEB defines it.
 //!
 //! Scores x 100. Mean over seeds → mean over the transformations of an axis → total = mean of the axes with equal weight
-//! (lexical, length, language; those that were run) → mean over datasets. The original is shown beside it and is no part
+//! (lexical, length, language; those that were run) → mean over the datasets of a group (the languages of one dataset) → mean
+//! over groups. A group is the unit of every test and interval over datasets. The original is shown beside it and is no part
 //! of it. A standard deviation is the sample SD, over seeds, of the number it stands beside.
 
 mod axis;
 mod build;
 mod critical;
 mod grid;
+mod items;
 mod quantity;
 mod ranks;
 mod reliability;
@@ -17,11 +19,14 @@ mod shift;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::{interval::DeltaIntervals, subset::SubsetDelta};
+
 pub use axis::Axis;
 pub use build::profile;
 pub(crate) use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
 pub use grid::{Column, Grid};
+pub use items::{DatasetItems, UnitItems, add_intervals};
 pub use quantity::{Level, Quantity};
 pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
 pub use reliability::SplitHalf;
@@ -40,6 +45,9 @@ pub struct Moved {
     /// Why the SD is absent, or what it does not mean.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sd_note: Option<String>,
+    /// Intervals of the delta.
+    #[serde(default, skip_serializing_if = "DeltaIntervals::is_empty")]
+    pub intervals: DeltaIntervals,
 }
 
 /// An axis of one encoder (or of one encoder on one dataset).
@@ -67,6 +75,9 @@ pub struct TransformationScore {
     /// Over datasets; absent within one dataset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shift: Option<Shift>,
+    /// The delta over those items alone all of whose transformed texts changed; within one dataset only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delta_changed: Option<SubsetDelta>,
 }
 
 /// One encoder on one dataset.
@@ -89,7 +100,7 @@ pub struct DatasetProfile {
 pub struct EncoderProfile {
     /// Encoder id.
     pub encoder: String,
-    /// Mean over datasets of the original scores x 100.
+    /// Mean over groups of datasets of the original scores x 100.
     pub original: f64,
     /// Mean of the axes; absent where none of them counts.
     pub total: Option<Moved>,
@@ -101,7 +112,7 @@ pub struct EncoderProfile {
     pub datasets: Vec<DatasetProfile>,
 }
 
-/// Does a transformation shift scores, whatever the encoder? One pair a dataset: mean over encoders and seeds.
+/// Does a transformation shift scores, whatever the encoder? One pair a group of datasets: mean over encoders and seeds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransformationShift {
     /// Name with parameters.
@@ -113,7 +124,7 @@ pub struct TransformationShift {
     pub shift: Shift,
 }
 
-/// An encoder against the baseline, paired over datasets.
+/// An encoder against the baseline, paired over groups of datasets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The encoder compared.
@@ -141,8 +152,12 @@ pub struct RobustnessProfile {
     pub unit: String,
     /// How they were averaged.
     pub aggregation: String,
-    /// Datasets (the unit of observation).
+    /// Datasets.
     pub n_datasets: usize,
+    /// Groups of datasets: the unit of observation. As many as datasets where no two are of one group; 0 in reports of versions
+    /// that knew no groups.
+    #[serde(default)]
+    pub n_groups: usize,
     /// Seeds.
     pub seeds: Vec<u64>,
     /// Axes run, in order.
@@ -157,4 +172,30 @@ pub struct RobustnessProfile {
     pub scopes: Vec<ScopeProfile>,
     /// Where a baseline was named.
     pub baseline: Option<Baseline>,
+}
+
+/// Groups and datasets in words: `13 groups of 63 datasets`, or `6 datasets` where each is a group of its own.
+pub(crate) fn counted(groups: usize, datasets: usize) -> String {
+    let count = |n: usize, one: &str| format!("{n} {one}{}", if n == 1 { "" } else { "s" });
+    if groups == datasets {
+        count(datasets, "dataset")
+    } else {
+        format!("{} of {}", count(groups, "group"), count(datasets, "dataset"))
+    }
+}
+
+impl RobustnessProfile {
+    /// Groups of datasets, which tests count.
+    pub fn n(&self) -> usize {
+        if self.n_groups == 0 {
+            self.n_datasets
+        } else {
+            self.n_groups
+        }
+    }
+
+    /// The same in words, with the number of datasets.
+    pub fn counted(&self) -> String {
+        counted(self.n(), self.n_datasets)
+    }
 }

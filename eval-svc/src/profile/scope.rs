@@ -38,7 +38,7 @@ impl Scope {
 pub struct AxisChange {
     /// Which axis.
     pub axis: Axis,
-    /// Median of the absolute differences, pooled over datasets and the axis' transformations; encoders and seeds
+    /// Median of the absolute differences, pooled over groups of datasets and the axis' transformations; encoders and seeds
     /// averaged first (HTEB, figure 7).
     pub median_absolute_difference: f64,
     /// Differences pooled.
@@ -69,6 +69,10 @@ pub struct ScopeProfile {
     pub scope: Scope,
     /// Their names.
     pub datasets: Vec<String>,
+    /// Names of their groups, which everything below counts; a group of one has its data set's name. Empty in reports of versions
+    /// that knew no groups.
+    #[serde(default)]
+    pub groups: Vec<String>,
     /// Per transformation, over encoders.
     pub shifts: Vec<TransformationShift>,
     /// Per axis.
@@ -83,6 +87,17 @@ pub struct ScopeProfile {
     pub friedman: Vec<FriedmanTest>,
     /// What is missing, and why.
     pub not_computed: Vec<NotComputed>,
+}
+
+impl ScopeProfile {
+    /// Groups of data sets, which tests count.
+    pub fn n(&self) -> usize {
+        if self.groups.is_empty() {
+            self.datasets.len()
+        } else {
+            self.groups.len()
+        }
+    }
 }
 
 /// All datasets first; English and multilingual ones apart where there are both.
@@ -101,10 +116,12 @@ pub(super) fn scopes(grid: &Grid) -> Vec<ScopeProfile> {
     scopes
 }
 
-fn scope(grid: &Grid, scope: Scope) -> ScopeProfile {
+fn scope(apart: &Grid, scope: Scope) -> ScopeProfile {
+    let grid = &apart.by_group();
     ScopeProfile {
         scope,
-        datasets: grid.datasets.clone(),
+        datasets: apart.datasets.clone(),
+        groups: grid.datasets.clone(),
         shifts: build::shifts(grid),
         axis_changes: grid.axes().into_iter().filter_map(|axis| change(grid, axis)).collect(),
         rank_stability: ranks::stability(grid),

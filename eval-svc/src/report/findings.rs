@@ -199,11 +199,16 @@ pub fn notes(report: &Report) -> Vec<String> {
             full.seeds
         ));
     }
-    match report.profile.n_datasets {
+    match report.profile.n() {
+        1 if report.profile.n_datasets > 1 => notes.push(format!(
+            "One group of {} datasets: differences are shown, but there is nothing to test them with.",
+            report.profile.n_datasets
+        )),
         1 => notes.push("One dataset: differences are shown, but there is nothing to test them with.".to_owned()),
         n if n < ENOUGH_DATASETS => notes.push(format!(
-            "{n} datasets: a two-sided signed-rank test cannot give a p-value under {}. Read the sizes and intervals rather \
+            "{}: a two-sided signed-rank test cannot give a p-value under {}. Read the sizes and intervals rather \
              than the p-values.",
+            report.profile.counted(),
             2.0 / 2f64.powi(i32::try_from(n).unwrap_or(i32::MAX))
         )),
         _ => {}

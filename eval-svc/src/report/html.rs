@@ -91,6 +91,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         dumbbell => Value::from_safe_string(charts::dumbbell(report)),
         heat_map => Value::from_safe_string(charts::heat_map(report)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
+        counted => report.profile.counted(),
         gate => report.gate.as_ref().map(gate_view::view),
         judge => report.judge.as_ref().map(judge_view::view),
         separation => separation_view::view(report),
@@ -121,7 +122,7 @@ fn forests(report: &Report) -> Vec<Value> {
         .map(|(i, scope)| {
             context! {
                 title => scope.scope.title(),
-                n => scope.datasets.len(),
+                n => scope.n(),
                 rough => scope.shifts.iter().any(|one| one.shift.signed_rank_interval.is_none() && one.shift.interval.is_some()),
                 chart => Value::from_safe_string(charts::forest(scope, &format!("forest-{i}"))),
             }

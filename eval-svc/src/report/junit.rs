@@ -86,12 +86,12 @@ fn axis_cases(suite: &mut TestSuite, report: &Report, encoder: &EncoderProfile) 
         let mut case = TestCase::new(axis.axis.name(), TestCaseStatus::success());
         case.set_classname(encoder.encoder.as_str());
         case.set_system_out(format!(
-            "{} points, {} against the original {} ({}); n = {} datasets, {} seeds; no rule to pass or fail",
+            "{} points, {} against the original {} ({}); n = {}, {} seeds; no rule to pass or fail",
             points(axis.moved.mean),
             signed(axis.moved.delta),
             points(encoder.original),
             axis.transformations.join(", "),
-            report.profile.n_datasets,
+            report.profile.counted(),
             report.suite.seeds.len(),
         ));
         suite.add_test_case(case);

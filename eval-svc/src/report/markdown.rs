@@ -90,9 +90,9 @@ fn head(page: &mut String, report: &Report) {
     line!(page);
     line!(
         page,
-        "Scores × 100; {}. n = {} datasets, {} seeds; metrics: {}.",
+        "Scores × 100; {}. n = {}, {} seeds; metrics: {}.",
         report.profile.aggregation,
-        report.profile.n_datasets,
+        report.profile.counted(),
         report.suite.seeds.len(),
         plain(&report.suite.metrics)
     );

@@ -210,6 +210,10 @@ pub struct GeneratorInfo {
 pub struct DatasetInfo {
     /// Name.
     pub name: String,
+    /// The group that it counts in, with the other languages or parts of the same data. Empty in reports of versions that knew no
+    /// groups: the data set counts alone.
+    #[serde(default)]
+    pub group: String,
     /// Kind of task.
     pub task: TaskType,
     /// Where from.
@@ -376,6 +380,10 @@ pub struct ScoreRow {
     pub seed: Option<u64>,
     /// Digest of the texts scored.
     pub texts_digest: String,
+    /// Its address in the server's store of scores, where its items lie too: `<first two letters>/<address>.items.json`. Empty in reports
+    /// of versions that kept no items.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
     /// mteb's key of the main score.
     pub main_score_key: String,
     /// Its value, in the metric's own unit.

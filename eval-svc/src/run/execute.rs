@@ -113,8 +113,18 @@ pub(super) async fn execute(
     });
     let record = live.record();
     let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
+    let units = context.units.clone();
     tokio::task::spawn_blocking(move || {
-        let report = summary::report(&plan, &transformed, &measured, &record, durations, verdicts, examples);
+        let report = summary::report(
+            &plan,
+            &transformed,
+            &measured,
+            &units,
+            &record,
+            durations,
+            verdicts,
+            examples,
+        );
         for (name, content) in report::files(&report).map_err(RunError::Report)? {
             store.write_file(&id, name, &content)?;
         }

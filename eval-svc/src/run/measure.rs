@@ -37,7 +37,9 @@ pub(super) struct Scored {
     pub variant: Variant,
     /// Digest of those texts.
     pub texts: String,
-    /// The score.
+    /// Address in the store of scores.
+    pub unit: String,
+    /// The score, its evidence left in the store.
     pub score: UnitScore,
     /// Whether it was found rather than computed.
     pub cached: bool,
@@ -244,6 +246,7 @@ async fn one_encoder(
             dataset.name(),
             plan.describe(set.variant)
         ));
+        let unit = address.clone();
         let texts = set.keys(plan, position);
         let (score, cached) = match known.get(&address) {
             Some(score) => (score.clone(), true),
@@ -253,8 +256,9 @@ async fn one_encoder(
                 if let Some(cuts) = Cuts::of(table, &texts, vectors) {
                     context.units.put_cuts(&key, cuts).map_err(RunError::Units)?;
                 }
-                let score = compute(plan, encoder, set, &texts, vectors).await?;
+                let mut score = compute(plan, encoder, set, &texts, vectors).await?;
                 context.units.put(&key, &score).map_err(RunError::Units)?;
+                score.evidence = None;
                 known.insert(address, score.clone());
                 (score, false)
             }
@@ -275,6 +279,7 @@ async fn one_encoder(
             table: set.table,
             variant: set.variant,
             texts: set.digest.clone(),
+            unit,
             score,
             cached,
             cuts,

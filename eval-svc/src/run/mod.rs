@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod examples;
 mod execute;
+mod items;
 mod judge;
 mod live;
 mod manager;

@@ -63,6 +63,13 @@ pub(super) struct Table {
     pub changes: Vec<Changed<u32>>,
 }
 
+impl Table {
+    /// The group that the data set counts in.
+    pub(super) fn group(&self) -> String {
+        self.spec.group_of(self.dataset.name())
+    }
+}
+
 /// A text to transform, once per transformation and seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TextRequest {
@@ -286,6 +293,7 @@ mod tests {
             split: None,
             language: None,
             languages: Vec::new(),
+            group: None,
             limit: None,
             train_limit: None,
             sample_seed: None,

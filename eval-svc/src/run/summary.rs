@@ -1,15 +1,16 @@
-//! From what a run made to its report. Pure, but for the time it is made at.
+//! From what a run made to its report. Pure, but for the time it is made at and the evidence that it reads from the store of scores.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
 use super::{
-    RunRecord, cuts, drift, examples,
+    RunRecord, cuts, drift, examples, items,
     measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
     prompting, ratings, separation,
     transform::{Made, Outcome, Transformed},
+    units::UnitStore,
 };
 use crate::{
     change::Change,
@@ -22,10 +23,12 @@ use crate::{
 };
 
 /// Makes the report.
+#[expect(clippy::too_many_arguments)]
 pub(super) fn report(
     plan: &Plan,
     transformed: &Transformed,
     measured: &Measured,
+    units: &UnitStore,
     record: &RunRecord,
     durations: BTreeMap<String, f64>,
     gate: Option<GateReport>,
@@ -55,7 +58,7 @@ pub(super) fn report(
             })
             .collect(),
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
-        profile: profile::profile(&grid(plan, scored), plan.baseline),
+        profile: items::profile(plan, transformed, scored, units),
         gate,
         judge: plan
             .judge
@@ -156,6 +159,7 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
     let own = |scored: &&Scored| plan.tables[scored.table].dataset.name() == table.dataset.name();
     DatasetInfo {
         name: table.dataset.name().to_owned(),
+        group: table.group(),
         task: table.dataset.task(),
         source: table.spec.source.display(),
         split: table.dataset.split().to_owned(),
@@ -201,6 +205,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
         plan.suite.seeds.clone(),
     );
     for (d, table) in plan.tables.iter().enumerate() {
+        grid.groups[d] = table.group();
         grid.tasks[d] = table.dataset.task().name().to_owned();
         grid.multilingual[d] = table.dataset.is_multilingual();
     }
@@ -238,6 +243,7 @@ fn score(plan: &Plan, scored: &Scored) -> ScoreRow {
         transformation,
         seed,
         texts_digest: scored.texts.clone(),
+        unit: scored.unit.clone(),
         main_score_key: scored.score.main_key.clone(),
         main_score: scored.score.main,
         scores: scored.score.all.clone(),

@@ -5,10 +5,10 @@ use std::{fs, io, path::PathBuf};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::store::write_atomically;
-use crate::task::Scores;
+use crate::{evidence::Evidence, task::Scores};
 
-/// Part of every key: raise it when a metric's definition changes.
-const VERSION: &str = "isomer.unit/1";
+/// Part of every key: raise it when a metric's definition or what is kept with a score changes. 2: evidence is kept.
+const VERSION: &str = "isomer.unit/2";
 /// Part of every drift's key.
 const DRIFT_VERSION: &str = "isomer.drift/1";
 
@@ -36,6 +36,8 @@ struct Stored {
     main: f64,
     all: std::collections::BTreeMap<String, f64>,
     items: u64,
+    /// Whether its evidence lies beside it.
+    evidence: bool,
 }
 
 /// A folder of scores.
@@ -55,6 +57,9 @@ pub struct UnitScore {
     pub all: std::collections::BTreeMap<String, f64>,
     /// Rows scored.
     pub items: u64,
+    /// What the main score is made of, where it can be taken apart. A score found in the store comes without it, since many
+    /// scores of many items would fill the memory: see [`UnitStore::evidence`].
+    pub evidence: Option<Evidence>,
 }
 
 impl From<Scores> for UnitScore {
@@ -64,6 +69,7 @@ impl From<Scores> for UnitScore {
             main: scores.main,
             all: scores.all,
             items: scores.items,
+            evidence: scores.evidence,
         }
     }
 }
@@ -129,6 +135,10 @@ impl UnitStore {
             .join(format!("{address}.json"))
     }
 
+    fn evidence_path(&self, address: &str) -> PathBuf {
+        self.path(address).with_extension("items.json")
+    }
+
     fn drift_path(&self, vector_space: &str, pairs: &str) -> PathBuf {
         let parts = [DRIFT_VERSION, vector_space, pairs];
         let address = digest_of_texts(parts.into_iter());
@@ -191,11 +201,13 @@ impl UnitStore {
         let path = self.path(&key.address());
         let bytes = fs::read(&path).ok()?;
         match serde_json::from_slice::<Stored>(&bytes) {
+            Ok(stored) if stored.evidence && !self.evidence_path(&key.address()).is_file() => None,
             Ok(stored) if stored.key == *key && stored.version == VERSION => Some(UnitScore {
                 main_key: stored.main_key,
                 main: stored.main,
                 all: stored.all,
                 items: stored.items,
+                evidence: None,
             }),
             Ok(_) => None,
             Err(error) => {
@@ -205,7 +217,20 @@ impl UnitStore {
         }
     }
 
-    /// Stores a score.
+    /// The evidence of a stored score, by the address of its key. A file that cannot be read counts as absent.
+    pub fn evidence(&self, address: &str) -> Option<Evidence> {
+        let path = self.evidence_path(address);
+        let bytes = fs::read(&path).ok()?;
+        match serde_json::from_slice(&bytes) {
+            Ok(evidence) => Some(evidence),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "stored evidence is unreadable; its intervals are left out");
+                None
+            }
+        }
+    }
+
+    /// Stores a score, and its evidence beside it.
     ///
     /// # Errors
     /// When the disk refuses.
@@ -221,7 +246,12 @@ impl UnitStore {
             main: score.main,
             all: score.all.clone(),
             items: score.items,
+            evidence: score.evidence.is_some(),
         };
+        // First, so that a score never promises evidence that is not there.
+        if let Some(evidence) = &score.evidence {
+            write_atomically(&self.evidence_path(&key.address()), &serde_json::to_vec(evidence)?)?;
+        }
         write_atomically(&path, &serde_json::to_vec(&stored)?)
     }
 }
@@ -247,6 +277,7 @@ mod tests {
             main: 0.812_345_678_901_234_5,
             all: [("pearson".to_owned(), 0.5)].into(),
             items: 80,
+            evidence: None,
         }
     }
 
@@ -257,6 +288,23 @@ mod tests {
         store.put(&key("a"), &score()).unwrap();
         assert_eq!(store.get(&key("a")), Some(score()));
         assert_eq!(store.get(&key("b")), None);
+    }
+
+    #[test]
+    fn evidence_comes_back_by_its_address_and_a_score_that_lost_it_is_computed_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = UnitStore::open(folder.path()).unwrap();
+        let evidence = Evidence::mean(&[0.25, 0.5], None);
+        let with = UnitScore {
+            evidence: Some(evidence.clone()),
+            ..score()
+        };
+        store.put(&key("a"), &with).unwrap();
+        assert_eq!(store.get(&key("a")), Some(score()));
+        assert_eq!(store.evidence(&key("a").address()), Some(evidence));
+        fs::remove_file(store.evidence_path(&key("a").address())).unwrap();
+        assert_eq!(store.get(&key("a")), None);
+        assert_eq!(store.evidence(&key("b").address()), None);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{
     task::TaskType,
 };
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "task",
     "builtin",
     "path",
@@ -26,6 +26,7 @@ const FIELDS: [&str; 17] = [
     "split",
     "language",
     "languages",
+    "group",
     "limit",
     "train_limit",
     "sample_seed",
@@ -91,6 +92,7 @@ fn dataset(
         split: filled(document, section.string("split")?)?,
         language: filled(document, section.string("language")?)?,
         languages: language_tags(&section, "languages")?,
+        group: filled(document, section.string("group")?)?,
         limit: at_least_one(&section, "limit", "leave it out to take all rows")?,
         train_limit: at_least_one(&section, "train_limit", "leave it out to take all rows")?,
         sample_seed: section.integer("sample_seed")?.map(|found| found.value),

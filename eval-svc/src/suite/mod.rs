@@ -38,6 +38,9 @@
 //! [[dataset]]
 //! catalogue = "AmazonCounterfactualClassification"                   # `isomer datasets` lists the names; it brings its task,
 //! language = "en"                                                    # split, columns and options along
+//! group = "AmazonCounterfactualClassification"                       # members of a group are averaged first, and groups are
+//!                                                                    # what tests count; default: the catalogue's name,
+//!                                                                    # else the data set's own
 //!
 //! [gate]                                                             # rules that an encoder must keep; [`crate::gate`]
 //! alpha = 0.05                                                       # chance of error of each rule, on each side
@@ -241,6 +244,8 @@ pub struct DatasetSpec {
     pub language: Option<String>,
     /// Languages of its texts: one, or those of the two sides; empty: the catalogue's, else what the subset is called.
     pub languages: Vec<String>,
+    /// The group that it counts in; see [`DatasetSpec::group_of`].
+    pub group: Option<String>,
     /// A sample of at most so many rows.
     pub limit: Option<usize>,
     /// Classification: a sample of at most so many train rows.
@@ -265,6 +270,17 @@ impl DatasetSpec {
     /// What to call it before it is loaded.
     pub(crate) fn called(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.source.display())
+    }
+
+    /// The group that the data set counts in: the one named, else that of the catalogue's data set whose language it is, else
+    /// its own, under the name that it was loaded with. Members of a group are averaged before anything is said over data
+    /// sets.
+    pub fn group_of(&self, loaded: &str) -> String {
+        match (&self.group, &self.source) {
+            (Some(group), _) => group.clone(),
+            (None, DatasetSource::Catalogue(name)) => name.clone(),
+            (None, _) => loaded.to_owned(),
+        }
     }
 
     /// What is to be located and loaded; `path` is where a path leads that the service may read.

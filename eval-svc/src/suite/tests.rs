@@ -332,3 +332,28 @@ fn a_typo_in_a_gate_names_its_line_and_the_nearest_name() {
     assert!(complaint("max_drop = 3", "max_drop = 3\nmargin = 1").contains("has max_drop already"));
     assert!(complaint("sequential = true", "sequential = \"pocok\"").contains("did you mean `pocock`?"));
 }
+
+#[test]
+fn languages_of_a_data_set_are_one_group() {
+    let groups = |name: &str| -> Vec<String> {
+        let suite = Suite::builtin(name).unwrap();
+        let mut groups: Vec<String> = suite.datasets.iter().map(|own| own.group_of(&own.called())).collect();
+        assert!(groups.len() >= suite.datasets.len());
+        groups.sort();
+        groups.dedup();
+        groups
+    };
+    // HTEB, tables 9 and 10; PTEB, table 13: the papers' numbers of data sets.
+    assert_eq!(groups("hteb-english").len(), 19);
+    assert_eq!(groups("hteb-multilingual").len(), 13);
+    assert_eq!(groups("pteb").len(), 20);
+    assert_eq!(Suite::builtin("hteb-multilingual").unwrap().datasets.len(), 63);
+}
+
+#[test]
+fn a_group_can_be_named_and_is_else_the_data_set_itself() {
+    let suite = parse(&GOOD.replace("limit = 200", "group = \"pairs\"")).unwrap();
+    assert_eq!(suite.datasets[0].group_of("sts"), "pairs");
+    assert_eq!(parse(GOOD).unwrap().datasets[0].group_of("sts (de)"), "sts (de)");
+    assert!(complaint("limit = 200", "group = \"\"").contains("group"));
+}

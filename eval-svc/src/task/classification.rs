@@ -9,7 +9,7 @@ use isomer_learn::{
 };
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::metric::matrix::VectorView;
+use crate::{evidence::Evidence, metric::matrix::VectorView};
 
 /// Train rows of each label in each fit, where nobody says otherwise.
 pub const SAMPLES_PER_LABEL: usize = 8;
@@ -77,7 +77,10 @@ pub fn score_classification(input: &ClassificationInput<'_>, profile: Profile) -
         .map(|(key, value)| (key.to_owned(), value))
         .collect();
     let items = right(&report, input);
-    Ok(Scores::new(main_key, all, input.test_labels.len())?.with_items(items))
+    let evidence = Evidence::mean(&items["correct"], None);
+    Ok(Scores::new(main_key, all, input.test_labels.len())?
+        .with_items(items)
+        .with_evidence(evidence))
 }
 
 fn vectors<'a>(what: &'static str, view: VectorView<'a>) -> Result<Vectors<'a>, LearnError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use super::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, score_retrieval};
+use super::{Profile, RetrievalInput, ScoreError, Scores, SearchMode, TaskType, ranked, score_retrieval};
 use crate::metric::{
     Similarity,
     discrimination::{self, Change},
@@ -84,7 +84,14 @@ pub fn score_clsd(input: &ClsdInput<'_>, own: Similarity, profile: Profile) -> R
     all.extend(one_word(input));
     let mut items = corpus.per_item;
     items.insert("candidates_precision_at_1".to_owned(), nearest);
-    let mut scores = Scores::new(main_key, all, input.counts.len())?.with_items(items);
+    // The paper's share is not rounded, mteb's means are.
+    let decimals = match main_key {
+        "candidates_precision_at_1" => None,
+        key => ranked::decimals(key),
+    };
+    let mut scores = Scores::new(main_key, all, input.counts.len())?
+        .with_items(items)
+        .with_mean_of_column(decimals);
     if !input.one_word.is_empty() && scores.all["parallel_gap"] <= 0.0 {
         scores.notes.push(
             "parallel pairs are no nearer to each other than unrelated ones: one-word changes have no unit and are left out"

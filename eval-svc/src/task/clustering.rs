@@ -10,6 +10,7 @@ use isomer_learn::{
 
 use super::{Profile, ScoreError, Scores, TaskType};
 use crate::{
+    evidence::{Clustering, Evidence},
     metric::{VectorMatrix, matrix::VectorView},
     stats::{describe::population_sd, mean},
 };
@@ -73,7 +74,7 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
     match profile {
         Profile::MtebV2 if input.sets.is_empty() && !input.legacy => fast(input, main_key),
         Profile::MtebV2 | Profile::MtebV1 => {
-            let values = per_set(input, sets, SEED)?;
+            let (values, clusterings) = per_set(input, sets, SEED)?;
             let report = protocol::legacy_report(values.clone())?;
             let all = report
                 .named()
@@ -81,13 +82,15 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect();
             let items = BTreeMap::from([("v_measure".to_owned(), values)]);
-            Ok(Scores::new(main_key, all, sets.len())?.with_items(items))
+            let scores = Scores::new(main_key, all, sets.len())?.with_items(items);
+            Ok(scores.with_evidence(evidence(input.labels, clusterings)))
         }
         Profile::Hteb => {
-            let runs: Vec<Vec<f64>> = HTEB_SEEDS
+            let runs: Vec<(Vec<f64>, Vec<Clustering>)> = HTEB_SEEDS
                 .iter()
                 .map(|seed| per_set(input, sets, *seed))
                 .collect::<Result<_, _>>()?;
+            let (runs, clusterings): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
             let means: Vec<f64> = runs.iter().filter_map(|run| mean(run)).collect();
             let all = BTreeMap::from([
                 ("v_measure".to_owned(), mean(&means).unwrap_or(f64::NAN)),
@@ -95,27 +98,72 @@ pub fn score_clustering(input: &ClusteringInput<'_>, profile: Profile) -> Result
             ]);
             let of_set = |set: usize| runs.iter().map(|run| run[set]).sum::<f64>() / runs.len() as f64;
             let items = BTreeMap::from([("v_measure".to_owned(), (0..sets.len()).map(of_set).collect())]);
-            Ok(Scores::new(main_key, all, sets.len())?.with_items(items))
+            let scores = Scores::new(main_key, all, sets.len())?.with_items(items);
+            Ok(scores.with_evidence(evidence(input.labels, clusterings.concat())))
         }
     }
 }
 
-/// V-measure of each set. A set of one label scores 1, as mteb has it.
-fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<Vec<f64>, ScoreError> {
-    let (mut rest, mut labels) = (input.vectors, input.labels);
+/// V-measure of each set, and its clusters. A set of one label scores 1, as mteb has it.
+fn per_set(input: &ClusteringInput<'_>, sets: &[usize], seed: u32) -> Result<(Vec<f64>, Vec<Clustering>), ScoreError> {
+    let (mut rest, mut labels, mut first) = (input.vectors, input.labels, 0);
     let mut values = Vec::with_capacity(sets.len());
+    let mut clusterings = Vec::with_capacity(sets.len());
     for size in sets {
         let (own, others) = rest.split_at(*size);
         let (own_labels, other_labels) = labels.split_at(*size);
         (rest, labels) = (others, other_labels);
-        values.push(if protocol::legacy_set_needs_vectors(own_labels) {
+        let (value, clusters) = if protocol::legacy_set_needs_vectors(own_labels) {
             let vectors = Vectors::new("vectors", own.data(), own.rows(), own.cols())?;
-            protocol::legacy_set_score(vectors, own_labels, seed)?
+            let (agreement, clusters) = protocol::clustering_seed_score(vectors, own_labels, seed)?;
+            (agreement.v_measure, clusters)
         } else {
-            1.0
+            (1.0, vec![0; *size])
+        };
+        values.push(value);
+        clusterings.push(Clustering {
+            items: (first..first + size).map(number).collect(),
+            clusters: clusters.into_iter().map(number).collect(),
+            counts: Vec::new(),
         });
+        first += size;
     }
-    Ok(values)
+    Ok((values, clusterings))
+}
+
+fn number(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Documents' labels, numbered, beside their clusters.
+fn evidence(labels: &[String], clusterings: Vec<Clustering>) -> Evidence {
+    let mut distinct: Vec<&String> = labels.iter().collect();
+    distinct.sort_unstable();
+    distinct.dedup();
+    Evidence::VMeasure {
+        classes: labels
+            .iter()
+            .map(|label| distinct.binary_search(&label).map_or(u32::MAX, number))
+            .collect(),
+        clusterings,
+    }
+}
+
+/// The documents of each clustering, their clusters, and how often each was drawn.
+fn drawn(chosen: &[usize], assignments: &[(Vec<usize>, Vec<usize>)]) -> Vec<Clustering> {
+    let one = |(drawn, clusters): &(Vec<usize>, Vec<usize>)| {
+        // Every draw of a document has the same vector, hence the same cluster.
+        let mut counts: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        for (draw, cluster) in drawn.iter().zip(clusters) {
+            *counts.entry((chosen[*draw], *cluster)).or_default() += 1;
+        }
+        Clustering {
+            items: counts.keys().map(|(document, _)| number(*document)).collect(),
+            clusters: counts.keys().map(|(_, cluster)| number(*cluster)).collect(),
+            counts: counts.into_values().collect(),
+        }
+    };
+    assignments.iter().map(one).collect()
 }
 
 /// mteb's current form.
@@ -160,5 +208,11 @@ fn fast(input: &ClusteringInput<'_>, main_key: &'static str) -> Result<Scores, S
     let items = BTreeMap::from([("v_measure".to_owned(), runs)]);
     // Items are the clusterings here: a document has no V-measure of its own.
     let clusterings = clustering.clusterings;
-    Ok(Scores::new(main_key, all, clusterings)?.with_items(items))
+    let assignments: Vec<_> = report
+        .levels
+        .iter()
+        .flat_map(|level| level.assignments.clone())
+        .collect();
+    let scores = Scores::new(main_key, all, clusterings)?.with_items(items);
+    Ok(scores.with_evidence(evidence(input.labels, drawn(&chosen, &assignments))))
 }

@@ -91,7 +91,9 @@ pub fn score_pair_scores(
         all.extend(accuracies(groups, threshold));
     }
     let items = BTreeMap::from([("spearman".to_owned(), rhos), ("r_precision".to_owned(), found)]);
-    Ok(Scores::new(main_key, all, groups.len())?.with_items(items))
+    Ok(Scores::new(main_key, all, groups.len())?
+        .with_items(items)
+        .with_mean_of_column(None))
 }
 
 fn check(groups: &[PairScores], threshold: Option<f64>, main_key: &'static str) -> Result<(), ScoreError> {

@@ -27,7 +27,7 @@ pub use summarisation::{SummarisationInput, SummarisedText, score_summarisation}
 
 use std::collections::BTreeMap;
 
-use crate::metric::ApproximateReport;
+use crate::{evidence::Evidence, metric::ApproximateReport};
 
 /// Scores of a task under a profile.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,8 @@ pub struct Scores {
     pub items: u64,
     /// Values of single items, one column a key, one value an item; NaN where a value is undefined for its item.
     pub per_item: BTreeMap<String, Vec<f64>>,
+    /// What the main score is made of, item by item; absent where it cannot be taken apart (macro F1 of classification).
+    pub evidence: Option<Evidence>,
     /// What a person should know about how it was scored.
     pub notes: Vec<String>,
     /// Set where the search was approximate.
@@ -57,6 +59,7 @@ impl Scores {
             all,
             items: items as u64,
             per_item: BTreeMap::new(),
+            evidence: None,
             notes: Vec::new(),
             approximate: None,
         })
@@ -64,6 +67,9 @@ impl Scores {
 
     /// The same scores with another one as the main one.
     pub(crate) fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
+        if key != self.main_key {
+            self.evidence = None;
+        }
         self.main = *self.all.get(key).ok_or(ScoreError::MissingMain { key })?;
         self.main_key = key;
         Ok(self)
@@ -72,5 +78,22 @@ impl Scores {
     fn with_items(mut self, columns: BTreeMap<String, Vec<f64>>) -> Self {
         self.per_item = columns;
         self
+    }
+
+    fn with_evidence(mut self, evidence: Evidence) -> Self {
+        self.evidence = Some(evidence);
+        self
+    }
+
+    /// Evidence of a main score that is the mean of the column of its name; `decimals` as in [`Evidence::Mean`].
+    fn with_mean_of_column(self, decimals: Option<u8>) -> Self {
+        let evidence = self
+            .per_item
+            .get(self.main_key)
+            .map(|values| Evidence::mean(values, decimals));
+        match evidence {
+            Some(evidence) => self.with_evidence(evidence),
+            None => self,
+        }
     }
 }

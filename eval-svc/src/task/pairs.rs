@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::metric::{
-    Similarity,
-    matrix::VectorView,
-    nearest, pair_classification,
-    search::{self, Ties},
-    similarity, sts,
+use crate::{
+    evidence::Evidence,
+    metric::{
+        Similarity,
+        matrix::VectorView,
+        nearest, pair_classification,
+        search::{self, Ties},
+        similarity, sts,
+    },
 };
 
 /// Scores semantic textual similarity. `gold` holds one score a pair.
@@ -36,7 +39,14 @@ pub fn score_sts(
     let all = sts::score(pairs(first, second), gold, own).map_err(|e| ScoreError::undefined(main_key, &e))?;
     let mut items = similarities(first, second, own);
     items.insert("gold".to_owned(), gold.to_vec());
-    Ok(Scores::new(main_key, all, gold.len())?.with_items(items))
+    let evidence = Evidence::Spearman {
+        gold: gold.to_vec(),
+        predicted: pairs(first, second).map(|(x, y)| similarity::cosine(x, y)).collect(),
+        points: Vec::new(),
+    };
+    Ok(Scores::new(main_key, all, gold.len())?
+        .with_items(items)
+        .with_evidence(evidence))
 }
 
 /// Scores pair classification. `labels` holds one label a pair, true for a positive.
@@ -64,7 +74,25 @@ pub fn score_pair_classification(
         "label".to_owned(),
         labels.iter().map(|l| f64::from(u8::from(*l))).collect(),
     );
-    Ok(Scores::new(main_key, all, labels.len())?.with_items(items))
+    let of = |f: &(dyn Fn(&[f32], &[f32]) -> f32 + Sync)| -> Vec<f32> {
+        pairs(first, second).map(|(x, y)| f(x, y)).collect()
+    };
+    let mut similarities = vec![of(&similarity::cosine)];
+    if main_key == "max_ap" {
+        similarities.extend([
+            of(&|x, y| own.of(x, y)),
+            of(&|x, y| -similarity::manhattan(x, y)),
+            of(&|x, y| -similarity::euclidean(x, y)),
+            of(&similarity::dot),
+        ]);
+    }
+    let evidence = Evidence::AveragePrecision {
+        labels: labels.to_vec(),
+        similarities,
+    };
+    Ok(Scores::new(main_key, all, labels.len())?
+        .with_items(items)
+        .with_evidence(evidence))
 }
 
 /// Scores bitext mining: for each first text, the second text nearest to it by the encoder's own similarity, the first
@@ -100,7 +128,15 @@ pub fn score_bitext(
         ("correct".to_owned(), correct.collect()),
         ("nearest".to_owned(), predictions.iter().map(|p| *p as f64).collect()),
     ]);
-    Ok(Scores::new(main_key, nearest::score(&predictions), first.rows())?.with_items(items))
+    let evidence = Evidence::Nearest {
+        nearest: predictions
+            .iter()
+            .map(|p| u32::try_from(*p).unwrap_or(u32::MAX))
+            .collect(),
+    };
+    Ok(Scores::new(main_key, nearest::score(&predictions), first.rows())?
+        .with_items(items)
+        .with_evidence(evidence))
 }
 
 /// Cosine and the encoder's own similarity of each pair.

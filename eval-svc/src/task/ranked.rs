@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
-use crate::metric::{abstention, rounding::round_decimals};
+use crate::{
+    evidence::MTEB_DECIMALS,
+    metric::{abstention, rounding::round_decimals},
+};
 
 /// Means over queries under mteb's keys, with `accuracy`.
 pub(super) fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64> {
     let mut scores: BTreeMap<String, f64> = series
         .iter()
         .filter_map(|(key, values)| {
-            // Summed from the left, as Python's `sum` does; mteb rounds every mean but that of MRR.
+            // Summed from the left, as Python's `sum` does.
             let value = values.iter().sum::<f64>() / values.len() as f64;
-            let value = if key.starts_with("mrr") {
-                value
-            } else {
-                round_decimals(value, 5)
+            let value = match decimals(key) {
+                Some(decimals) => round_decimals(value, usize::from(decimals)),
+                None => value,
             };
             value.is_finite().then(|| (key.clone(), value))
         })
@@ -25,6 +27,11 @@ pub(super) fn means(series: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, f64
         scores.insert("accuracy".to_owned(), recall);
     }
     scores
+}
+
+/// Decimals to which mteb rounds a mean over queries: every one but that of MRR.
+pub(super) fn decimals(key: &str) -> Option<u8> {
+    (!key.starts_with("mrr")).then_some(MTEB_DECIMALS)
 }
 
 /// `nauc_<metric>_{max,std,diff1}` from each query's retrieved scores. mteb computes none for the hit rate; undefined

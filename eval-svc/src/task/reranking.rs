@@ -178,7 +178,9 @@ fn trec(input: &RerankingInput<'_>, scores: &[Vec<f64>], main_key: &'static str)
     let series = ranking::series(&metrics, &CUTOFFS);
     let mut all = ranked::means(&series);
     all.extend(ranked::abstention_areas(&retrieved, &series));
-    Ok(Scores::new(main_key, all, items.len())?.with_items(series))
+    Ok(Scores::new(main_key, all, items.len())?
+        .with_items(series)
+        .with_mean_of_column(ranked::decimals(main_key)))
 }
 
 /// mteb 1 and HTEB: average precision with ties grouped.
@@ -208,7 +210,9 @@ fn grouped(
         .iter()
         .filter_map(|(key, values)| Some((key.clone(), mean(values)?)))
         .collect();
-    Ok(Scores::new(main_key, all, items.len())?.with_items(series))
+    Ok(Scores::new(main_key, all, items.len())?
+        .with_items(series)
+        .with_mean_of_column(None))
 }
 
 /// Reciprocal rank of the first relevant candidate among the ten best; ties keep their order.

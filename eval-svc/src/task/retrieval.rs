@@ -99,7 +99,9 @@ pub fn score_retrieval(
             .collect();
         all.extend(ranked::abstention_areas(&retrieved, &series));
     }
-    let mut scores = Scores::new(main_key, all, input.query_ids.len())?.with_items(series);
+    let mut scores = Scores::new(main_key, all, input.query_ids.len())?
+        .with_items(series)
+        .with_mean_of_column(ranked::decimals(main_key));
     scores
         .notes
         .extend(approximate.as_ref().map(ApproximateReport::sentence));

@@ -1,12 +1,17 @@
 //! Summarisation: human and machine summaries of texts, and what people thought of the machine's.
 
+use std::collections::BTreeMap;
+
 use rayon::prelude::*;
 
 use super::{Profile, ScoreError, Scores, TaskType};
-use crate::metric::{
-    Similarity,
-    matrix::VectorView,
-    summarisation::{self, Average, Judged},
+use crate::{
+    evidence::Evidence,
+    metric::{
+        Similarity,
+        matrix::VectorView,
+        summarisation::{self, Average, Judged},
+    },
 };
 
 /// One text: how many human summaries it has, and the relevance of each machine summary.
@@ -65,13 +70,11 @@ pub fn score_summarisation(
         metric: main_key,
         reason,
     };
-    let per_text = summarisation::per_text(
-        &judged,
-        match profile {
-            Profile::MtebV1 => Average::StatisticAndP,
-            Profile::MtebV2 | Profile::Hteb => Average::Statistic,
-        },
-    );
+    let average = match profile {
+        Profile::MtebV1 => Average::StatisticAndP,
+        Profile::MtebV2 | Profile::Hteb => Average::Statistic,
+    };
+    let per_text = summarisation::per_text(&judged, average);
     let all = match (profile, &per_text) {
         (Profile::Hteb, _) => summarisation::pooled(&judged).map_err(|e| ScoreError::undefined(main_key, &e))?,
         (_, Some((all, _))) => all.clone(),
@@ -84,7 +87,35 @@ pub fn score_summarisation(
         }
     };
     let items = per_text.map(|(_, values)| values).unwrap_or_default();
-    Ok(Scores::new(main_key, all, input.texts.len())?.with_items(items))
+    let evidence = evidence(&judged, &items, average, profile);
+    let scores = Scores::new(main_key, all, input.texts.len())?.with_items(items);
+    Ok(scores.with_evidence(evidence))
+}
+
+/// A correlation per text, or (HTEB) the points of one correlation over all texts.
+fn evidence(judged: &[Judged], items: &BTreeMap<String, Vec<f64>>, average: Average, profile: Profile) -> Evidence {
+    if profile == Profile::Hteb {
+        return Evidence::Spearman {
+            gold: judged.iter().flat_map(|text| text.gold.iter().copied()).collect(),
+            // Cosines are f32 widened, so that nothing is lost.
+            predicted: judged
+                .iter()
+                .flat_map(|text| text.cosine.iter().map(|v| *v as f32))
+                .collect(),
+            points: judged
+                .iter()
+                .map(|text| u32::try_from(text.gold.len()).unwrap_or(u32::MAX))
+                .collect(),
+        };
+    }
+    let correlations = items.get("cosine_spearman").map_or(&[][..], Vec::as_slice);
+    let values: Vec<f64> = judged
+        .iter()
+        .zip(correlations)
+        // NaN: the text is left out.
+        .map(|(text, r)| if r.is_nan() { *r } else { average.value(*r, text.gold.len()) })
+        .collect();
+    Evidence::mean(&values, None)
 }
 
 fn check(input: &SummarisationInput<'_>, main_key: &'static str) -> Result<(), ScoreError> {

@@ -12,6 +12,7 @@
 //! * [`agreement`]: Gwet's AC1 and AC2, Krippendorff's alpha. [`bins`]: error by bin.
 //! * [`proportion`]: exact bounds of a proportion. [`reliability`]: split halves. [`power`]: what a design can detect.
 //! * [`gate`]: how a gate decides.
+//! * [`random`]: numbered random streams, the same on any number of threads.
 //! * [`special`]: the distributions behind them.
 
 pub mod agreement;
@@ -29,7 +30,7 @@ pub mod permutation;
 pub mod power;
 pub mod precision;
 pub mod proportion;
-mod random;
+pub mod random;
 pub mod rank;
 pub mod reliability;
 pub mod special;

@@ -11,24 +11,24 @@ use rand_chacha::{
 use crate::special::normal_quantile;
 
 /// The stream of one resample.
-pub(crate) fn stream(seed: u64, index: usize) -> ChaCha8Rng {
+pub fn stream(seed: u64, index: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(index as u64);
     rng
 }
 
 /// A uniform index below `n`, by Lemire's multiplication; the bias is below n / 2^64.
-pub(crate) fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
+pub fn below(rng: &mut ChaCha8Rng, n: usize) -> usize {
     ((u128::from(rng.next_u64()) * n as u128) >> 64) as usize
 }
 
 /// A uniform number in (0, 1): 53 bits, in the middle of their step.
-pub(crate) fn uniform(rng: &mut ChaCha8Rng) -> f64 {
+pub fn uniform(rng: &mut ChaCha8Rng) -> f64 {
     ((rng.next_u64() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
 /// A standard normal number, by inversion.
-pub(crate) fn normal(rng: &mut ChaCha8Rng) -> f64 {
+pub fn normal(rng: &mut ChaCha8Rng) -> f64 {
     normal_quantile(uniform(rng))
 }
 

@@ -190,6 +190,7 @@ fn scores(grid: &Grid) -> Vec<ScoreRow> {
                     transformation: transformation.map(str::to_owned),
                     seed,
                     texts_digest: String::new(),
+                    unit: String::new(),
                     main_score_key: main_score(DATASETS[d].1).to_owned(),
                     main_score: points / 100.0,
                     scores: BTreeMap::new(),
@@ -349,6 +350,7 @@ fn dataset(d: usize) -> DatasetInfo {
     let (name, task, language, _) = DATASETS[d];
     DatasetInfo {
         name: name.to_owned(),
+        group: name.to_owned(),
         task,
         source: format!("hub:mteb/{}", name.to_lowercase()),
         split: "test".to_owned(),

@@ -155,6 +155,7 @@ mod tests {
         let scope = ScopeProfile {
             scope: crate::profile::Scope::All,
             datasets: Vec::new(),
+            groups: Vec::new(),
             shifts: Vec::new(),
             axis_changes: Vec::new(),
             rank_stability: Vec::new(),

@@ -15,7 +15,7 @@ pub(super) fn write(page: &mut String, report: &Report) {
         if scope.rank_shifts.is_empty() {
             continue;
         }
-        let n = scope.datasets.len();
+        let n = scope.n();
         page.push_str(&format!("## Rankings: {} (n = {n})\n\n", scope.scope.title()));
         places(page, scope);
         groups(page, scope);

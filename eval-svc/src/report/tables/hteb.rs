@@ -59,7 +59,7 @@ fn rankings(tables: &mut Tables, report: &Report) {
     let heads = |first: &str| -> Vec<TableColumn> {
         let sides = sides
             .iter()
-            .map(|(name, own)| column("", &format!("{name} (n = {})", own.datasets.len())));
+            .map(|(name, own)| column("", &format!("{name} (n = {})", own.n())));
         std::iter::once(column("", first)).chain(sides).collect()
     };
     if first.reliability.is_empty() {
@@ -184,9 +184,9 @@ fn by_axis(tables: &mut Tables, part: &Grid, other: bool) {
         id,
         paper,
         format!(
-            "Scores by robustness axis, {which} ({} data sets, {} runs). HTEB's total is the mean of the axes; in brackets \
-             the difference to the original.{all}",
-            part.datasets.len(),
+            "Scores by robustness axis, {which} ({}, {} runs). HTEB's total is the mean of the axes; in brackets the \
+             difference to the original.{all}",
+            crate::profile::counted(part.members().len(), part.datasets.len()),
             part.seeds.len()
         ),
         columns,

@@ -220,6 +220,11 @@ fn grid(report: &Report) -> Grid {
             (Some(_), None) => {}
         }
     }
+    for (group, own) in grid.groups.iter_mut().zip(&report.datasets) {
+        if !own.group.is_empty() {
+            group.clone_from(&own.group);
+        }
+    }
     grid.tasks = report.datasets.iter().map(|one| one.task.name().to_owned()).collect();
     let other = multilingual(report);
     grid.multilingual = grid.datasets.iter().map(|name| other.contains(name)).collect();

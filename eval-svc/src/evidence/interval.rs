@@ -1,0 +1,241 @@
+//! From resampled differences to an interval, a standard error and a one-sided bound.
+//!
+//! **Other items, these data sets** ([`Resampled`]). Clusters of items are resampled within each data set, the same resample
+//! for the original and for everything made of it, and the difference is aggregated as the profile aggregates it. The ends
+//! are quantiles of the resampled differences, corrected twice. *Expanded*: the normal quantile of the nominal probability
+//! becomes √(n/(n − 1)) · t with Student's t of n − 1 degrees of freedom (T. Hesterberg, "What teachers should know about the
+//! bootstrap", The American Statistician 69, 2015, section 5.2), since plain percentiles are too narrow for small n by both
+//! factors. *BCa*: that quantile is shifted for bias and skewness (B. Efron, "Better bootstrap confidence intervals", JASA 82,
+//! 1987); the acceleration is a sixth of the skewness of the resampled differences, which for a mean is that of the formula.
+//! n is the effective number of clusters; over several data sets the degrees of freedom are Satterthwaite's.
+//!
+//! `tests::coverage_table` compares the methods by simulation. A difference that rests on few items which lose much stays too
+//! narrow on the side of the loss: at 50 queries of which 5 % lose everything, the one-sided 5 % bound errs in 7.6 %, where plain
+//! percentiles err in 10.3 % and the basic bootstrap in 13.0 %. A gate that needs its error held exactly on one data set
+//! bounds the mean of the items' differences by betting ([`crate::stats::gate::betting`]).
+//!
+//! **Other data sets** ([`over_groups`]). Student's t over the differences of the groups of data sets. The items of a group
+//! are not resampled a second time: their noise is in the spread between groups already, and a second draw would count it
+//! twice (A. C. Davison and D. V. Hinkley, "Bootstrap Methods and their Application", 1997, section 3.8). Where the groups lie
+//! closer together than their own items allow, by chance, the standard error over items is taken instead: other data sets
+//! also have other items.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{
+    mean, quantile, sample_sd,
+    special::{normal_cdf, normal_quantile, student_quantile},
+};
+
+/// Least share of resamples on which a difference must be defined.
+const LEAST_DEFINED: f64 = 0.5;
+
+/// An interval of a difference, in points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeltaInterval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// Confidence level.
+    pub level: f64,
+    /// Standard error of the difference.
+    pub standard_error: f64,
+    /// What was resampled: clusters of items that share a text, or groups of data sets.
+    pub units: usize,
+    /// How it was made.
+    pub method: String,
+    /// What a reader must know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// The intervals of a difference, by what would be drawn anew.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeltaIntervals {
+    /// "These data sets, other items": the data sets are fixed, their items are a sample.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub items: Option<DeltaInterval>,
+    /// "Other data sets": the groups of data sets are a sample. Absent within a data set and with one group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datasets: Option<DeltaInterval>,
+}
+
+impl DeltaIntervals {
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_none() && self.datasets.is_none()
+    }
+}
+
+/// A difference over resamples of its items.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Resampled {
+    /// The difference itself.
+    estimate: f64,
+    /// Over resamples, ascending; those on which it is undefined are left out.
+    sorted: Vec<f64>,
+    drawn: usize,
+    clusters: usize,
+    freedom: f64,
+}
+
+impl Resampled {
+    /// From the differences over resamples, NaN where undefined. `clusters` were drawn; they carry `freedom` degrees of
+    /// freedom. `None` where the estimate is no number, fewer than half of the resamples are defined, or nothing can vary.
+    pub fn new(estimate: f64, values: &[f64], clusters: usize, freedom: f64) -> Option<Self> {
+        let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let enough = sorted.len() >= 2 && sorted.len() as f64 >= LEAST_DEFINED * values.len() as f64;
+        (estimate.is_finite() && enough && clusters > 1 && freedom > 0.0).then(|| Self {
+            estimate,
+            drawn: values.len(),
+            sorted,
+            clusters,
+            freedom,
+        })
+    }
+
+    /// Standard error: the deviation over resamples × √(n / (n − 1)).
+    pub fn standard_error(&self) -> f64 {
+        let spread = sample_sd(&self.sorted).unwrap_or(0.0);
+        spread * ((self.freedom + 1.0) / self.freedom).sqrt()
+    }
+
+    /// Variance of the difference.
+    pub fn variance(&self) -> f64 {
+        self.standard_error().powi(2)
+    }
+
+    /// Degrees of freedom.
+    pub fn freedom(&self) -> f64 {
+        self.freedom
+    }
+
+    /// Whether every resample gives the same difference: on no item did the score change.
+    fn nothing_varies(&self) -> bool {
+        self.sorted.first() == self.sorted.last()
+    }
+
+    /// The bound that a difference from other items stays below (`p` above 0.5) or above (`p` below 0.5) with probability
+    /// `p` or 1 − `p`. Where no resample differs from another, nothing that is rarer than the data set is small was seen: the
+    /// bound then adds what one-sided binomial bounds allow for a change that none of n clusters shows, 100 (1 − q^(1/n))
+    /// points, the largest change an item can make being 100 points.
+    pub fn item_bound(&self, p: f64) -> f64 {
+        if self.nothing_varies() {
+            let tail = p.min(1.0 - p);
+            let unseen = 100.0 * (1.0 - tail.powf(1.0 / (self.freedom + 1.0)));
+            return self.estimate + if p < 0.5 { -unseen } else { unseen };
+        }
+        quantile(&self.sorted, self.corrected(p)).unwrap_or(f64::NAN)
+    }
+
+    /// The probability at which the bound of probability `p` is read off.
+    fn corrected(&self, p: f64) -> f64 {
+        let n = self.sorted.len() as f64;
+        let below = self.sorted.partition_point(|v| *v < self.estimate);
+        let up_to = self.sorted.partition_point(|v| *v <= self.estimate);
+        // Half of the ties; kept from the ends, where the quantile is infinite.
+        let share = ((below + up_to) as f64 / (2.0 * n)).clamp(0.5 / n, 1.0 - 0.5 / n);
+        let (bias, acceleration) = (normal_quantile(share), skewness(&self.sorted) / 6.0);
+        let moved = bias + expanded(p, self.freedom);
+        normal_cdf(bias + moved / (1.0 - acceleration * moved))
+    }
+
+    /// Two-sided interval.
+    pub fn interval(&self, level: f64) -> DeltaInterval {
+        let tail = (1.0 - level) / 2.0;
+        let undefined = self.drawn - self.sorted.len();
+        let mut notes = Vec::new();
+        if self.nothing_varies() {
+            notes.push(
+                "no item changed its score: the ends are binomial bounds of a change that none of the items shows"
+                    .to_owned(),
+            );
+        }
+        if self.freedom < 10.0 && self.freedom + 2.0 < self.clusters as f64 {
+            notes.push(format!(
+                "few clusters carry most items: {} count as {:.1}",
+                self.clusters,
+                self.freedom + 1.0
+            ));
+        }
+        if undefined > 0 {
+            notes.push(format!(
+                "{undefined} of {} resamples have no score and are left out",
+                self.drawn
+            ));
+        }
+        DeltaInterval {
+            low: self.item_bound(tail),
+            high: self.item_bound(1.0 - tail),
+            level,
+            standard_error: self.standard_error(),
+            units: self.clusters,
+            method: format!("bootstrap of items, corrected percentiles ({})", self.drawn),
+            note: (!notes.is_empty()).then(|| notes.join("; ")),
+        }
+    }
+}
+
+/// The standard normal quantile that stands for `p`, stretched to Student's t and for the spread that resamples lack.
+fn expanded(p: f64, freedom: f64) -> f64 {
+    ((freedom + 1.0) / freedom).sqrt() * student_quantile(p, freedom)
+}
+
+/// Third standardised moment; 0 where nothing varies.
+fn skewness(values: &[f64]) -> f64 {
+    let Some(centre) = mean(values) else { return 0.0 };
+    let (mut squares, mut cubes) = (0.0, 0.0);
+    for value in values {
+        let d = value - centre;
+        squares += d * d;
+        cubes += d * d * d;
+    }
+    let n = values.len() as f64;
+    let spread = (squares / n).powf(1.5);
+    if spread > 0.0 { cubes / n / spread } else { 0.0 }
+}
+
+/// Satterthwaite's degrees of freedom of a sum of independent parts, each with its variance and its own degrees.
+pub fn satterthwaite(parts: &[(f64, f64)]) -> f64 {
+    let total: f64 = parts.iter().map(|(variance, _)| variance).sum();
+    let below: f64 = parts
+        .iter()
+        .map(|(variance, freedom)| variance * variance / freedom)
+        .sum();
+    if below > 0.0 {
+        total * total / below
+    } else {
+        parts.iter().map(|(_, freedom)| freedom).sum()
+    }
+}
+
+/// Interval of the mean over groups, were other groups drawn; `None` of fewer than two. `over_items`: the standard error of
+/// the same mean over items alone, which the result does not fall below.
+pub fn over_groups(differences: &[f64], over_items: Option<f64>, level: f64) -> Option<DeltaInterval> {
+    if differences.iter().any(|d| !d.is_finite()) {
+        return None;
+    }
+    let n = differences.len() as f64;
+    let between = sample_sd(differences)? / n.sqrt();
+    let standard_error = between.max(over_items.unwrap_or(0.0));
+    let centre = mean(differences)?;
+    let half = student_quantile(f64::midpoint(1.0, level), n - 1.0) * standard_error;
+    Some(DeltaInterval {
+        low: centre - half,
+        high: centre + half,
+        level,
+        standard_error,
+        units: differences.len(),
+        method: "Student's t over groups of data sets".to_owned(),
+        note: (standard_error > between).then(|| {
+            "the groups lie closer together than their own items allow; the standard error over items is taken"
+                .to_owned()
+        }),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! What a main score is made of, item by item: enough to compute it again on any weighting of the items, without vectors.
+//!
+//! An *item* is what a data set has as a row: a pair, a query, a test text, a document, a summarised text. [`Evidence`] is
+//! kept with every score of a run. [`Prepared`] sorts it once and then gives the score of any item weights in one pass over
+//! the items. Weights are counts: weight 2 is the row written twice, weight 0 the row left out. All weights 1 give the main
+//! score itself.
+//!
+//! Two things are held fixed, because they are decisions that the data set's items do not redo: the classifier is not
+//! fitted again on other train rows, and documents are not clustered again. Weights then say what the score would be on other
+//! items under the same classifier and the same clusters.
+//!
+//! * [`clusters`]: items that share a text, which are drawn together.
+//! * [`resample`]: weights of a bootstrap resample.
+//! * [`interval`]: from resampled differences to an interval and a one-sided bound.
+//! * [`subset`]: the difference of two scores over some of the items.
+
+mod agreement;
+pub mod clusters;
+pub mod interval;
+mod prepared;
+mod ranked;
+pub mod resample;
+pub mod subset;
+
+use serde::{Deserialize, Serialize};
+
+pub use prepared::Prepared;
+
+/// Decimals to which mteb rounds means over queries.
+pub const MTEB_DECIMALS: u8 = 5;
+
+/// What a main score is made of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Evidence {
+    /// The score is the mean of the items' values: nDCG, average precision or reciprocal rank of a query, the share of fits
+    /// that label a text rightly, the correlation within a text.
+    Mean {
+        /// One value an item; absent where the metric leaves the item out.
+        values: Vec<Option<f64>>,
+        /// Decimals to which the mean is rounded, as mteb rounds it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        decimals: Option<u8>,
+    },
+    /// The score is Spearman's correlation of gold scores with similarities.
+    Spearman {
+        /// One gold score a point.
+        gold: Vec<f64>,
+        /// One similarity a point.
+        predicted: Vec<f32>,
+        /// Points of each item, in order; empty: one point an item.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        points: Vec<u32>,
+    },
+    /// The score is the average precision of a similarity, or the highest of several (mteb's `max_ap`). The highest is taken
+    /// anew on every weighting, as mteb would take it on those rows.
+    AveragePrecision {
+        /// Whether each item is positive.
+        labels: Vec<bool>,
+        /// One series a similarity, one value an item.
+        similarities: Vec<Vec<f32>>,
+    },
+    /// The score is the V-measure, averaged over clusterings.
+    VMeasure {
+        /// The class of each item.
+        classes: Vec<u32>,
+        /// The clusterings.
+        clusterings: Vec<Clustering>,
+    },
+    /// The score is the F1 of nearest neighbours read as predictions (bitext): item i is right where its nearest is i.
+    Nearest {
+        /// The second text nearest to each first one.
+        nearest: Vec<u32>,
+    },
+}
+
+/// One clustering of some items.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clustering {
+    /// The items.
+    pub items: Vec<u32>,
+    /// The cluster of each.
+    pub clusters: Vec<u32>,
+    /// How often each was drawn into this clustering; empty: once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub counts: Vec<u32>,
+}
+
+impl Evidence {
+    /// Evidence of a mean over items; NaN where the metric leaves an item out.
+    pub fn mean(values: &[f64], decimals: Option<u8>) -> Self {
+        Self::Mean {
+            values: values.iter().map(|v| (!v.is_nan()).then_some(*v)).collect(),
+            decimals,
+        }
+    }
+
+    /// Number of items.
+    pub fn items(&self) -> usize {
+        match self {
+            Self::Mean { values, .. } => values.len(),
+            Self::Spearman { gold, points, .. } if points.is_empty() => gold.len(),
+            Self::Spearman { points, .. } => points.len(),
+            Self::AveragePrecision { labels, .. } => labels.len(),
+            Self::VMeasure { classes, .. } => classes.len(),
+            Self::Nearest { nearest } => nearest.len(),
+        }
+    }
+
+    /// Points that scoring passes: what a score costs.
+    pub fn points(&self) -> usize {
+        match self {
+            Self::Spearman { gold, .. } => gold.len(),
+            Self::AveragePrecision { labels, similarities } => labels.len() * similarities.len(),
+            Self::VMeasure { clusterings, .. } => clusterings.iter().map(|one| one.items.len()).sum(),
+            Self::Mean { .. } | Self::Nearest { .. } => self.items(),
+        }
+    }
+
+    /// Which items the score depends on: mteb's clustering scores a sample of the documents.
+    pub fn used(&self) -> Vec<bool> {
+        let Self::VMeasure { classes, clusterings } = self else {
+            return vec![true; self.items()];
+        };
+        let mut used = vec![false; classes.len()];
+        for item in clusterings.iter().flat_map(|one| &one.items) {
+            if let Some(used) = used.get_mut(*item as usize) {
+                *used = true;
+            }
+        }
+        used
+    }
+
+    /// The score of these items, each counted as often as its weight says. `None` where it is undefined on them.
+    ///
+    /// Sort once with [`Prepared::new`] where many weightings are asked for.
+    pub fn score(&self, weights: &[f64]) -> Option<f64> {
+        Prepared::new(self).score(weights)
+    }
+
+    /// The score of all items: the main score.
+    pub fn whole(&self) -> Option<f64> {
+        self.score(&vec![1.0; self.items()])
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,131 @@
+//! Evidence, sorted once.
+
+use super::{
+    Evidence,
+    agreement::Table,
+    ranked::{Points, Ranked, weighted_pearson},
+};
+use crate::metric::rounding::round_decimals;
+
+/// Evidence that scores a weighting of its items in one pass over them.
+#[derive(Debug, Clone)]
+pub struct Prepared<'a> {
+    evidence: &'a Evidence,
+    order: Order,
+}
+
+/// What is sorted beforehand.
+#[derive(Debug, Clone)]
+enum Order {
+    Nothing,
+    /// Places of gold scores and similarities, and the item of each point.
+    Spearman {
+        gold: Ranked,
+        predicted: Ranked,
+        points: Points,
+    },
+    /// Places of each similarity, the highest first.
+    Precision(Vec<Ranked>),
+    Tables(Vec<Table>),
+}
+
+impl<'a> Prepared<'a> {
+    /// Sorts.
+    pub fn new(evidence: &'a Evidence) -> Self {
+        let order = match evidence {
+            Evidence::Mean { .. } | Evidence::Nearest { .. } => Order::Nothing,
+            Evidence::Spearman {
+                gold,
+                predicted,
+                points,
+            } => Order::Spearman {
+                gold: Ranked::ascending(gold),
+                predicted: Ranked::ascending(&widened(predicted)),
+                points: Points::new(points, gold.len()),
+            },
+            Evidence::AveragePrecision { similarities, .. } => {
+                Order::Precision(similarities.iter().map(|s| Ranked::descending(&widened(s))).collect())
+            }
+            Evidence::VMeasure { classes, clusterings } => {
+                Order::Tables(clusterings.iter().map(|one| Table::new(classes, one)).collect())
+            }
+        };
+        Self { evidence, order }
+    }
+
+    /// As [`Evidence::score`].
+    pub fn score(&self, weights: &[f64]) -> Option<f64> {
+        let score = match (self.evidence, &self.order) {
+            (Evidence::Mean { values, decimals }, _) => mean(values, *decimals, weights),
+            (
+                Evidence::Spearman { .. },
+                Order::Spearman {
+                    gold,
+                    predicted,
+                    points,
+                },
+            ) => {
+                let weights = points.weights(weights);
+                weighted_pearson(
+                    &gold.average_ranks(&weights),
+                    &predicted.average_ranks(&weights),
+                    &weights,
+                )
+            }
+            (Evidence::AveragePrecision { labels, .. }, Order::Precision(series)) => series
+                .iter()
+                .map(|ranked| ranked.average_precision(labels, weights))
+                .reduce(|best, one| Some(best?.max(one?)))
+                .flatten(),
+            (Evidence::VMeasure { .. }, Order::Tables(tables)) => v_measure(tables, weights),
+            (Evidence::Nearest { nearest }, _) => f1(nearest, weights),
+            _ => None,
+        };
+        score.filter(|score| score.is_finite())
+    }
+}
+
+fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|v| f64::from(*v)).collect()
+}
+
+fn mean(values: &[Option<f64>], decimals: Option<u8>, weights: &[f64]) -> Option<f64> {
+    // From the left, as the metrics sum: a sum in another order may round to another decimal.
+    let (mut sum, mut total) = (0.0, 0.0);
+    for (value, weight) in values.iter().zip(weights) {
+        if let Some(value) = value {
+            sum += value * weight;
+            total += weight;
+        }
+    }
+    if total <= 0.0 {
+        return None;
+    }
+    Some(match decimals {
+        Some(decimals) => round_decimals(sum / total, usize::from(decimals)),
+        None => sum / total,
+    })
+}
+
+/// Mean over the clusterings that hold any item of weight.
+fn v_measure(tables: &[Table], weights: &[f64]) -> Option<f64> {
+    let values: Vec<f64> = tables.iter().filter_map(|table| table.v_measure(weights)).collect();
+    crate::stats::mean(&values)
+}
+
+/// scikit-learn's F1 weighted by support, the items being the classes (`metric::nearest`).
+fn f1(nearest: &[u32], weights: &[f64]) -> Option<f64> {
+    let mut predicted = vec![0.0; nearest.len()];
+    for (prediction, weight) in nearest.iter().zip(weights) {
+        *predicted.get_mut(*prediction as usize)? += weight;
+    }
+    let (mut sum, mut total) = (0.0, 0.0);
+    for (item, (prediction, weight)) in nearest.iter().zip(weights).enumerate() {
+        total += weight;
+        if *prediction as usize == item && *weight > 0.0 {
+            let precision = weight / predicted[item];
+            sum += weight * 2.0 * precision / (precision + 1.0);
+        }
+    }
+    (total > 0.0).then(|| sum / total)
+}
