@@ -635,7 +635,7 @@ pub(crate) struct DatasetsArgs {
   isomer eval --task pair-classification --data ./my-folder --split dev --limit 500
   isomer eval --task sts --data org/name:config@revision --offline
   isomer eval --data Banking77Classification --data STSBenchmark --data-root ./data
-  isomer eval --model multilingual-e5-small-q4 --data NFCorpus --prompt "query=query: " --prompt "passage=passage: "
+  isomer eval --model multilingual-e5-small-q4 --data NFCorpus --prompt 'query=query: ' --prompt 'passage=passage: '
   isomer eval --model glove-6b-50d --task sts --data STSBenchmark --augment keywords,paraphrase
 With --format json the document is mteb's task result; with --augment one object with both and the difference.")]
 pub(crate) struct EvalArgs {
