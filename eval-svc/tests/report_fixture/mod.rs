@@ -496,6 +496,7 @@ pub fn report() -> Report {
         gate: Some(gate()),
         judge: Some(judge()),
         checks: checks(),
+        languages: isomer_eval::report::LanguageReport::default(),
         error_rates: Vec::new(),
         drift: drift(),
         scores: scores(&grid),
