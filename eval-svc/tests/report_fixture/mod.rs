@@ -585,6 +585,7 @@ pub fn report() -> Report {
         judge: Some(judge()),
         separation: Some(separation()),
         checks: checks(),
+        languages: isomer_eval::report::LanguageReport::default(),
         error_rates: Vec::new(),
         drift: drift(),
         truncation: Vec::new(),
