@@ -3,6 +3,7 @@
 mod catalogue;
 mod clsd;
 mod encode;
+mod items;
 mod labelled;
 mod lists;
 pub(crate) mod prompts;
@@ -63,7 +64,7 @@ impl TaskFace {
         mut input: DatasetInput,
         options: &TaskOptions,
         search: SearchMode,
-        per_item: bool,
+        [per_item, evidence]: [bool; 2],
     ) -> Result<ScoreResponse, Fault> {
         let started = Instant::now();
         if input.encoder_id.is_empty() {
@@ -99,7 +100,7 @@ impl TaskFace {
             similarity,
             vector_space,
             usage,
-            augmentation,
+            mut augmentation,
             cut,
         } = encoded;
         let dataset = Arc::new(prompts::remarked(dataset, &choice, cut, &encoder.id));
@@ -115,6 +116,11 @@ impl TaskFace {
             "scored"
         );
         let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
+        let plain = input.augmentation.as_ref().and_then(|wanted| wanted.plain.as_ref());
+        if let (Some(report), Some(plain)) = (&mut augmentation, plain) {
+            report.delta = items::delta(&dataset, plain, &scores)?;
+        }
+        let evidence = if evidence { items::evidence(&dataset, &scores)? } else { None };
         let ids = per_item.then(|| dataset.item_ids(&scores));
         let mut response = response(scores, profile, ids);
         if let Some(pivot) = &pivot {
@@ -134,6 +140,7 @@ impl TaskFace {
             usage: Some(usage),
             augmentation,
             pivot,
+            evidence,
             ..response
         })
     }
@@ -241,7 +248,7 @@ impl TaskService for TaskFace {
                             .into(),
                     );
                 }
-                self.score_dataset(task, profile, input, &options, search, request.per_item)
+                self.score_dataset(task, profile, input, &options, search, [request.per_item, request.evidence])
                     .await?
             }
             Some(input) => {

@@ -98,6 +98,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
                 profile: profile.into(),
                 input: Some(score_request::Input::Dataset(input)),
                 per_item: items.is_some(),
+                evidence: args.augmentation.wanted(),
                 index: index(&args),
                 options: Some(TaskOptions {
                     samples_per_label: args.samples_per_label,
@@ -126,7 +127,7 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
             }
             if args.augmentation.wanted() {
                 let input = DatasetInput {
-                    augmentation: Some(eval_augmented::augmentation(&connection, &args, &display).await?),
+                    augmentation: Some(eval_augmented::augmentation(&connection, &args, &display, response.evidence.clone()).await?),
                     ..input
                 };
                 let augmented = client.score(request(input)).await?.into_inner();

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use isomer_proto::eval::v1::{DatasetAugmentation, ScoreResponse};
+use isomer_proto::eval::v1::{DatasetAugmentation, DeltaInterval, ItemEvidence, ScoreResponse};
 use serde_json::json;
 
 use super::{
@@ -16,11 +16,12 @@ use crate::{
     progress::Display,
 };
 
-/// What the flags ask for.
+/// What the flags ask for; `plain` is the evidence of the score without augmentation.
 pub(super) async fn augmentation(
     connection: &Connection,
     args: &EvalArgs,
     display: &Display,
+    plain: Option<ItemEvidence>,
 ) -> Result<DatasetAugmentation, Failure> {
     let wanted = &args.augmentation;
     Ok(DatasetAugmentation {
@@ -30,6 +31,7 @@ pub(super) async fn augmentation(
         normalise_before: Some(wanted.normalise_before),
         normalise_after: None,
         queries_only: args.queries_only,
+        plain,
     })
 }
 
@@ -53,6 +55,15 @@ pub(super) fn print(
             "augmented": result(augmented),
             "main_score": plain.main_score_key,
             "delta": augmented.main_score - plain.main_score,
+            "delta_interval": report.delta.as_ref().map(|own| json!({
+                "low": own.low,
+                "high": own.high,
+                "level": own.level,
+                "standard_error": own.standard_error,
+                "clusters": own.clusters,
+                "method": own.method,
+                "note": own.note,
+            })),
             "deltas": deltas,
             "augmentation": {
                 "space": space.augmentation,
@@ -82,7 +93,7 @@ pub(super) fn print(
         let delta = after - before;
         writeln!(out, "  {key:<28} {before:>9.4} {after:>9.4} {delta:>+9.4}{note}").map_err(told)
     };
-    row(&plain.main_score_key, "  (main score)")?;
+    row(&plain.main_score_key, &interval(report.delta.as_ref()))?;
     for key in deltas(plain, augmented).keys() {
         if *key != plain.main_score_key && key != "main_score" {
             row(key, "")?;
@@ -102,6 +113,19 @@ pub(super) fn print(
     }
     writeln!(out, "{note}").map_err(told)?;
     write!(out, "{}", prompts(augmented)).map_err(told)
+}
+
+/// What stands beside the main score's delta: its interval, were other items drawn.
+fn interval(delta: Option<&DeltaInterval>) -> String {
+    match delta {
+        Some(own) => format!(
+            "  (main score; {:.0} % interval over items {:+.4} to {:+.4})",
+            100.0 * own.level,
+            own.low,
+            own.high
+        ),
+        None => "  (main score)".to_owned(),
+    }
 }
 
 /// Differences of every score that both have, by mteb's key.

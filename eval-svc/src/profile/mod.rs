@@ -26,7 +26,7 @@ pub use build::profile;
 pub(crate) use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
 pub use grid::{Column, Grid};
-pub use items::{DatasetItems, UnitItems, add_intervals};
+pub use items::{DatasetItems, UnitItems, add_intervals, difference};
 pub use quantity::{Level, Quantity};
 pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
 pub use reliability::SplitHalf;

@@ -1,0 +1,79 @@
+//! Evidence of a score on the wire, and the interval of a difference between two.
+
+use std::collections::HashMap;
+
+use isomer_proto::eval::v1::{DeltaInterval, ItemEvidence};
+use isomer_service_kit::Fault;
+
+use crate::{
+    dataset::Dataset,
+    evidence::{Evidence, clusters::clusters},
+    profile,
+    task::Scores,
+};
+
+/// Level of the interval.
+const LEVEL: f64 = 0.95;
+
+/// What a score of this data set is made of.
+///
+/// # Errors
+/// When it cannot be written: a fault of ours.
+pub(super) fn evidence(dataset: &Dataset, scores: &Scores) -> Result<Option<ItemEvidence>, Fault> {
+    let Some(evidence) = &scores.evidence else {
+        return Ok(None);
+    };
+    let json = serde_json::to_vec(evidence).map_err(|error| Fault::internal(format!("evidence: {error}")))?;
+    Ok(Some(ItemEvidence {
+        json,
+        clusters: clusters_of(dataset),
+    }))
+}
+
+fn clusters_of(dataset: &Dataset) -> Vec<u32> {
+    let mut numbers: HashMap<&str, u32> = HashMap::new();
+    let items = dataset.item_texts();
+    let texts = items.iter().map(|own| {
+        own.iter()
+            .filter_map(|text| dataset.texts().get(*text as usize))
+            .map(|text| {
+                let next = u32::try_from(numbers.len()).unwrap_or(u32::MAX);
+                *numbers.entry(text.text.as_str()).or_insert(next)
+            })
+            .collect::<Vec<u32>>()
+    });
+    clusters(texts)
+}
+
+/// Interval of the score less the plain one.
+///
+/// # Errors
+/// Plain evidence that is none, or of other items.
+pub(super) fn delta(dataset: &Dataset, plain: &ItemEvidence, scores: &Scores) -> Result<Option<DeltaInterval>, Fault> {
+    let field = "dataset.augmentation.plain";
+    let wrong = |problem: String| {
+        Fault::invalid(field, problem).mend("send back `evidence` as the same request without augmentation answered it")
+    };
+    let before: Evidence =
+        serde_json::from_slice(&plain.json).map_err(|error| wrong(format!("json is not the evidence of a score: {error}")))?;
+    let Some(after) = &scores.evidence else {
+        return Ok(None);
+    };
+    if before.items() != after.items() || plain.clusters != clusters_of(dataset) {
+        return Err(wrong(format!(
+            "is of {} items, and not of the {} items of this data set",
+            before.items(),
+            after.items()
+        )));
+    }
+    let found = profile::difference(&before, after, &plain.clusters, dataset.name(), LEVEL);
+    Ok(found.map(|own| DeltaInterval {
+        low: own.low / 100.0,
+        high: own.high / 100.0,
+        level: own.level,
+        standard_error: own.standard_error / 100.0,
+        clusters: own.units as u64,
+        method: own.method,
+        note: own.note.unwrap_or_default(),
+    }))
+}
