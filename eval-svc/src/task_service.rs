@@ -120,7 +120,11 @@ impl TaskFace {
         if let (Some(report), Some(plain)) = (&mut augmentation, plain) {
             report.delta = items::delta(&dataset, plain, &scores)?;
         }
-        let evidence = if evidence { items::evidence(&dataset, &scores)? } else { None };
+        let evidence = if evidence {
+            items::evidence(&dataset, &scores)?
+        } else {
+            None
+        };
         let ids = per_item.then(|| dataset.item_ids(&scores));
         let mut response = response(scores, profile, ids);
         if let Some(pivot) = &pivot {
@@ -248,8 +252,15 @@ impl TaskService for TaskFace {
                             .into(),
                     );
                 }
-                self.score_dataset(task, profile, input, &options, search, [request.per_item, request.evidence])
-                    .await?
+                self.score_dataset(
+                    task,
+                    profile,
+                    input,
+                    &options,
+                    search,
+                    [request.per_item, request.evidence],
+                )
+                .await?
             }
             Some(input) => {
                 let task = task.ok_or_else(request::unknown_task)?;

@@ -127,7 +127,9 @@ pub(super) async fn run(global: &Global, args: EvalArgs) -> Result<ExitCode, Fai
             }
             if args.augmentation.wanted() {
                 let input = DatasetInput {
-                    augmentation: Some(eval_augmented::augmentation(&connection, &args, &display, response.evidence.clone()).await?),
+                    augmentation: Some(
+                        eval_augmented::augmentation(&connection, &args, &display, response.evidence.clone()).await?,
+                    ),
                     ..input
                 };
                 let augmented = client.score(request(input)).await?.into_inner();

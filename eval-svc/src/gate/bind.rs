@@ -1,5 +1,7 @@
 //! Rules bound to what a run has.
 
+use std::collections::HashSet;
+
 use super::{
     Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential,
     observe::Quantity,
@@ -34,6 +36,8 @@ pub(crate) struct Scene<'a> {
     pub transformations: &'a [Named],
     /// Names and kinds of the data sets; `None` as long as they are not loaded: then rules' data sets are not looked at.
     pub datasets: Option<&'a [(String, TaskType)]>,
+    /// The group of each data set; empty: each is a group of its own.
+    pub groups: &'a [String],
 }
 
 /// A gate that fits the run.
@@ -64,6 +68,8 @@ pub(crate) struct BoundRule {
     pub quantity: Quantity,
     /// Positions of its data sets.
     pub datasets: Vec<usize>,
+    /// Groups of these data sets: what it counts.
+    pub units: usize,
     /// What is held against the limit.
     pub basis: Basis,
     /// Share of unchanged texts beyond which it is invalid.
@@ -185,12 +191,23 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
             return Err(wrong("margin", message.to_owned()));
         }
     }
+    let datasets = match scene.datasets {
+        Some(datasets) => select(rule, datasets)?,
+        None => Vec::new(),
+    };
+    let groups: HashSet<&str> = datasets
+        .iter()
+        .filter_map(|d| scene.groups.get(*d))
+        .map(String::as_str)
+        .collect();
     Ok(BoundRule {
         quantity: quantity(rule, scene.transformations)?,
-        datasets: match scene.datasets {
-            Some(datasets) => select(rule, datasets)?,
-            None => Vec::new(),
+        units: if scene.groups.is_empty() {
+            datasets.len()
+        } else {
+            groups.len()
         },
+        datasets,
         title: rule.title(),
         basis,
         max_unchanged: rule.max_unchanged.or(gate.max_unchanged).unwrap_or(Gate::MAX_UNCHANGED),
@@ -316,7 +333,7 @@ fn select(rule: &Rule, datasets: &[(String, TaskType)]) -> Result<Vec<usize>, Ga
 fn undecidable(gate: &Bound) -> Option<GateError> {
     let tests = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
     gate.rules.iter().find_map(|rule| {
-        let n = rule.datasets.len();
+        let n = rule.units;
         let needed = match rule.basis {
             Basis::Point | Basis::ClopperPearson => 1,
             // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm may multiply.
@@ -326,7 +343,12 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
             }
             Basis::Student | Basis::Bootstrap => 2,
         };
-        let (looks_at, sets) = if n == 1 { ("is", "data set") } else { ("are", "data sets") };
+        let (looks_at, sets) = match (n, rule.datasets.len()) {
+            (1, 1) => ("is", "data set".to_owned()),
+            (1, sets) => ("is", format!("group of data sets ({sets} of one group count once)")),
+            (n, sets) if n == sets => ("are", "data sets".to_owned()),
+            (_, sets) => ("are", format!("groups of data sets ({sets} data sets; those of a group count once)")),
+        };
         (n < needed).then(|| {
             rule.rule.place.wrong(
                 "",

@@ -77,7 +77,11 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
         alpha: gate.alpha,
         max_unchanged: gate.rules.iter().map(|rule| rule.max_unchanged).reduce(f64::max),
         rewrites_rated: None,
-        unit: "data set, seeds averaged first".to_owned(),
+        unit: if grid.members().len() == grid.datasets.len() {
+            "data set, seeds averaged first".to_owned()
+        } else {
+            "group of data sets, members and seeds averaged first".to_owned()
+        },
         baseline: gate.baseline.map(|baseline| grid.encoders[baseline].clone()),
         rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),
         encoders,
@@ -182,7 +186,7 @@ fn judge(
             return verdict;
         }
     };
-    verdict.seeds = series.first().map_or(0, Vec::len);
+    (verdict.units, verdict.seeds) = (series.len(), series.first().map_or(0, Vec::len));
     let held = Rule {
         limit: limit(rule.rule.limit),
         basis: rule.basis.rule(),

@@ -5,7 +5,8 @@
 //! (`look`) holds every rule of every encoder against a grid of scores; how many looks there are, and what share of the
 //! chance of error each may spend, is the run's affair.
 //!
-//! **Unit of observation: the data set**, its seeds averaged first (how [`crate::stats::gate`] counts). One data set allows
+//! **Unit of observation: the group of data sets**, its members (the languages of a data set) and their seeds averaged first (how
+//! [`crate::stats::gate`] counts). A data set that belongs with no other is a group of its own. One group allows
 //! no statement on chance: a rule about it is decided on points or stays undecided, and says so.
 //!
 //! **What the error means.** For each rule and encoder, an encoder beyond the limit passes, and one within it fails, with a

@@ -35,7 +35,8 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
-/// What a rule holds against its limit, for one encoder: of each of its data sets that are in, one value a seed.
+/// What a rule holds against its limit, for one encoder: of each group of its data sets that are in, one value a
+/// seed. Members of a group are averaged, since the languages of a data set are no independent draws.
 ///
 /// # Errors
 /// Why there is no such number, in words for a reader of the report: the rule is invalid.
@@ -74,7 +75,24 @@ pub(super) fn observations(
         if series.is_empty() || series.iter().any(|value| !value.is_finite()) {
             return Err(format!("a score on {name} is not a number"));
         }
-        all.push(series);
+        all.push((grid.groups[dataset].as_str(), series));
     }
-    Ok(all)
+    Ok(by_group(all))
+}
+
+/// The mean of each group's members, seed by seed, in the order of their first members.
+fn by_group(all: Vec<(&str, Vec<f64>)>) -> Vec<Vec<f64>> {
+    let mut groups: Vec<(&str, Vec<Vec<f64>>)> = Vec::new();
+    for (group, series) in all {
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, members)) => members.push(series),
+            None => groups.push((group, vec![series])),
+        }
+    }
+    let mean = |members: Vec<Vec<f64>>| -> Vec<f64> {
+        let seeds = members.first().map_or(0, Vec::len);
+        let of_seed = |s: usize| members.iter().map(|own| own[s]).sum::<f64>() / members.len() as f64;
+        (0..seeds).map(of_seed).collect()
+    };
+    groups.into_iter().map(|(_, members)| mean(members)).collect()
 }

@@ -77,6 +77,7 @@ fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, Gat
         baseline,
         transformations: &named,
         datasets: Some(&datasets),
+        groups: &grid.groups,
     };
     bind(gate, &scene).map(Option::unwrap)
 }
@@ -457,6 +458,7 @@ fn points_and_rounds_do_not_go_together() {
         baseline: None,
         transformations: &[],
         datasets: None,
+        groups: &[],
     };
     let message = bind(&nothing, &scene).unwrap_err().to_string();
     assert!(message.contains("no rule to decide"), "{message}");
@@ -571,4 +573,34 @@ fn a_request_lays_its_settings_over_and_takes_the_place_of_rules_on_the_same_sub
         ]
     );
     assert_eq!((both.alpha, both.undecided), (Some(0.1), Some(OnUndecided::Fail)));
+}
+
+#[test]
+fn languages_of_a_data_set_are_one_observation() {
+    // Twelve data sets in two groups: eleven languages that drop by 9, and one other data set that keeps.
+    let mut grid = grid(&["a"], &[9.0; 12]);
+    grid.groups = (0..12)
+        .map(|d| {
+            if d == 0 {
+                "alone".to_owned()
+            } else {
+                "languages".to_owned()
+            }
+        })
+        .collect();
+    for column in &mut grid.transformed[0][0] {
+        *column = vec![80.0; 2];
+    }
+    let found = bound(&gate(vec![rule(RuleLimit::MaxDrop(5.0))]), &grid, None).map(|_| ());
+    // Signed-rank bounds need five: as many data sets as there are would have done.
+    let told = found.unwrap_err().to_string();
+    assert!(told.contains("2 groups of data sets (12 data sets"), "{told}");
+    let mut point = rule(RuleLimit::MaxDrop(5.0));
+    point.basis = Some(Basis::Point);
+    let report = all(&gate(vec![point]), &grid, None);
+    let said = &report.encoders[0].rules[0];
+    // (0 + 9) / 2; data set by data set it would be 8.25, beyond the limit.
+    assert_eq!((said.units, said.verdict), (2, GateVerdict::Pass));
+    assert!((said.estimate.unwrap() - 4.5).abs() < 1e-9);
+    assert!(report.unit.contains("group"));
 }

@@ -56,6 +56,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         baseline,
         transformations: &named,
         datasets: None,
+        groups: &[],
     };
     let kinds = suite.separation.settled().map(|settled| settled.kinds);
     gate::check_separation(&suite.gate, kinds.as_deref())?;
@@ -66,7 +67,11 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         .iter()
         .map(|(dataset, _)| (dataset.name().to_owned(), dataset.task()))
         .collect();
-    scene.datasets = Some(&loaded);
+    let groups: Vec<String> = datasets
+        .iter()
+        .map(|(dataset, spec)| spec.group_of(dataset.name()))
+        .collect();
+    (scene.datasets, scene.groups) = (Some(&loaded), &groups);
     let gate = gate::bind(&suite.gate, &scene)?;
     let mut encoders = Vec::with_capacity(ids.len());
     for id in &ids {

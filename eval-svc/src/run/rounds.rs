@@ -61,7 +61,8 @@ pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
     let datasets: Vec<_> = plan
         .tables
         .iter()
-        .map(|table| (table.dataset.name(), table.dataset.task()))
+        // By group, so that its members come together.
+        .map(|table| (table.group(), table.dataset.task()))
         .collect();
     let order = order(&datasets);
     let shared = plan

@@ -54,8 +54,8 @@ pub(super) fn delta(dataset: &Dataset, plain: &ItemEvidence, scores: &Scores) ->
     let wrong = |problem: String| {
         Fault::invalid(field, problem).mend("send back `evidence` as the same request without augmentation answered it")
     };
-    let before: Evidence =
-        serde_json::from_slice(&plain.json).map_err(|error| wrong(format!("json is not the evidence of a score: {error}")))?;
+    let before: Evidence = serde_json::from_slice(&plain.json)
+        .map_err(|error| wrong(format!("json is not the evidence of a score: {error}")))?;
     let Some(after) = &scores.evidence else {
         return Ok(None);
     };

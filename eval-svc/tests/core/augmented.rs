@@ -7,8 +7,8 @@ use isomer_proto::{
     common::v1::{Dtype, Matrix, Usage, VectorSpace},
     encoder::v1::encoder_service_server::EncoderServiceServer,
     eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetRef, InlineFile, InlineFiles, ScoreRequest, ScoreResponse, TaskType,
-        dataset_ref::Source, score_request::Input, task_service_client::TaskServiceClient,
+        DatasetAugmentation, DatasetInput, DatasetRef, InlineFile, InlineFiles, ItemEvidence, ScoreRequest,
+        ScoreResponse, TaskType, dataset_ref::Source, score_request::Input, task_service_client::TaskServiceClient,
     },
     transform::v1::{
         AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
@@ -167,6 +167,7 @@ async fn score(
             augmentation,
             prompts: Vec::new(),
         })),
+        evidence: true,
         ..ScoreRequest::default()
     };
     let answer = house.tasks.score(request).await;
@@ -206,6 +207,44 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
         (Some(0.25), Some(true))
     );
     assert_eq!(seen[0].pooling(), AugmentationPooling::Weighted);
+}
+
+#[tokio::test]
+async fn the_difference_to_the_plain_score_has_an_interval_over_its_items() {
+    let mut house = house(false).await;
+    // Pairs that share no text, so that each is a cluster.
+    let rows: String = (0..12)
+        .map(|i| {
+            let (a, b) = ("a ".repeat(i + 1), "b ".repeat(12 - i % 5));
+            format!(
+                "{{\"sentence1\": \"{a}{i}\", \"sentence2\": \"{b}{i}\", \"score\": {}}}\n",
+                i * 7 % 5
+            )
+        })
+        .collect();
+    let files = [("test.jsonl", rows.as_str())];
+    let plain = score(&mut house, TaskType::Sts, &files, None).await.unwrap();
+    let evidence = plain.evidence.clone().unwrap();
+    assert_eq!(evidence.clusters.len(), 12);
+    let with = |evidence| DatasetAugmentation {
+        plain: Some(evidence),
+        ..wanted()
+    };
+    let augmented = score(&mut house, TaskType::Sts, &files, Some(with(evidence.clone())))
+        .await
+        .unwrap();
+    let delta = augmented.main_score - plain.main_score;
+    let interval = augmented.augmentation.unwrap().delta.unwrap();
+    assert!(interval.low <= delta && delta <= interval.high, "{delta} {interval:?}");
+    assert_eq!((interval.level, interval.clusters), (0.95, 12));
+    // Evidence of other data, or none at all, is refused.
+    let other = [("test.jsonl", STS)];
+    for wrong in [evidence, ItemEvidence::default()] {
+        let fault = score(&mut house, TaskType::Sts, &other, Some(with(wrong)))
+            .await
+            .unwrap_err();
+        assert_eq!(fault.field.as_deref(), Some("dataset.augmentation.plain"));
+    }
 }
 
 #[tokio::test]
