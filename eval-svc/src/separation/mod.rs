@@ -10,8 +10,8 @@
 //!
 //! The rewrite is the anchor because then word overlap speaks for neither side: x and x− share nearly the same words with x+. The
 //! other form, cos(x, x+) > cos(x, x−), holds a whole rewording against an edit of one word. It asks how much a rewording moves a
-//! vector rather than whether a change of meaning is seen: all-MiniLM-L6-v2 separates none of the 65 hand-written rewordings of the quick
-//! suite under it. It is counted beside separation (`nearer_than_change`), and no rule is about it.
+//! vector rather than whether a change of meaning is seen: all-MiniLM-L6-v2 separates 8 % of
+//! the texts of the quick suite's 65 hand-written rewordings under it, and 85 % under the definition above. It is counted beside separation (`nearer_than_change`), and no rule is about it.
 //!
 //! **Word overlap.** Each comparison has a stratum: whether x− shares more words with x+ than x does, as many, or fewer (Jaccard).
 //! Separation is given for each; only in the last could an encoder that counts words separate. `overlap_alone` is the share that
