@@ -5,24 +5,28 @@ use isomer_eval::{
     gate::{Basis, Rule},
     suite::nearest,
 };
-use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUndecided, gate_rule::Limit};
+use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUndecided, GateUnit, gate_rule::Limit};
 
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
     /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One limit
-    /// (max_drop, max_drop_percent, min_score, margin, min_separation), then of, task, dataset, basis, max_unchanged, max_near_copies, name as in
+    /// (max_drop, max_drop_percent, min_score, margin, min_separation), then of, task, dataset, basis, unit, max_unchanged, max_near_copies, name as in
     /// a suite. Added to the suite's rules; one on the same subject takes its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
     /// Chance of error of each rule on each side, above 0 and below 0.5 [default: the suite's, else 0.05].
     #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA")]
     gate_alpha: Option<f64>,
-    /// What is held against a limit, for rules that name no basis [default: the suite's, else signed-rank; point for
-    /// min_score].
+    /// What is held against a limit, for rules that name no basis [default: the suite's, else bounded; point for min_score,
+    /// signed-rank for margin].
     #[arg(long, env = "ISOMER_GATE_BASIS", value_enum)]
     gate_basis: Option<BasisArg>,
+    /// What counts as drawn, for rules that name no unit: the items of these data sets, or groups of data sets [default: the
+    /// suite's, else groups; items with fewer than six groups].
+    #[arg(long, env = "ISOMER_GATE_UNIT", value_enum)]
+    gate_unit: Option<UnitArg>,
     /// What becomes of a gate that the data leave undecided: it blocks with exit code 4, is a warning, or counts as failed
     /// [default: the suite's, else block].
     #[arg(long, env = "ISOMER_UNDECIDED", value_enum)]
@@ -44,12 +48,34 @@ pub(crate) struct GateArgs {
 enum BasisArg {
     /// The estimate itself.
     Point,
+    /// Bounds of the mean that hold whatever the law of the values.
+    Bounded,
+    /// Studentised bootstrap bounds of the mean over groups of data sets.
+    StudentisedBootstrap,
     /// Bounds of the Hodges-Lehmann shift over data sets.
     SignedRank,
     /// Student's bounds of the mean over data sets.
     Student,
     /// Percentile bootstrap bounds of the mean over data sets.
     Bootstrap,
+}
+
+/// What counts as drawn.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum UnitArg {
+    /// These data sets, other items.
+    Item,
+    /// Other data sets.
+    Group,
+}
+
+impl UnitArg {
+    fn message(self) -> GateUnit {
+        match self {
+            Self::Item => GateUnit::Item,
+            Self::Group => GateUnit::Group,
+        }
+    }
 }
 
 /// What becomes of an undecided gate.
@@ -81,6 +107,7 @@ impl GateArgs {
             rules: self.rules.clone(),
             alpha: self.gate_alpha,
             max_unchanged: self.max_unchanged,
+            unit: self.gate_unit.map_or(GateUnit::Unspecified, UnitArg::message).into(),
             max_near_copies: self.max_near_copies,
             basis: self.gate_basis.map_or(GateBasis::Unspecified, BasisArg::message).into(),
             undecided: match self.undecided {
@@ -109,6 +136,8 @@ impl BasisArg {
             Self::SignedRank => GateBasis::SignedRank,
             Self::Student => GateBasis::Student,
             Self::Bootstrap => GateBasis::Bootstrap,
+            Self::Bounded => GateBasis::Bounded,
+            Self::StudentisedBootstrap => GateBasis::StudentisedBootstrap,
         }
     }
 }
@@ -163,6 +192,11 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "name" => rule.name = value,
             "max_unchanged" => rule.max_unchanged = share,
             "max_near_copies" => rule.max_near_copies = share,
+            "unit" => {
+                let unit = UnitArg::from_str(&value, false)
+                    .map_err(|_| format!("unknown unit `{value}`; allowed: item, group"))?;
+                rule.unit = unit.message().into();
+            }
             "basis" => {
                 let basis = BasisArg::from_str(&value, false).map_err(|_| {
                     let names = Basis::ALL.map(Basis::name);

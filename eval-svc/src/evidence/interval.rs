@@ -108,6 +108,11 @@ impl Resampled {
         self.standard_error().powi(2)
     }
 
+    /// The difference itself.
+    pub fn estimate(&self) -> f64 {
+        self.estimate
+    }
+
     /// Degrees of freedom.
     pub fn freedom(&self) -> f64 {
         self.freedom

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use super::{
-    Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential,
+    Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Unit,
     observe::Quantity,
     sensitivity,
     spec::{check_alpha, check_share},
 };
 use crate::{
     profile::Axis,
+    stats::gate::bounded::{Range, least_units},
     suite::{CATALOGUE, nearest},
     task::TaskType,
 };
@@ -72,6 +73,10 @@ pub(crate) struct BoundRule {
     pub units: usize,
     /// What is held against the limit.
     pub basis: Basis,
+    /// What counts as drawn.
+    pub unit: Unit,
+    /// Whether nobody named the unit.
+    pub unit_by_default: bool,
     /// Share of unchanged texts beyond which it is invalid.
     pub max_unchanged: f64,
     /// Share of near-copies beyond which it is invalid.
@@ -79,6 +84,11 @@ pub(crate) struct BoundRule {
 }
 
 impl BoundRule {
+    /// Whether it counts the original against the transformed texts (a drop) or scores by themselves.
+    pub(crate) fn is_drop(&self) -> bool {
+        matches!(self.rule.limit, RuleLimit::MaxDrop(_))
+    }
+
     /// Whether it is decided by the test against the baseline, Holm-adjusted.
     pub(super) fn is_test(&self) -> bool {
         matches!(self.rule.limit, RuleLimit::Margin(_)) && self.basis == Basis::SignedRank
@@ -133,7 +143,13 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         }
         let why = match one.basis {
             _ if sequential == Sequential::Off => continue,
-            Basis::SignedRank | Basis::Student | Basis::ClopperPearson => continue,
+            _ if one.unit == Unit::Item => {
+                let message = "is \"item\": it is about these data sets, and an early look has not all of them; name basis = \"signed-rank\" (or \
+                               \"student\") for bounds over groups, or leave `sequential` out";
+                return Err(one.rule.place.wrong("unit", message));
+            }
+            Basis::Bounded | Basis::SignedRank | Basis::Student | Basis::ClopperPearson => continue,
+            Basis::StudentisedBootstrap => "resamples do not reach the small share of alpha that an early look has",
             Basis::Point => "points say nothing about chance, so no early look can decide this rule",
             Basis::Bootstrap => "percentiles of resamples do not reach the small share of alpha that an early look has",
         };
@@ -200,13 +216,18 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         .filter_map(|d| scene.groups.get(*d))
         .map(String::as_str)
         .collect();
+    let units = if scene.groups.is_empty() {
+        datasets.len()
+    } else {
+        groups.len()
+    };
+    let named = rule.unit.or(gate.unit);
+    let unit = unit(rule, basis, named, units, scene.datasets.is_some())?;
     Ok(BoundRule {
         quantity: quantity(rule, scene.transformations)?,
-        units: if scene.groups.is_empty() {
-            datasets.len()
-        } else {
-            groups.len()
-        },
+        units,
+        unit,
+        unit_by_default: named.is_none(),
         datasets,
         title: rule.title(),
         basis,
@@ -217,6 +238,30 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
             .unwrap_or(Gate::MAX_NEAR_COPIES),
         rule: rule.clone(),
     })
+}
+
+/// What counts as drawn. Where nobody says: groups, or the items where there are few groups and the bounds know items.
+fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: bool) -> Result<Unit, GateError> {
+    let of_items = matches!(rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_)) && basis == Basis::Bounded;
+    match named {
+        Some(Unit::Item) if rule.unit.is_some() && !of_items => {
+            let message = match rule.limit {
+                RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_) => format!(
+                    "is \"item\", which has bounds of its own, and the basis is {}: leave `basis` out, or take \"group\"",
+                    basis.name()
+                ),
+                limit => format!(
+                    "is \"item\", which {} does not know: use max_drop or min_score, or take \"group\"",
+                    limit.kind()
+                ),
+            };
+            Err(rule.place.wrong("unit", message))
+        }
+        Some(Unit::Item) if of_items => Ok(Unit::Item),
+        Some(_) => Ok(Unit::Group),
+        None if of_items && loaded && groups < Unit::FEWEST_GROUPS => Ok(Unit::Item),
+        None => Ok(Unit::Group),
+    }
 }
 
 fn quantity(rule: &Rule, run: &[Named]) -> Result<Quantity, GateError> {
@@ -341,7 +386,14 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
                 let family = if rule.is_test() { tests.max(1) } else { 1 };
                 (family as f64 / gate.alpha).log2().ceil() as usize
             }
-            Basis::Student | Basis::Bootstrap => 2,
+            Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap => 2,
+            // Over items, their number is known when they are scored.
+            Basis::Bounded if rule.unit == Unit::Item => 1,
+            // At best, no unit drops at all.
+            Basis::Bounded => {
+                let limit = rule.rule.limit.held();
+                least_units(limit, WIDTH, best(rule.rule.limit), gate.alpha).unwrap_or(usize::MAX)
+            }
         };
         let (looks_at, sets) = match (n, rule.datasets.len()) {
             (1, 1) => ("is", "data set".to_owned()),
@@ -353,13 +405,43 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
             rule.rule.place.wrong(
                 "",
                 format!(
-                    "\"{}\" can never be decided: there {looks_at} {n} {sets}, and {} bounds at a chance of error of {} need at least {needed}; \
-                     add data sets, or decide on the estimate alone with basis = \"point\"",
+                    "\"{}\" can never be decided: there {looks_at} {n} {sets}, and {} bounds at a chance of error of {} need at least {}; {}",
                     rule.title,
                     rule.basis.name(),
-                    gate.alpha
+                    gate.alpha,
+                    if needed == usize::MAX { "more than 100000".to_owned() } else { needed.to_string() },
+                    remedy(rule),
                 ),
             )
         })
     })
+}
+
+/// A range of values that is at most as wide as any that a rule may meet, for what no data could decide.
+const WIDTH: Range = Range {
+    low: -100.0,
+    high: 100.0,
+};
+
+/// What a group's value is at best.
+fn best(limit: RuleLimit) -> f64 {
+    match limit {
+        RuleLimit::MinScore(_) => 100.0,
+        RuleLimit::Margin(_) => 100.0,
+        RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) | RuleLimit::MinSeparation(_) => 0.0,
+    }
+}
+
+fn remedy(rule: &BoundRule) -> &'static str {
+    let by_items = matches!(rule.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_));
+    match rule.basis {
+        Basis::Bounded if by_items => {
+            "so few may all miss a collapse. Use unit = \"item\" (these data sets, other items), or name basis = \"student\" and accept its \
+             condition: values about normal over groups"
+        }
+        Basis::Bounded => {
+            "so few may all miss a collapse. Name basis = \"student\" and accept its condition: values about normal over groups"
+        }
+        _ => "add data sets, or decide on the estimate alone with basis = \"point\"",
+    }
 }

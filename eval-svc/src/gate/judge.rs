@@ -1,9 +1,9 @@
 //! One look: every rule of every encoder held against the scores that are in.
 
 use super::{
-    Basis, OnUndecided, RuleLimit,
+    Basis, OnUndecided, Unit,
     bind::{Bound, BoundRule},
-    observe::{Quantity, observations},
+    observe::{Quantity, observations, range},
     sensitivity::{self, Separations},
     validity::{RewriteCounts, invalid, rewrite_share},
 };
@@ -13,7 +13,8 @@ use crate::{
     stats::{
         self, StatsError,
         gate::{
-            Limit, Verdict,
+            Verdict,
+            items::{Stratum, decide_items},
             non_inferiority::{Comparison, NonInferiority, non_inferiority},
             rule::{Decision, Rule, decide},
         },
@@ -35,7 +36,12 @@ pub(crate) struct Look<'a> {
     pub rewrites: &'a RewriteCounts,
     /// Separation of the rules that are about it.
     pub separation: &'a Separations,
+    /// Items of the rules that count items.
+    pub items: &'a ItemStrata,
 }
+
+/// What the rules that count items look at, by position of the encoder and of the rule: the data sets with their items, or why there are none.
+pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
 
 /// Looks. What an earlier look decided stays as it was.
 pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
@@ -100,6 +106,7 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         dataset: rule.rule.dataset.clone(),
         datasets: rule.datasets.iter().map(|d| grid.datasets[*d].clone()).collect(),
         basis: rule.basis,
+        over: Some(rule.unit),
         max_unchanged: Some(rule.max_unchanged),
         max_near_copies: Some(rule.max_near_copies),
         origin: rule.rule.place.origin.clone(),
@@ -113,14 +120,6 @@ fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
         .copied()
         .filter(|d| look.datasets.contains(d))
         .collect()
-}
-
-fn limit(limit: RuleLimit) -> Limit {
-    match limit {
-        RuleLimit::MaxDrop(most) | RuleLimit::MaxDropPercent(most) => Limit::at_most(most),
-        RuleLimit::MinScore(least) | RuleLimit::MinSeparation(least) => Limit::at_least(least),
-        RuleLimit::Margin(margin) => Limit::at_least(-margin),
-    }
 }
 
 /// A test against the baseline, by encoder and rule.
@@ -187,15 +186,28 @@ fn judge(
         }
     };
     (verdict.units, verdict.seeds) = (series.len(), series.first().map_or(0, Vec::len));
-    let held = Rule {
-        limit: limit(rule.rule.limit),
-        basis: rule.basis.rule(),
-        alpha: look.alpha,
+    verdict.over = Some(rule.unit);
+    let decision = match rule.unit {
+        Unit::Group => {
+            let held = Rule {
+                limit: rule.rule.limit.held(),
+                basis: rule.basis.rule(range(rule, grid, encoder, &own)),
+                alpha: look.alpha,
+            };
+            decide(&held, &series).map_err(|error| refused(&error))
+        }
+        Unit::Item => match look.items.get(&(encoder, position)) {
+            Some(Ok(strata)) => {
+                decide_items(rule.rule.limit.held(), look.alpha, strata).map_err(|error| refused(&error))
+            }
+            Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
+            None => Err("no decision over items is possible: the items are not known".to_owned()),
+        },
     };
-    match decide(&held, &series) {
-        Ok(decision) => fill(&mut verdict, decision, rule.basis),
-        Err(error) => {
-            verdict.note = Some(refused(&error));
+    match decision {
+        Ok(decision) => fill(&mut verdict, decision, rule),
+        Err(why) => {
+            verdict.note = Some(why);
             return verdict;
         }
     }
@@ -218,7 +230,7 @@ fn refused(error: &StatsError) -> String {
     format!("no decision is possible: {error}")
 }
 
-fn fill(verdict: &mut RuleVerdict, decision: Decision, basis: Basis) {
+fn fill(verdict: &mut RuleVerdict, decision: Decision, rule: &BoundRule) {
     verdict.verdict = decision.verdict.into();
     verdict.estimate = Some(decision.estimate);
     (verdict.low, verdict.high) = (decision.low, decision.high);
@@ -232,6 +244,21 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, basis: Basis) {
     if let Some(need) = decision.need {
         (verdict.units_needed, verdict.seeds_needed) = (need.units, need.seeds);
     }
+    if rule.unit == Unit::Item {
+        verdict.units = decision.units;
+        let why = if rule.unit_by_default {
+            format!(
+                "fewer than {} groups of data sets, so the unit is the item: ",
+                Unit::FEWEST_GROUPS
+            )
+        } else {
+            String::new()
+        };
+        let note = decision.note.map(|note| format!("; {note}")).unwrap_or_default();
+        verdict.note = Some(format!("{why}{}{note}", Unit::Item.words()));
+        return;
+    }
+    let basis = rule.basis;
     verdict.note = match (decision.units, verdict.verdict) {
         (1, GateVerdict::Undecided) => {
             let least = verdict.units_needed.unwrap_or(2);

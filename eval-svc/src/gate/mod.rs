@@ -40,7 +40,10 @@ mod tests;
 mod validity;
 
 pub(crate) use bind::{Bound, Named, Scene, bind};
-pub(crate) use judge::{Look, look};
+pub(crate) use judge::{ItemStrata, Look, look};
+pub(crate) use observe::Quantity;
 pub(crate) use sensitivity::{Separations, check_separation};
-pub use spec::{Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share};
+pub use spec::{
+    Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share,
+};
 pub(crate) use validity::{RewriteCounts, Rewrites};

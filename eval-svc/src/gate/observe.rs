@@ -4,6 +4,7 @@ use super::{RuleLimit, bind::BoundRule};
 use crate::{
     profile::{Axis, Grid, axis_series, total_series},
     separation::Kind,
+    stats::gate::bounded::Range,
 };
 
 /// What a rule looks at.
@@ -78,6 +79,31 @@ pub(super) fn observations(
         all.push((grid.groups[dataset].as_str(), series));
     }
     Ok(by_group(all))
+}
+
+/// What a group's value can be: scores lie between −100 and 100 points.
+pub(super) fn range(rule: &BoundRule, grid: &Grid, encoder: usize, datasets: &[usize]) -> Range {
+    let (least, most) = (-100.0, 100.0);
+    let score = Range { low: least, high: most };
+    let of_dataset = |dataset: &usize| {
+        let original = grid.original[encoder][*dataset];
+        match rule.rule.limit {
+            RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => score,
+            RuleLimit::MaxDrop(_) => Range::of_drop(original, least, most),
+            RuleLimit::MaxDropPercent(_) => {
+                let points = Range::of_drop(original, least, most);
+                Range {
+                    low: points.low / original * 100.0,
+                    high: points.high / original * 100.0,
+                }
+            }
+            RuleLimit::Margin(_) => Range {
+                low: least - most,
+                high: most - least,
+            },
+        }
+    };
+    datasets.iter().map(of_dataset).reduce(Range::union).unwrap_or(score)
 }
 
 /// The mean of each group's members, seed by seed, in the order of their first members.

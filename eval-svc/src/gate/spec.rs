@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    stats::gate::{rule, spending::Spending},
+    stats::gate::{Limit, bounded::Range, rule, spending::Spending},
     task::TaskType,
 };
 
@@ -20,6 +20,8 @@ pub struct Gate {
     pub alpha: Option<f64>,
     /// For rules that name none.
     pub basis: Option<Basis>,
+    /// What counts as drawn, for rules that name nothing.
+    pub unit: Option<Unit>,
     /// What an undecided gate means; default: it blocks.
     pub undecided: Option<OnUndecided>,
     /// Share of unchanged texts beyond which a rule is invalid, for rules that name none; default [`Gate::MAX_UNCHANGED`].
@@ -45,6 +47,8 @@ pub struct Rule {
     pub dataset: Option<String>,
     /// What is held against the limit.
     pub basis: Option<Basis>,
+    /// What counts as drawn.
+    pub unit: Option<Unit>,
     /// Share of unchanged texts, of those it looks at, beyond which it is invalid.
     pub max_unchanged: Option<f64>,
     /// The same for near-copies.
@@ -84,14 +88,51 @@ pub struct Place {
 pub enum Basis {
     /// The estimate itself.
     Point,
-    /// Bounds of the Hodges-Lehmann shift, by the signed-rank test.
+    /// Bounds of the mean that hold whatever the law of the values, which lie in a known range.
+    Bounded,
+    /// Bounds of the Hodges-Lehmann shift, a pseudo-median, by the signed-rank test. A collapse on a minority hardly moves it.
     SignedRank,
     /// Bounds of the mean, by Student's t.
     Student,
     /// Percentile bootstrap bounds of the mean.
     Bootstrap,
+    /// Studentised bootstrap bounds of the mean.
+    StudentisedBootstrap,
     /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule names it.
     ClopperPearson,
+}
+
+/// What counts as drawn: what a rule's chance of error is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// The items (pairs, queries, documents) of these data sets: what other items of the same data sets would give.
+    Item,
+    /// Groups of data sets: what other data sets would give.
+    Group,
+}
+
+impl Unit {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Item, Self::Group];
+    /// Fewer groups than this leave a rule that names no unit to the items.
+    pub const FEWEST_GROUPS: usize = 6;
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Item => "item",
+            Self::Group => "group",
+        }
+    }
+
+    /// In words, e.g. `these data sets, other items`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Item => "these data sets, other items",
+            Self::Group => "other data sets",
+        }
+    }
 }
 
 /// What an undecided gate means.
@@ -167,6 +208,7 @@ impl Gate {
         }
         self.alpha = over.alpha.or(self.alpha);
         self.basis = over.basis.or(self.basis);
+        self.unit = over.unit.or(self.unit);
         self.undecided = over.undecided.or(self.undecided);
         self.sequential = over.sequential.or(self.sequential);
         self.max_unchanged = over.max_unchanged.or(self.max_unchanged);
@@ -177,7 +219,7 @@ impl Gate {
 
 impl Rule {
     /// What a rule may say, as a suite and the command line spell it.
-    pub const KEYS: [&str; 12] = [
+    pub const KEYS: [&str; 13] = [
         "name",
         "max_drop",
         "max_drop_percent",
@@ -188,6 +230,7 @@ impl Rule {
         "task",
         "dataset",
         "basis",
+        "unit",
         "max_unchanged",
         "max_near_copies",
     ];
@@ -208,10 +251,15 @@ impl Rule {
             _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
             (Some(own), _) => own,
             // The margin's test is the signed-rank test, whatever bounds the others have.
-            (None, Some(Basis::Student | Basis::Bootstrap)) if margin => Basis::SignedRank,
+            (None, Some(Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap | Basis::Bounded))
+                if margin =>
+            {
+                Basis::SignedRank
+            }
             (None, Some(general)) => general,
             (None, None) if matches!(self.limit, RuleLimit::MinScore(_)) => Basis::Point,
-            (None, None) => Basis::SignedRank,
+            (None, None) if margin => Basis::SignedRank,
+            (None, None) => Basis::Bounded,
         }
     }
 
@@ -272,6 +320,15 @@ impl RuleLimit {
         match self {
             Self::MinSeparation(_) => super::sensitivity::ALL,
             _ => "total",
+        }
+    }
+
+    /// As [`crate::stats`] has it.
+    pub(super) fn held(self) -> Limit {
+        match self {
+            Self::MaxDrop(most) | Self::MaxDropPercent(most) => Limit::at_most(most),
+            Self::MinScore(least) | Self::MinSeparation(least) => Limit::at_least(least),
+            Self::Margin(margin) => Limit::at_least(-margin),
         }
     }
 
@@ -343,12 +400,21 @@ pub fn check_share(share: f64) -> Result<(), String> {
 
 impl Basis {
     /// Every basis that a rule may name.
-    pub const ALL: [Self; 4] = [Self::Point, Self::SignedRank, Self::Student, Self::Bootstrap];
+    pub const ALL: [Self; 6] = [
+        Self::Point,
+        Self::Bounded,
+        Self::SignedRank,
+        Self::Student,
+        Self::Bootstrap,
+        Self::StudentisedBootstrap,
+    ];
 
     /// As a suite spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Point => "point",
+            Self::Bounded => "bounded",
+            Self::StudentisedBootstrap => "studentised-bootstrap",
             Self::SignedRank => "signed-rank",
             Self::Student => "student",
             Self::Bootstrap => "bootstrap",
@@ -356,13 +422,17 @@ impl Basis {
         }
     }
 
-    pub(super) fn rule(self) -> rule::Basis {
+    /// As [`crate::stats`] has it; `range`: what a value may be.
+    pub(super) fn rule(self, range: Range) -> rule::Basis {
         match self {
-            // Rules on separation are decided apart from the tests over data sets.
-            Self::Point | Self::ClopperPearson => rule::Basis::Point,
+            Self::Point => rule::Basis::Point,
+            Self::Bounded => rule::Basis::Bounded(range),
             Self::SignedRank => rule::Basis::SignedRank,
             Self::Student => rule::Basis::StudentMean,
             Self::Bootstrap => rule::Basis::BootstrapMean,
+            Self::StudentisedBootstrap => rule::Basis::StudentisedBootstrap,
+            // Separation is not decided here.
+            Self::ClopperPearson => rule::Basis::Point,
         }
     }
 }

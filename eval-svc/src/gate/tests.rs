@@ -19,7 +19,12 @@ fn rule(limit: RuleLimit) -> Rule {
         of: "total".to_owned(),
         task: None,
         dataset: None,
-        basis: None,
+        // The tests' numbers are those of signed-rank bounds; what is the default has tests of its own.
+        basis: match limit {
+            RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) => Some(Basis::SignedRank),
+            _ => None,
+        },
+        unit: None,
         max_unchanged: None,
         max_near_copies: None,
         place: Place {
@@ -103,6 +108,7 @@ fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
     let rewrites = rewritten(grid);
     let whole = Look {
         rewrites: &rewrites,
+        items: &ItemStrata::new(),
         separation: &Separations::new(),
         datasets: &datasets,
         seeds: grid.seeds.len(),
@@ -122,6 +128,7 @@ fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
         alpha: 0.05,
         round: 1,
         rewrites: &rewrites,
+        items: &ItemStrata::new(),
         separation: &Separations::new(),
     };
     look(&bound(&gate(vec![rule]), &grid, None).unwrap(), &grid, &early, None).encoders[0].rules[0].clone()
@@ -339,6 +346,7 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     let rewrites = rewritten(&scores);
     let first = Look {
         rewrites: &rewrites,
+        items: &ItemStrata::new(),
         separation: &Separations::new(),
         datasets: &[0, 1, 2, 3, 4, 5],
         seeds: 1,
@@ -502,6 +510,7 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         let bound = bound(&gate(vec![rule(RuleLimit::MaxDrop(limit))]), &grid, None).unwrap();
         let whole = Look {
             rewrites: &rewrites,
+            items: &ItemStrata::new(),
             separation: &Separations::new(),
             datasets: &datasets,
             seeds: 2,
@@ -538,6 +547,7 @@ fn a_bound_without_an_end_decides_nothing() {
     let rewrites = rewritten(&scores);
     let early = Look {
         rewrites: &rewrites,
+        items: &ItemStrata::new(),
         separation: &Separations::new(),
         datasets: &[0, 1, 2, 3, 4, 5],
         seeds: 1,
@@ -603,4 +613,138 @@ fn languages_of_a_data_set_are_one_observation() {
     assert_eq!((said.units, said.verdict), (2, GateVerdict::Pass));
     assert!((said.estimate.unwrap() - 4.5).abs() < 1e-9);
     assert!(report.unit.contains("group"));
+}
+
+/// The basis and unit that a rule without any gets, with so many groups.
+fn by_default(limit: RuleLimit, groups: usize) -> Result<(Basis, Unit, bool), String> {
+    let plain = Rule {
+        basis: None,
+        ..rule(limit)
+    };
+    let grid = grid(&["a", "b"], &vec![1.0; groups]);
+    match bound(&gate(vec![plain]), &grid, Some(0)) {
+        Ok(bound) => Ok((
+            bound.rules[0].basis,
+            bound.rules[0].unit,
+            bound.rules[0].unit_by_default,
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn few_groups_leave_a_rule_to_the_items_and_too_few_for_their_limit_are_refused() {
+    assert_eq!(
+        by_default(RuleLimit::MaxDrop(3.0), 5),
+        Ok((Basis::Bounded, Unit::Item, true))
+    );
+    assert_eq!(
+        by_default(RuleLimit::MaxDrop(3.0), 1),
+        Ok((Basis::Bounded, Unit::Item, true))
+    );
+    // Six groups count as groups, and 3 points cannot be shown on so few: ln 0.05 / ln 0.97 = 98.4.
+    let told = by_default(RuleLimit::MaxDrop(3.0), 6).unwrap_err();
+    for part in [
+        "there are 6 data sets",
+        "need at least 99",
+        "unit = \"item\"",
+        "basis = \"student\"",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert_eq!(
+        by_default(RuleLimit::MaxDrop(3.0), 99),
+        Ok((Basis::Bounded, Unit::Group, true))
+    );
+    // A limit of half the scale needs ln 0.05 / ln 0.5 = 4.3.
+    assert_eq!(
+        by_default(RuleLimit::MaxDrop(50.0), 6),
+        Ok((Basis::Bounded, Unit::Group, true))
+    );
+    assert_eq!(
+        by_default(RuleLimit::MinScore(3.0), 1),
+        Ok((Basis::Point, Unit::Group, true))
+    );
+    assert_eq!(
+        by_default(RuleLimit::Margin(3.0), 6),
+        Ok((Basis::SignedRank, Unit::Group, true))
+    );
+}
+
+#[test]
+fn a_unit_that_a_rule_cannot_have_is_refused() {
+    let told = |limit: RuleLimit, basis: Option<Basis>, sequential: Option<Sequential>| {
+        let by_items = Rule {
+            basis,
+            unit: Some(Unit::Item),
+            ..rule(limit)
+        };
+        let one = Gate {
+            sequential,
+            ..gate(vec![by_items])
+        };
+        bound(&one, &grid(&["a", "b"], &SIX), Some(0))
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    assert_eq!(told(RuleLimit::MaxDrop(3.0), None, None), Ok(()));
+    assert_eq!(told(RuleLimit::MinScore(3.0), Some(Basis::Bounded), None), Ok(()));
+    let student = told(RuleLimit::MaxDrop(3.0), Some(Basis::Student), None).unwrap_err();
+    assert!(
+        student.contains("`gate.rule[0].unit`") && student.contains("the basis is student"),
+        "{student}"
+    );
+    let percent = told(RuleLimit::MaxDropPercent(3.0), None, None).unwrap_err();
+    assert!(percent.contains("max_drop_percent does not know"), "{percent}");
+    let rounds = told(RuleLimit::MaxDrop(3.0), None, Some(Sequential::Pocock)).unwrap_err();
+    assert!(rounds.contains("an early look has not all of them"), "{rounds}");
+}
+
+#[test]
+fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
+    use crate::stats::gate::{bounded::Range, items::Stratum};
+    let grid = grid(&["a"], &[1.0, 2.0]);
+    let plain = Rule {
+        basis: None,
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    let bound = bound(&gate(vec![plain]), &grid, None).unwrap();
+    let rewrites = rewritten(&grid);
+    let said = |items: ItemStrata| {
+        let whole = Look {
+            datasets: &[0, 1],
+            seeds: 2,
+            alpha: 0.05,
+            round: 1,
+            rewrites: &rewrites,
+            separation: &Separations::new(),
+            items: &items,
+        };
+        look(&bound, &grid, &whole, None).encoders[0].rules[0].clone()
+    };
+    let strata = |drop: f64| {
+        let range = Range {
+            low: -100.0,
+            high: 100.0,
+        };
+        let one = || Stratum::of_items(&vec![drop; 400], range);
+        ItemStrata::from([((0, 0), Ok(vec![one(), one()]))])
+    };
+    let passed = said(strata(0.0));
+    assert_eq!(
+        (passed.verdict, passed.units, passed.over),
+        (GateVerdict::Pass, 800, Some(Unit::Item))
+    );
+    assert!(
+        passed.note.unwrap().contains("fewer than 6 groups of data sets"),
+        "says why"
+    );
+    assert_eq!(said(strata(9.0)).verdict, GateVerdict::Fail);
+    let close = said(strata(2.9));
+    assert_eq!(close.verdict, GateVerdict::Undecided);
+    assert!(close.remark().contains(" items (now 800)"), "{}", close.remark());
+    assert_eq!(said(ItemStrata::new()).verdict, GateVerdict::Undecided);
+    let missing = said(ItemStrata::from([((0, 0), Err("d1: no items are kept".to_owned()))]));
+    assert_eq!(missing.verdict, GateVerdict::Undecided);
+    assert!(missing.note.unwrap().contains("d1: no items are kept"));
 }

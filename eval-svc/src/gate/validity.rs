@@ -168,7 +168,7 @@ pub(super) fn invalid(share: RewriteShare, max_unchanged: f64, max_near_copies: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{Basis, Place, Rule, RuleLimit};
+    use crate::gate::{Basis, Place, Rule, RuleLimit, Unit};
 
     fn columns() -> Vec<Column> {
         [
@@ -192,6 +192,7 @@ mod tests {
                 task: None,
                 dataset: None,
                 basis: None,
+                unit: None,
                 max_unchanged: None,
                 max_near_copies: None,
                 place: Place::default(),
@@ -199,7 +200,10 @@ mod tests {
             title: String::new(),
             quantity,
             datasets: vec![0, 1],
+            units: 2,
             basis: Basis::SignedRank,
+            unit: Unit::Group,
+            unit_by_default: true,
             max_unchanged: 0.1,
             max_near_copies: 0.5,
         }

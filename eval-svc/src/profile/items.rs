@@ -10,7 +10,7 @@
 
 use rayon::prelude::*;
 
-use super::{Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile};
+use super::{Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile, strata::Figure};
 use crate::evidence::{
     Evidence, Prepared,
     interval::{DeltaInterval, Resampled, over_groups, satterthwaite},
@@ -49,7 +49,7 @@ pub struct UnitItems {
 
 /// A difference of the profile as a sum over the scores of one data set: the original, then every transformation and seed.
 #[derive(Debug, Clone, PartialEq)]
-struct Sum(Vec<f64>);
+pub(super) struct Sum(Vec<f64>);
 
 impl Sum {
     /// Mean over the columns' seeds, each column with its share, less the original.
@@ -86,6 +86,27 @@ impl Sum {
         Self::of(grid, &shares)
     }
 
+    /// What a rule is about: a drop, which is original less transformed, or a score by itself.
+    pub(super) fn of_rule(grid: &Grid, figure: Figure, drop: bool) -> Self {
+        let Self(mut terms) = match figure {
+            Figure::Original => Self::of(grid, &[]),
+            Figure::Total => Self::total(grid),
+            Figure::Axis(axis) => Self::axis(grid, axis),
+            Figure::Transformation(column) => Self::column(grid, column),
+        };
+        match (figure, drop) {
+            (Figure::Original, _) => terms[0] = 1.0,
+            (_, true) => terms.iter_mut().for_each(|term| *term = -*term),
+            (_, false) => terms[0] = 0.0,
+        }
+        Self(terms)
+    }
+
+    /// One factor a score: the original, then every transformation and seed.
+    pub(super) fn terms(&self) -> &[f64] {
+        &self.0
+    }
+
     /// Its value on scores; NaN where one that counts is.
     fn on(&self, scores: &[f64]) -> f64 {
         let terms = self.0.iter().zip(scores).filter(|(term, _)| **term != 0.0);
@@ -94,7 +115,7 @@ impl Sum {
 }
 
 /// The scores of one encoder on one data set over resamples of its items.
-struct Replicates {
+pub(super) struct Replicates {
     /// The scores themselves, in points, in the order of a [`Sum`].
     scores: Vec<f64>,
     /// The same on each resample.
@@ -104,7 +125,12 @@ struct Replicates {
 }
 
 impl Replicates {
-    fn new(grid: &Grid, (e, d): (usize, usize), items: &DatasetItems, unit: &UnitItems) -> Result<Self, String> {
+    pub(super) fn new(
+        grid: &Grid,
+        (e, d): (usize, usize),
+        items: &DatasetItems,
+        unit: &UnitItems,
+    ) -> Result<Self, String> {
         let seeds = unit.transformed.iter().flatten();
         let all: Vec<Prepared<'_>> = std::iter::once(&unit.original)
             .chain(seeds)
@@ -142,7 +168,7 @@ impl Replicates {
         })
     }
 
-    fn resampled(&self, sum: &Sum) -> Option<Resampled> {
+    pub(super) fn resampled(&self, sum: &Sum) -> Option<Resampled> {
         let values: Vec<f64> = self.resampled.iter().map(|scores| sum.on(scores)).collect();
         Resampled::new(sum.on(&self.scores), &values, self.clusters, self.freedom)
     }

@@ -15,6 +15,7 @@ mod ranks;
 mod reliability;
 mod scope;
 mod shift;
+mod strata;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,6 +33,7 @@ pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
 pub use reliability::SplitHalf;
 pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile, is_english};
 pub use shift::{Shift, ShiftInterval, adjust, shift};
+pub(crate) use strata::{Figure, strata};
 
 /// A score under transformation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

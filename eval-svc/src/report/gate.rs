@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::format::{fine, p_value, percent};
 use crate::{
-    gate::{Basis, OnUndecided},
+    gate::{Basis, OnUndecided, Unit},
     task::TaskType,
 };
 
@@ -73,6 +73,9 @@ pub struct GateRule {
     pub datasets: Vec<String>,
     /// What is held against the limit.
     pub basis: Basis,
+    /// What counts as drawn; absent in reports of versions that knew groups only.
+    #[serde(default)]
+    pub over: Option<Unit>,
     /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had no such limit.
     #[serde(default)]
     pub max_unchanged: Option<f64>,
@@ -121,8 +124,12 @@ pub struct RuleVerdict {
     pub p_value: Option<f64>,
     /// Holm-adjusted over all such rules and encoders.
     pub p_holm: Option<f64>,
-    /// Units of observation it was decided on: data sets, or texts for `min_separation`.
+    /// Units of observation that it was decided on: groups of data sets, items (those that share a text count once), or texts for
+    /// `min_separation`.
     pub units: usize,
+    /// What counts as drawn; absent for `min_separation`, and in reports of versions that knew groups only.
+    #[serde(default)]
+    pub over: Option<Unit>,
     /// Seeds averaged in each of them.
     pub seeds: usize,
     /// Chance of error that the look it was decided at could spend.
@@ -323,15 +330,20 @@ impl RuleVerdict {
         }
         parts.extend(self.note.clone());
         if self.verdict == GateVerdict::Undecided {
+            let what = if self.over == Some(Unit::Item) {
+                "items"
+            } else {
+                "data sets"
+            };
             let units = self.units_needed.filter(|needed| *needed > self.units);
             let seeds = self.seeds_needed.filter(|needed| *needed > self.seeds);
             let one = match (units, seeds) {
                 (Some(units), Some(seeds)) => Some(format!(
-                    "about {units} data sets (now {}) or {seeds} seeds (now {}) would decide, if the estimate stays",
+                    "about {units} {what} (now {}) or {seeds} seeds (now {}) would decide, if the estimate stays",
                     self.units, self.seeds
                 )),
                 (Some(units), None) => Some(format!(
-                    "about {units} data sets (now {}) would decide, if the estimate stays",
+                    "about {units} {what} (now {}) would decide, if the estimate stays",
                     self.units
                 )),
                 (None, Some(seeds)) => Some(format!(

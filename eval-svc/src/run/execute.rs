@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    RunContext, RunError, judge,
+    RunContext, RunError, items, judge,
     live::Live,
     measure::{self, Carried, Measured},
     plan::Plan,
@@ -14,10 +14,10 @@ use super::{
     store::RunStore,
     summary,
     transform::{self, Transformed},
+    units::UnitStore,
 };
 use crate::{
-    gate::{self, Bound, RewriteCounts, Separations},
-    profile::Grid,
+    gate,
     report::{self, GateReport},
 };
 
@@ -59,11 +59,17 @@ pub(super) async fn execute(
             *durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
         }
         taken = round.number;
-        if let Some(bound) = &plan.gate {
-            let grid = summary::grid(&plan, &measured.scored);
-            let rewrites = summary::rewrites(&plan, &transformed);
-            let separations = separation::of_rules(&plan, bound, &measured.separated, round);
-            let report = look(bound, grid, (rewrites, separations), round, verdicts.take()).await?;
+        if plan.gate.is_some() {
+            let (look_at, units, earlier) = (round.clone(), context.units.clone(), verdicts.take());
+            // On a thread of its own: bounds over resampled items take their time. What it reads is lent to it.
+            let lent = tokio::task::spawn_blocking(move || {
+                let report = look(&plan, &transformed, &measured, &units, &look_at, earlier);
+                (plan, transformed, measured, report)
+            });
+            let report;
+            (plan, transformed, measured, report) =
+                lent.await.map_err(|error| RunError::Internal(error.to_string()))?;
+            let Some(report) = report else { continue };
             let (decided, all) = rounds::decided(&report);
             if rounds.len() > 1 {
                 live.message(format!(
@@ -137,28 +143,31 @@ pub(super) async fn execute(
     Ok(())
 }
 
-/// Looks at what is in, on a thread of its own: bootstrap bounds take their time.
-async fn look(
-    bound: &Bound,
-    grid: Grid,
-    (rewrites, separations): (RewriteCounts, Separations),
+/// Looks at what is in; `None` without a gate.
+fn look(
+    plan: &Plan,
+    transformed: &Transformed,
+    measured: &Measured,
+    units: &UnitStore,
     round: &Round,
     earlier: Option<GateReport>,
-) -> Result<GateReport, RunError> {
-    let (bound, round) = (bound.clone(), round.clone());
-    tokio::task::spawn_blocking(move || {
-        let look = gate::Look {
-            datasets: &round.tables,
-            seeds: round.seeds,
-            alpha: round.alpha,
-            round: round.number,
-            rewrites: &rewrites,
-            separation: &separations,
-        };
-        gate::look(&bound, &grid, &look, earlier)
-    })
-    .await
-    .map_err(|error| RunError::Internal(error.to_string()))
+) -> Option<GateReport> {
+    let bound = plan.gate.as_ref()?;
+    let look = gate::Look {
+        datasets: &round.tables,
+        seeds: round.seeds,
+        alpha: round.alpha,
+        round: round.number,
+        rewrites: &summary::rewrites(plan, transformed),
+        separation: &separation::of_rules(plan, bound, &measured.separated, round),
+        items: &items::of_rules(plan, bound, transformed, &measured.scored, units),
+    };
+    Some(gate::look(
+        bound,
+        &summary::grid(plan, &measured.scored),
+        &look,
+        earlier,
+    ))
 }
 
 /// Says what the plan comes to.

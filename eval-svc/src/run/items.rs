@@ -16,7 +16,8 @@ use crate::{
         clusters::clusters,
         subset::{Mask, items_where},
     },
-    profile::{self, DatasetItems, RobustnessProfile, UnitItems, add_intervals},
+    gate::{Bound, ItemStrata, Quantity, Unit},
+    profile::{self, DatasetItems, Figure, RobustnessProfile, UnitItems, add_intervals},
 };
 
 /// Makes the profile.
@@ -28,35 +29,100 @@ pub(super) fn profile(
 ) -> RobustnessProfile {
     let grid = summary::grid(plan, scored);
     let mut profile = profile::profile(&grid, plan.baseline);
-    let items: Vec<DatasetItems> = plan
-        .tables
-        .iter()
-        .map(|table| items(plan, transformed, table))
-        .collect();
-    let addresses: HashMap<(usize, usize, Variant), &str> = scored
-        .iter()
-        .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
-        .collect();
+    let items = all_items(plan, transformed);
+    let addresses = addresses(scored);
     add_intervals(&mut profile, &grid, &items, |encoder, table| {
-        let one = |variant: Variant| -> Result<Evidence, String> {
-            let address = addresses.get(&(encoder, table, variant));
-            address
-                .and_then(|address| units.evidence(address))
-                .ok_or_else(|| format!("no items are kept for {}", plan.describe(variant)))
-        };
-        let of_transformation = |transformation: usize| {
-            (0..plan.suite.seeds.len())
-                .map(|seed| one(Variant::Transformed { transformation, seed }))
-                .collect::<Result<Vec<_>, _>>()
-        };
-        Ok(UnitItems {
-            original: one(Variant::Original)?,
-            transformed: (0..plan.transformations.len())
-                .map(of_transformation)
-                .collect::<Result<_, _>>()?,
-        })
+        evidence(plan, units, &addresses, encoder, table)
     });
     profile
+}
+
+/// Addresses of the stored scores.
+type Addresses<'a> = HashMap<(usize, usize, Variant), &'a str>;
+
+fn addresses(scored: &[Scored]) -> Addresses<'_> {
+    scored
+        .iter()
+        .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
+        .collect()
+}
+
+fn all_items(plan: &Plan, transformed: &Transformed) -> Vec<DatasetItems> {
+    plan.tables
+        .iter()
+        .map(|table| items(plan, transformed, table))
+        .collect()
+}
+
+/// What the scores of an encoder on a data set are made of.
+fn evidence(
+    plan: &Plan,
+    units: &UnitStore,
+    addresses: &Addresses<'_>,
+    encoder: usize,
+    table: usize,
+) -> Result<UnitItems, String> {
+    let one = |variant: Variant| -> Result<Evidence, String> {
+        let address = addresses.get(&(encoder, table, variant));
+        address
+            .and_then(|address| units.evidence(address))
+            .ok_or_else(|| format!("no items are kept for {}", plan.describe(variant)))
+    };
+    let of_transformation = |transformation: usize| {
+        (0..plan.suite.seeds.len())
+            .map(|seed| one(Variant::Transformed { transformation, seed }))
+            .collect::<Result<Vec<_>, _>>()
+    };
+    Ok(UnitItems {
+        original: one(Variant::Original)?,
+        transformed: (0..plan.transformations.len())
+            .map(of_transformation)
+            .collect::<Result<_, _>>()?,
+    })
+}
+
+/// What the gate's rules over items look at, for each judged encoder. Such rules are decided once, when everything is in.
+pub(super) fn of_rules(
+    plan: &Plan,
+    gate: &Bound,
+    transformed: &Transformed,
+    scored: &[Scored],
+    units: &UnitStore,
+) -> ItemStrata {
+    let mut all = ItemStrata::new();
+    if gate.rules.iter().all(|rule| rule.unit == Unit::Group) {
+        return all;
+    }
+    let grid = summary::grid(plan, scored);
+    let items = all_items(plan, transformed);
+    let addresses = addresses(scored);
+    for &encoder in &gate.judged {
+        for (r, rule) in gate
+            .rules
+            .iter()
+            .enumerate()
+            .filter(|(_, rule)| rule.unit == Unit::Item)
+        {
+            let figure = match rule.quantity {
+                Quantity::Original => Figure::Original,
+                Quantity::Total => Figure::Total,
+                Quantity::Axis(axis) => Figure::Axis(axis),
+                Quantity::Transformation(column) => Figure::Transformation(column),
+                // Decided over texts, by separation itself.
+                Quantity::Separation(_) => continue,
+            };
+            let found = profile::strata(
+                &grid,
+                encoder,
+                (figure, rule.is_drop()),
+                &rule.datasets,
+                &items,
+                |table| evidence(plan, units, &addresses, encoder, table),
+            );
+            all.insert((encoder, r), found);
+        }
+    }
+    all
 }
 
 fn items(plan: &Plan, transformed: &Transformed, table: &Table) -> DatasetItems {

@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 use crate::task::TaskType;
 
 /// Positions of the data sets, given by name and task type, in the order in which rounds take them.
-pub(super) fn order(datasets: &[(&str, TaskType)]) -> Vec<usize> {
+pub(super) fn order<N: AsRef<str>>(datasets: &[(N, TaskType)]) -> Vec<usize> {
     let mut tasks: BTreeMap<TaskType, Vec<(blake3::Hash, usize)>> = BTreeMap::new();
     for (position, (name, task)) in datasets.iter().enumerate() {
         let own = tasks.entry(*task).or_default();
-        own.push((blake3::hash(name.as_bytes()), position));
+        own.push((blake3::hash(name.as_ref().as_bytes()), position));
     }
     let mut places: Vec<(f64, blake3::Hash, usize)> = Vec::with_capacity(datasets.len());
     for mut own in tasks.into_values() {
@@ -85,6 +85,6 @@ mod tests {
                 .collect()
         };
         assert_eq!(told(&names), told(&turned));
-        assert!(order(&[]).is_empty());
+        assert!(order::<&str>(&[]).is_empty());
     }
 }

@@ -71,7 +71,8 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         .iter()
         .map(|(dataset, spec)| spec.group_of(dataset.name()))
         .collect();
-    (scene.datasets, scene.groups) = (Some(&loaded), &groups);
+    scene.datasets = Some(&loaded);
+    scene.groups = &groups;
     let gate = gate::bind(&suite.gate, &scene)?;
     let mut encoders = Vec::with_capacity(ids.len());
     for id in &ids {

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     change::Change,
     gate::{RewriteCounts, Rewrites},
-    profile::{self, Column, Grid},
+    profile::{Column, Grid},
     report::{
         CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo,
         SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,

@@ -4,7 +4,7 @@ use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
 
 use crate::{
-    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share},
+    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share},
     report::GateVerdict,
     suite::nearest,
     task::TaskType,
@@ -28,6 +28,7 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
         max_unchanged: gate.max_unchanged,
         max_near_copies: gate.max_near_copies,
         basis: basis("spec.gate.basis", gate.basis)?,
+        unit: unit("spec.gate.unit", gate.unit)?,
         undecided: match known(proto::GateUndecided::try_from(gate.undecided), "spec.gate.undecided")? {
             proto::GateUndecided::Unspecified => None,
             proto::GateUndecided::Block => Some(OnUndecided::Block),
@@ -67,7 +68,26 @@ fn basis(field: &str, basis: i32) -> Result<Option<Basis>, Fault> {
         proto::GateBasis::SignedRank => Some(Basis::SignedRank),
         proto::GateBasis::Student => Some(Basis::Student),
         proto::GateBasis::Bootstrap => Some(Basis::Bootstrap),
+        proto::GateBasis::Bounded => Some(Basis::Bounded),
+        proto::GateBasis::StudentisedBootstrap => Some(Basis::StudentisedBootstrap),
     })
+}
+
+fn unit(field: &str, unit: i32) -> Result<Option<Unit>, Fault> {
+    Ok(match known(proto::GateUnit::try_from(unit), field)? {
+        proto::GateUnit::Unspecified => None,
+        proto::GateUnit::Item => Some(Unit::Item),
+        proto::GateUnit::Group => Some(Unit::Group),
+    })
+}
+
+fn proto_unit(unit: Option<Unit>) -> i32 {
+    match unit {
+        None => proto::GateUnit::Unspecified,
+        Some(Unit::Item) => proto::GateUnit::Item,
+        Some(Unit::Group) => proto::GateUnit::Group,
+    }
+    .into()
 }
 
 fn filled(text: String) -> Option<String> {
@@ -113,6 +133,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
         task,
         dataset: filled(rule.dataset),
         basis: basis(&path("basis"), rule.basis)?,
+        unit: unit(&path("unit"), rule.unit)?,
         place: Place {
             origin: String::new(),
             field,
@@ -131,6 +152,7 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
         max_unchanged: gate.max_unchanged,
         max_near_copies: gate.max_near_copies,
         basis: proto_basis(gate.basis),
+        unit: proto_unit(gate.unit),
         undecided: gate
             .undecided
             .map_or(proto::GateUndecided::Unspecified, on_undecided)
@@ -152,6 +174,8 @@ fn proto_basis(basis: Option<Basis>) -> i32 {
         Some(Basis::SignedRank) => proto::GateBasis::SignedRank,
         Some(Basis::Student) => proto::GateBasis::Student,
         Some(Basis::Bootstrap) => proto::GateBasis::Bootstrap,
+        Some(Basis::Bounded) => proto::GateBasis::Bounded,
+        Some(Basis::StudentisedBootstrap) => proto::GateBasis::StudentisedBootstrap,
     }
     .into()
 }
@@ -164,6 +188,7 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
         task_type: rule.task.map(|task| task.name().to_owned()).unwrap_or_default(),
         dataset: rule.dataset.clone().unwrap_or_default(),
         basis: proto_basis(rule.basis),
+        unit: proto_unit(rule.unit),
         max_unchanged: rule.max_unchanged,
         max_near_copies: rule.max_near_copies,
         limit: Some(match rule.limit {

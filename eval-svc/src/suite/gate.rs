@@ -9,13 +9,14 @@ use super::{
     reader::{Document, Found, Section},
 };
 use crate::{
-    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, check_alpha, check_share},
+    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share},
     task::TaskType,
 };
 
-const FIELDS: [&str; 7] = [
+const FIELDS: [&str; 8] = [
     "alpha",
     "basis",
+    "unit",
     "undecided",
     "sequential",
     "max_unchanged",
@@ -41,6 +42,7 @@ pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
             }
         },
         basis: basis(&section)?,
+        unit: choice(&section, "unit", "unit", &Unit::ALL, Unit::name)?,
         undecided: choice(&section, "undecided", "choice", &OnUndecided::ALL, OnUndecided::name)?,
         sequential: sequential(&section)?,
         max_unchanged: share(&section, "max_unchanged")?,
@@ -119,6 +121,7 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
         task: choice(&section, "task", "task type", &TaskType::ALL, TaskType::name)?,
         dataset: filled(document, section.string("dataset")?)?,
         basis: basis(&section)?,
+        unit: choice(&section, "unit", "unit", &Unit::ALL, Unit::name)?,
         max_unchanged: share(&section, "max_unchanged")?,
         max_near_copies: share(&section, "max_near_copies")?,
         place: Place {

@@ -11,9 +11,10 @@ use isomer_eval::{
     judging::Scale,
     profile::{Axis, Column, Grid, profile},
     report::{
-        CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderSeparation, EncoderVerdict, Example, GateReport, GateRule,
-        GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report, RuleVerdict, RunInfo, SCHEMA,
-        ScoreRow, SeparationCoverage, SeparationReport, SeparationRow, SuiteInfo, TransformationInfo, complete,
+        CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderSeparation, EncoderVerdict, Example,
+        GateReport, GateRule, GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report,
+        RuleVerdict, RunInfo, SCHEMA, ScoreRow, SeparationCoverage, SeparationReport, SeparationRow, SuiteInfo,
+        TransformationInfo, complete,
     },
     run::{Counters, JudgeCounters, Outcome},
     separation::{Kind, Stratum},
