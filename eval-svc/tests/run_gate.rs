@@ -114,7 +114,10 @@ async fn a_rule_that_its_data_sets_can_never_decide_is_refused_before_anything_i
     let (_service, mut client) = house.open().await;
     let fault = create(
         &mut client,
-        spec(suite(&house, 2, "[[gate.rule]]\nmax_drop = 50\n"), &["stub-a"]),
+        spec(
+            suite(&house, 2, "[[gate.rule]]\nmax_drop = 50\nbasis = \"signed-rank\"\n"),
+            &["stub-a"],
+        ),
     )
     .await
     .unwrap_err();
@@ -144,12 +147,18 @@ async fn what_the_data_leave_undecided_blocks_unless_told_to_warn() {
     let (_service, mut client) = house.open().await;
     let (_, json) = gated(
         &mut client,
-        spec(suite(&house, 6, "[[gate.rule]]\nmax_drop = 190\n"), &["stub-a"]),
+        spec(
+            suite(&house, 6, "[[gate.rule]]\nmax_drop = 190\nbasis = \"signed-rank\"\n"),
+            &["stub-a"],
+        ),
     )
     .await;
     let estimate = json["gate"]["encoders"][0]["rules"][0]["estimate"].as_f64().unwrap();
     // The limit is the estimate itself: bounds on either side of it.
-    let close = format!("[[gate.rule]]\nmax_drop = {}\n", estimate.abs());
+    let close = format!(
+        "[[gate.rule]]\nmax_drop = {}\nbasis = \"signed-rank\"\n",
+        estimate.abs()
+    );
     let mut asked = spec(suite(&house, 6, &close), &["stub-a"]);
     let (run, json) = gated(&mut client, asked.clone()).await;
     assert_eq!(

@@ -57,7 +57,9 @@ async fn whole(floor: f64) -> (House, Run, Value) {
 fn kept(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
-        .filter(|path| path.file_name().is_some_and(|name| name != "drift"))
+        // Scores lie in folders of two letters, each beside its items; drift and separation have folders of their own.
+        .filter(|path| path.is_file() || path.file_name().is_some_and(|name| name.len() == 2))
+        .filter(|path| !path.to_string_lossy().ends_with(".items.json"))
         .map(|path| if path.is_dir() { kept(&path) } else { 1 })
         .sum()
 }

@@ -405,7 +405,7 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
             rule.rule.place.wrong(
                 "",
                 format!(
-                    "\"{}\" can never be decided: there {looks_at} {n} {sets}, and {} bounds at a chance of error of {} need at least {}; {}",
+                    "\"{}\" can never be decided: there {looks_at} {n} {sets}, and bounds on the basis {} at a chance of error of {} need at least {}; {}",
                     rule.title,
                     rule.basis.name(),
                     gate.alpha,

@@ -446,7 +446,10 @@ fn points_and_rounds_do_not_go_together() {
     let sequential = Gate {
         basis: Some(Basis::Point),
         sequential: Some(Sequential::Pocock),
-        ..gate(vec![rule(RuleLimit::MaxDrop(3.0))])
+        ..gate(vec![Rule {
+            basis: None,
+            ..rule(RuleLimit::MaxDrop(3.0))
+        }])
     };
     let message = bound(&sequential, &grid(&["a"], &SIX), None).unwrap_err().to_string();
     assert!(message.contains("points say nothing about chance"), "{message}");
@@ -486,7 +489,7 @@ fn rules_that_no_score_can_decide_are_refused_with_what_would_help() {
         "n.toml:7: `gate.rule[0]`",
         "on d1\" can never be decided",
         "there is 1 data set",
-        "signed-rank bounds at a chance of error of 0.05 need at least 5",
+        "bounds on the basis signed-rank at a chance of error of 0.05 need at least 5",
         "basis = \"point\"",
     ] {
         assert!(message.contains(part), "{part}: {message}");

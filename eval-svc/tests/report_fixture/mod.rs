@@ -7,7 +7,7 @@ pub mod schema_check;
 use std::collections::BTreeMap;
 
 use isomer_eval::{
-    gate::{Basis, OnUndecided},
+    gate::{Basis, OnUndecided, Unit},
     judging::Scale,
     profile::{Axis, Column, Grid, profile},
     report::{
@@ -521,6 +521,7 @@ fn gate() -> GateReport {
         dataset: None,
         datasets: DATASETS.map(|one| one.0.to_owned()).to_vec(),
         basis: Basis::SignedRank,
+        over: Some(Unit::Group),
         max_unchanged: Some(0.1),
         max_near_copies: Some(0.5),
         origin: "fixture.toml:12".to_owned(),
