@@ -73,7 +73,11 @@ fn again(house: &House) -> BTreeMap<String, usize> {
         let own = text
             .split_once(", ")
             .filter(|(number, _)| number.starts_with("Number "));
-        !originals.contains(&own.map_or(text, |(_, text)| text))
+        let own = own.map_or(text, |(_, text)| text);
+        // The stub paraphrases with a word in front, and summarises by leaving out words at the end. What is neither is an original or a copy of
+        // one with another meaning.
+        let summary = |original: &&str| original.starts_with(own) && **original != *own;
+        text.starts_with("rather ") || originals.iter().any(summary)
     });
     again
 }
@@ -138,7 +142,8 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
             whole.scores_computed - scored,
             "no score is computed twice"
         );
-        // Vectors live as long as a process: those of the originals are wanted again, to see how far later texts moved.
+        // Vectors live as long as a process: those of the originals, and of their copies with another meaning, are wanted again, to
+        // see how far later texts moved.
         // Transformed texts are encoded as often as in the run that was left alone, where a round may meet a text that
         // an earlier one had in another data set.
         assert_eq!(again(&house), again(&fresh));
