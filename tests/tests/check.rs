@@ -174,7 +174,10 @@ async fn the_gate_decides_the_exit_code() {
     assert_eq!((code, &report["gate"]["verdict"]), (1, &"fail".into()), "{stderr}");
     // One data set: bounds over data sets are impossible, which is said before anything is generated.
     for (rules, part) in [
-        (["--rule", "max_drop=190"], "can never be decided: there is 1 data set"),
+        (
+            ["--rule", "max_drop=190,basis=signed-rank"],
+            "can never be decided: there is 1 data set",
+        ),
         (
             ["--rule", "max_drop=190,max_unchanged=2"],
             "max_unchanged`: is 2, should be a share",

@@ -44,8 +44,10 @@
 //!
 //! [gate]                                                             # rules that an encoder must keep; [`crate::gate`]
 //! alpha = 0.05                                                       # chance of error of each rule, on each side
-//! basis = "signed-rank"                                              # bounds over data sets; or "student", "bootstrap", or
+//! basis = "bounded"                                                  # bounds of the mean, whatever the law; or "student",
+//!                                                                    # "signed-rank", "bootstrap", "studentised-bootstrap", or
 //!                                                                    # "point": the estimate itself. A rule may name its own
+//! unit = "item"                                                      # these data sets, other items; or "group": other data sets
 //! undecided = "block"                                                # where the data decide nothing: exit code 4 ("block", the
 //!                                                                    # default), 1 ("fail") or 0 ("warn")
 //! max_unchanged = 0.10                                               # a rule is invalid where more of its texts stayed as they
