@@ -145,7 +145,9 @@ impl Resampled {
         let share = ((below + up_to) as f64 / (2.0 * n)).clamp(0.5 / n, 1.0 - 0.5 / n);
         let (bias, acceleration) = (normal_quantile(share), skewness(&self.sorted) / 6.0);
         let moved = bias + expanded(p, self.freedom);
-        normal_cdf(bias + moved / (1.0 - acceleration * moved))
+        // The correction holds as long as the denominator is positive. Towards 0 the bound goes to the furthest resample; beyond it,
+        // which takes few items that carry everything, it would come back from the other end.
+        normal_cdf(bias + moved / (1.0 - acceleration * moved).max(1e-3))
     }
 
     /// Two-sided interval.
@@ -173,8 +175,9 @@ impl Resampled {
             ));
         }
         DeltaInterval {
-            low: self.item_bound(tail),
-            high: self.item_bound(1.0 - tail),
+            // A bias that is larger than the interval is wide may not push it off the difference itself.
+            low: self.item_bound(tail).min(self.estimate),
+            high: self.item_bound(1.0 - tail).max(self.estimate),
             level,
             standard_error: self.standard_error(),
             units: self.clusters,

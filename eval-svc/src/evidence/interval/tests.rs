@@ -89,6 +89,33 @@ fn bounds_are_student_s_of_a_normal_distribution() {
 }
 
 #[test]
+fn a_few_resamples_that_carry_everything_do_not_turn_the_bounds_around() {
+    // Most resamples miss the one item that lost, so that their distribution is as skewed as it can be.
+    for rare in [1, 5, 20, 100, 400] {
+        let values: Vec<f64> = (0..1_000)
+            .map(|i| if i < rare { -40.0 - f64::from(i) } else { 0.0 })
+            .collect();
+        let estimate = mean(&values).unwrap();
+        for sign in [1.0, -1.0] {
+            let turned: Vec<f64> = values.iter().map(|v| v * sign).collect();
+            let own = Resampled::new(estimate * sign, &turned, 12, 11.0).unwrap();
+            let bounds: Vec<f64> = [0.005, 0.025, 0.25, 0.5, 0.75, 0.975, 0.995]
+                .map(|p| own.item_bound(p))
+                .to_vec();
+            assert!(bounds.windows(2).all(|w| w[0] <= w[1]), "{rare}: {bounds:?}");
+            let interval = own.interval(0.95);
+            assert!(
+                interval.low <= estimate * sign && estimate * sign <= interval.high,
+                "{rare}: {interval:?}"
+            );
+            // The tail that holds the losses is reached.
+            let tail = if sign > 0.0 { interval.low } else { -interval.high };
+            assert!(tail <= -40.0, "{rare}: {interval:?}");
+        }
+    }
+}
+
+#[test]
 fn no_change_on_twenty_items_is_not_certainty() {
     let same = Evidence::mean(&[1.0; 20], None);
     let own = resampled(&same, &same, 200, "same");
