@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::{
     CheckRow, JudgeReport, Report, encoding,
-    format::{percent, points, signed},
+    format::{ends, percent, points, signed},
 };
 use crate::{gate::Gate, profile::EncoderProfile};
 
@@ -68,18 +68,23 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
             points(encoder.original)
         );
     };
+    let sure = match &total.intervals.items {
+        Some(items) => format!(", {} with other items of these data sets", ends(items)),
+        None => String::new(),
+    };
     let verb = if total.delta <= -0.05 {
         "falls"
     } else if total.delta >= 0.05 {
         "rises"
     } else {
         return format!(
-            "{name} holds its {} points when the texts are transformed{but}.",
-            points(encoder.original)
+            "{name} holds its {} points when the texts are transformed ({}{sure}){but}.",
+            points(encoder.original),
+            signed(total.delta)
         );
     };
     let change = format!(
-        "{name} {verb} from {} to {} points ({}) when the texts are transformed{but}",
+        "{name} {verb} from {} to {} points ({}{sure}) when the texts are transformed{but}",
         points(encoder.original),
         points(total.mean),
         signed(total.delta)

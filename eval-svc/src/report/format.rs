@@ -1,5 +1,7 @@
 //! Numbers as people read them. A minus is a minus sign, not a hyphen.
 
+use crate::evidence::interval::DeltaInterval;
+
 /// Points with one decimal, e.g. `84.3`.
 pub(super) fn points(value: f64) -> String {
     if value.is_finite() {
@@ -108,6 +110,11 @@ fn tidy(value: f64, decimals: i32) -> f64 {
 
 fn minus(text: String) -> String {
     text.replacen('-', "−", 1)
+}
+
+/// The ends of a difference's interval, e.g. `[−3.9, −0.7]`.
+pub(super) fn ends(interval: &DeltaInterval) -> String {
+    format!("[{}, {}]", signed(interval.low), signed(interval.high))
 }
 
 #[cfg(test)]

@@ -10,9 +10,12 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     Report,
-    format::{fine, p_value, percent, points, signed, signed_fine},
+    format::{ends, fine, p_value, percent, points, signed, signed_fine},
 };
-use crate::profile::{Moved, Shift, ShiftInterval};
+use crate::{
+    evidence::interval::DeltaInterval,
+    profile::{Moved, Shift, ShiftInterval},
+};
 
 /// Renders the report.
 pub(super) fn render(report: &Report) -> String {
@@ -149,22 +152,33 @@ fn profile(page: &mut String, report: &Report) {
     line!(page);
     let mut cells = vec!["Encoder", "Original"];
     cells.extend(report.profile.axes.iter().map(|axis| axis.title()));
-    cells.extend(["Total", "Change"]);
+    cells.extend(["Total", "Change", "Other items", "Other data sets"]);
     header(page, &cells, 1);
+    let interval = |interval: &Option<DeltaInterval>| interval.as_ref().map_or("–".to_owned(), ends);
     for encoder in &report.profile.encoders {
         let mut cells = vec![plain(&encoder.encoder), points(encoder.original)];
         cells.extend(encoder.axes.iter().map(|axis| with_sd(&axis.moved)));
         match &encoder.total {
-            Some(total) => cells.extend([with_sd(total), signed(total.delta)]),
-            None => cells.extend(["–".to_owned(), "–".to_owned()]),
+            Some(total) => cells.extend([
+                with_sd(total),
+                signed(total.delta),
+                interval(&total.intervals.items),
+                interval(&total.intervals.datasets),
+            ]),
+            None => cells.extend(vec!["–".to_owned(); 4]),
         }
         row(page, &cells);
     }
     let mut cells = vec!["Texts left unchanged".to_owned(), "–".to_owned()];
     let axes = report.profile.axes.iter();
     cells.extend(axes.map(|axis| percent(report.unchanged_share_of_axis(*axis))));
-    cells.extend(["–".to_owned(), "–".to_owned()]);
+    cells.extend(vec!["–".to_owned(); 4]);
     row(page, &cells);
+    line!(page);
+    line!(
+        page,
+        "± is over seeds. Intervals of the change at 95 %: *other items* of these data sets, and *other data sets*."
+    );
     line!(page);
 }
 
