@@ -88,7 +88,7 @@ impl Resampled {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
         let enough = sorted.len() >= 2 && sorted.len() as f64 >= LEAST_DEFINED * values.len() as f64;
-        (estimate.is_finite() && enough && clusters > 1 && freedom > 0.0).then(|| Self {
+        (estimate.is_finite() && enough && clusters > 1 && freedom > 0.0).then_some(Self {
             estimate,
             drawn: values.len(),
             sorted,

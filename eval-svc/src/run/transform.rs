@@ -238,7 +238,6 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
         bypass_cache: false,
         // Draws that hold for a run depend on the suite, not on when it is run: a second run finds the same texts.
         run: plan.suite.name.clone(),
-        ..TransformSpec::default()
     }
 }
 
