@@ -3,7 +3,7 @@
 //!
 //! `cargo test -p isomer-transform --test guards -- --nocapture` prints the table of the README, and the pairs of the development
 //! half that a guard gets wrong.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 use std::{collections::BTreeMap, path::PathBuf};
 

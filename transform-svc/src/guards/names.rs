@@ -332,7 +332,7 @@ fn english(text: &str) -> Option<Vec<Name>> {
         let opens =
             place == 0 || at(place - 1).is_some_and(|before| matches!(before, "." | "!" | "?" | ":" | "\"" | "“"));
         let named = token.pos == Pos::Propn && capital && !inside.contains(&place) && !dated.contains(&place);
-        if named && !(opens && !still_a_name(tagger, text, token.span.clone())) {
+        if named && (!opens || still_a_name(tagger, text, token.span.clone())) {
             run.push(plain(word));
         } else if !run.is_empty() {
             names.push(std::mem::take(&mut run));
@@ -365,9 +365,9 @@ fn german(text: &str) -> (Vec<Name>, bool) {
     for (at, word) in words.iter().enumerate() {
         let letters = word.chars().count();
         let capital = word.chars().next().is_some_and(char::is_uppercase);
-        if letters > 1 && word.chars().all(char::is_uppercase) {
-            names.push(vec![plain(word)]);
-        } else if capital && at > 0 && matches!(words[at - 1], "Herr" | "Herrn" | "Frau" | "Dr" | "Prof") {
+        let acronym = letters > 1 && word.chars().all(char::is_uppercase);
+        let titled = capital && at > 0 && matches!(words[at - 1], "Herr" | "Herrn" | "Frau" | "Dr" | "Prof");
+        if acronym || titled {
             names.push(vec![plain(word)]);
         } else if capital && letters > 1 {
             sure = false;
@@ -485,7 +485,7 @@ fn abbreviated(name: &Name, words: &[String]) -> bool {
     let long: Vec<String> = name.iter().filter(|word| !small(word)).cloned().collect();
     if long.len() >= 2 {
         let short = initials(&long);
-        if words.iter().any(|word| *word == short) {
+        if words.contains(&short) {
             return true;
         }
     }
