@@ -218,7 +218,7 @@ mod tests {
             }
             assert_eq!(prompts.get(purpose, "any").id(), purpose.name());
         }
-        assert_eq!(prompts.of(Purpose::Paraphrase).count(), 3, "two more wordings");
+        assert_eq!(prompts.of(Purpose::Paraphrase).count(), 4, "three more wordings");
     }
 
     #[test]
@@ -290,7 +290,7 @@ mod tests {
     fn an_id_that_is_none_is_told_the_nearest() {
         let error = Prompts::load(None)
             .unwrap()
-            .named("paraphrase-d", "spec.prompts")
+            .named("paraphrase-x", "spec.prompts")
             .unwrap_err();
         let TransformError::Invalid { field, mend, .. } = error else {
             panic!("{error}");

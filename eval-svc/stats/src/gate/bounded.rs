@@ -264,7 +264,7 @@ pub(super) fn saddlepoint(moved: &[f64], times: f64, top: f64) -> f64 {
     if w.abs() < 1e-5 {
         // At the mean the formula is 0/0; there the chance is a half, corrected for skewness.
         let third = times * moved.iter().map(|y| 2.0 * y.powi(3)).sum::<f64>() + 2.0 * top.powi(3);
-        return (0.5 + third / (6.0 * curvature.powf(1.5)) * normal_pdf(0.0)).clamp(0.0, 1.0);
+        return (0.5 - third / (6.0 * curvature.powf(1.5)) * normal_pdf(0.0)).clamp(0.0, 1.0);
     }
     (normal_sf(w) + normal_pdf(w) * (1.0 / u - 1.0 / w)).clamp(0.0, 1.0)
 }
