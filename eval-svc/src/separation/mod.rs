@@ -2,10 +2,10 @@
 //!
 //! A score that stays when texts are reworded may mean that the encoder reads the meaning, or that it reads nothing: vectors that are
 //! all but one point drop by nothing. So each text x has a rewrite x+ (what a transformation of the run made of it) and a text x− that
-//! differs from x in one small edit and in meaning ([`change`]).
+//! differs from x in one small edit and in meaning (`change.rs`).
 //!
 //! **Definition.** A comparison is *separated* if the rewrite is nearer to the text than to its changed copy:
-//! cos(x+, x) > cos(x+, x−), by more than [`RESOLUTION`]. Ties and cosines that are undefined count as not separated. Separation is the
+//! cos(x+, x) > cos(x+, x−), by more than `RESOLUTION`. Ties and cosines that are undefined count as not separated. Separation is the
 //! share of texts that are separated; chance is 0.5, and an encoder that sees no difference ties, so that it has 0.
 //!
 //! The rewrite is the anchor because then word overlap speaks for neither side: x and x− share nearly the same words with x+. The

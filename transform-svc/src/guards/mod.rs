@@ -5,7 +5,7 @@
 //! of the two texts, their languages and the transformation, so a text from the cache gets the same findings as a fresh one.
 //!
 //! A finding is a warning. What it is worth is measured on rewrites labelled by hand (`tests/guards.rs`; figures in the README).
-//! Where the rules do not know a language they answer "cannot tell" ([`Finding::Untold`]), never "kept".
+//! Where the rules do not know a language they answer "cannot tell" (`Finding::Untold`), never "kept".
 
 mod names;
 mod negation;
