@@ -2,20 +2,26 @@
 
 use clap::{Args, ValueEnum};
 use isomer_eval::{
-    gate::{Basis, Rule},
+    gate::{Basis, Rule, RuleLimit},
     suite::nearest,
 };
-use isomer_proto::eval::v1::{Gate, GateBasis, GateRule, GateSequential, GateUndecided, GateUnit, gate_rule::Limit};
+use isomer_proto::eval::v1::{
+    Gate, GateAdjust, GateBasis, GateRule, GateSequential, GateTexts, GateUndecided, GateUnit, gate_rule::Limit,
+};
 
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Gate")]
 pub(crate) struct GateArgs {
     /// A rule that every encoder must keep, e.g. `max_drop=3,of=length`; repeat for several. One limit
-    /// (max_drop, max_drop_percent, min_score, margin, min_separation), then of, task, dataset, basis, unit, max_unchanged, max_near_copies, name as in
-    /// a suite. Added to the suite's rules; one on the same subject takes its place.
+    /// (max_drop, max_drop_percent, min_score, margin, min_separation, worst), then of, task, dataset, basis, unit, texts,
+    /// max_unchanged, max_near_copies, max_cut, max_shared, min_accepted, name as in a suite. Added to the suite's rules; one on the same
+    /// subject takes its place.
     #[arg(long = "rule", env = "ISOMER_RULES", value_name = "LIMIT=N[,KEY=VALUE]…", value_delimiter = ';', value_parser = rule)]
     rules: Vec<GateRule>,
+    /// Leave the suite's rules out: those of --rule are all there are; without any, nothing is judged.
+    #[arg(long, env = "ISOMER_NO_SUITE_RULES")]
+    no_suite_rules: bool,
     /// Chance of error of each rule on each side, above 0 and below 0.5 [default: the suite's, else 0.05].
     #[arg(long, env = "ISOMER_GATE_ALPHA", value_name = "ALPHA")]
     gate_alpha: Option<f64>,
@@ -38,6 +44,20 @@ pub(crate) struct GateArgs {
     /// The same for rewrites in which one word differs from the original [default: the suite's, else 0.5].
     #[arg(long, env = "ISOMER_MAX_NEAR_COPIES", value_name = "SHARE")]
     max_near_copies: Option<f64>,
+    /// A rule is invalid where its encoder cut a larger share of its texts, 0 to 1 [default: the suite's, else 0.9].
+    #[arg(long, env = "ISOMER_MAX_CUT", value_name = "SHARE")]
+    max_cut: Option<f64>,
+    /// A rule is invalid where a larger share of its original texts have the vector of another text, 0 to 1 [default: the
+    /// suite's, else 0.1].
+    #[arg(long, env = "ISOMER_MAX_SHARED", value_name = "SHARE")]
+    max_shared: Option<f64>,
+    /// A rule is invalid where the judge accepts a smaller share of its rewrites, 0 to 1 [default: the suite's, else 0.5].
+    #[arg(long, env = "ISOMER_MIN_ACCEPTED", value_name = "SHARE")]
+    min_accepted: Option<f64>,
+    /// Where several encoders are judged: the chance of error holds for each of them (none), or for all together (holm)
+    /// [default: the suite's, else none].
+    #[arg(long, env = "ISOMER_GATE_ADJUST", value_enum)]
+    gate_adjust: Option<AdjustArg>,
     /// Run in rounds and stop as soon as every rule of every encoder is decided [default: the suite's, else off].
     #[arg(long, env = "ISOMER_SEQUENTIAL", value_enum, num_args = 0..=1, require_equals = true, default_missing_value = "pocock")]
     sequential: Option<SequentialArg>,
@@ -78,6 +98,36 @@ impl UnitArg {
     }
 }
 
+/// What becomes of the chance of error where several encoders are judged.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum AdjustArg {
+    /// It holds for each encoder by itself.
+    None,
+    /// Holm's steps over encoders.
+    Holm,
+}
+
+/// Which rewrites a rule looks at.
+#[derive(ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
+enum TextsArg {
+    /// All of them.
+    All,
+    /// Those that are another text than the original.
+    Changed,
+    /// Those that the judge accepts.
+    Accepted,
+}
+
+impl TextsArg {
+    fn message(self) -> GateTexts {
+        match self {
+            Self::All => GateTexts::All,
+            Self::Changed => GateTexts::Changed,
+            Self::Accepted => GateTexts::Accepted,
+        }
+    }
+}
+
 /// What becomes of an undecided gate.
 #[derive(ValueEnum, Debug, Clone, Copy)]
 enum UndecidedArg {
@@ -106,9 +156,19 @@ impl GateArgs {
         let gate = Gate {
             rules: self.rules.clone(),
             alpha: self.gate_alpha,
+            without_suite_rules: self.no_suite_rules,
             max_unchanged: self.max_unchanged,
             unit: self.gate_unit.map_or(GateUnit::Unspecified, UnitArg::message).into(),
             max_near_copies: self.max_near_copies,
+            max_cut: self.max_cut,
+            max_shared: self.max_shared,
+            min_accepted: self.min_accepted,
+            adjust: match self.gate_adjust {
+                None => GateAdjust::Unspecified,
+                Some(AdjustArg::None) => GateAdjust::None,
+                Some(AdjustArg::Holm) => GateAdjust::Holm,
+            }
+            .into(),
             basis: self.gate_basis.map_or(GateBasis::Unspecified, BasisArg::message).into(),
             undecided: match self.undecided {
                 None => GateUndecided::Unspecified,
@@ -169,7 +229,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
             number.ok_or_else(|| format!("`{key}` should be a number, is `{value}`"))
         };
         let share = match key {
-            "max_unchanged" | "max_near_copies" => Some(number()?),
+            "max_unchanged" | "max_near_copies" | "max_cut" | "max_shared" | "min_accepted" => Some(number()?),
             _ => None,
         };
         let limit = match key {
@@ -178,6 +238,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "min_score" => Some(Limit::MinScore(number()?)),
             "margin" => Some(Limit::Margin(number()?)),
             "min_separation" => Some(Limit::MinSeparation(number()?)),
+            "worst" => Some(Limit::Worst(number()?)),
             _ => None,
         };
         if limit.is_some() && rule.limit.is_some() {
@@ -192,6 +253,14 @@ fn rule(text: &str) -> Result<GateRule, String> {
             "name" => rule.name = value,
             "max_unchanged" => rule.max_unchanged = share,
             "max_near_copies" => rule.max_near_copies = share,
+            "max_cut" => rule.max_cut = share,
+            "max_shared" => rule.max_shared = share,
+            "min_accepted" => rule.min_accepted = share,
+            "texts" => {
+                let texts = TextsArg::from_str(&value, false)
+                    .map_err(|_| format!("unknown choice of texts `{value}`; allowed: all, changed, accepted"))?;
+                rule.texts = texts.message().into();
+            }
             "unit" => {
                 let unit = UnitArg::from_str(&value, false)
                     .map_err(|_| format!("unknown unit `{value}`; allowed: item, group"))?;
@@ -211,10 +280,7 @@ fn rule(text: &str) -> Result<GateRule, String> {
         }
     }
     if rule.limit.is_none() {
-        return Err(
-            "names no limit: max_drop, max_drop_percent, min_score, margin or min_separation, e.g. max_drop=3"
-                .to_owned(),
-        );
+        return Err(format!("names no limit: {}, e.g. max_drop=3", RuleLimit::NAMED));
     }
     Ok(rule)
 }

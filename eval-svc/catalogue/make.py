@@ -191,6 +191,19 @@ def entry(name, task):
             yield f'[[dataset.family]]\nname = "{family}"' + (f"\nsubsets = {quoted(chosen)}" if chosen else "")
 
 
+GATE = """
+# Which encoder may pass: so many items that an encoder that does not drop passes at a limit of 5 points (stats/laws.md). An encoder whose vectors are
+# all but one point separates about half of the texts.
+[gate]
+unit = "item"
+
+[[gate.rule]]
+max_drop = 5
+
+[[gate.rule]]
+min_separation = 0.7"""
+
+
 def suite(family, tasks):
     description, transformations, about = SUITES[family]
     yield f"# {about}\n#"
@@ -199,6 +212,7 @@ def suite(family, tasks):
     yield f'description = "{description}"'
     yield PROTOCOL["pteb" if family == "pteb" else "hteb"].format(transformations=quoted(transformations or EIGHT))
     yield 'on_failure = "keep_original"\nprofile = "hteb"'
+    yield GATE
     for name, chosen in FAMILIES[family].items():
         languages = tasks[name].metadata.eval_langs
         subsets = [] if not isinstance(languages, dict) or list(languages) == ["default"] else list(languages)

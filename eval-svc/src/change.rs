@@ -49,6 +49,16 @@ impl Change {
     }
 }
 
+/// Whether two texts have the same words in any order, in the sense of [`Change`].
+pub(crate) fn same_words(one: &str, other: &str) -> bool {
+    let sorted = |text: &str| {
+        let mut words = words(text);
+        words.sort_unstable();
+        words
+    };
+    essence(one) == essence(other) || sorted(one) == sorted(other)
+}
+
 /// The characters that tell texts apart: compatibility forms unified, case folded, punctuation and white space removed.
 fn essence(text: &str) -> String {
     // Upper case first: it unifies letters that have several lower-case forms (`ß` and `ss`, `ς` and `σ`).
@@ -101,6 +111,14 @@ mod tests {
         ] {
             assert_eq!(Change::of(before, after), Change::Unchanged, "{before:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn the_same_words_in_any_order_and_form() {
+        assert!(same_words("A man plays.", "plays a MAN"));
+        assert!(same_words("...", "?!"));
+        assert!(!same_words("A man plays.", "A man plays a man."));
+        assert!(!same_words("12 books", "13 books"));
     }
 
     #[test]

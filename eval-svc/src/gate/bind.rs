@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 
 use super::{
-    Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Unit,
-    observe::Quantity,
-    sensitivity,
-    spec::{check_alpha, check_share},
+    Adjust, Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Texts, Unit, limits::Settled,
+    observe::Quantity, sensitivity, spec::check_alpha,
 };
 use crate::{
     profile::Axis,
@@ -39,6 +37,8 @@ pub(crate) struct Scene<'a> {
     pub datasets: Option<&'a [(String, TaskType)]>,
     /// The group of each data set; empty: each is a group of its own.
     pub groups: &'a [String],
+    /// Whether a judge rates how similar the rewrites are.
+    pub rated: bool,
 }
 
 /// A gate that fits the run.
@@ -52,6 +52,8 @@ pub(crate) struct Bound {
     pub undecided: OnUndecided,
     /// How the run goes.
     pub sequential: Sequential,
+    /// What becomes of the chance of error where several encoders are judged.
+    pub adjust: Adjust,
     /// Positions of the encoders that are judged.
     pub judged: Vec<usize>,
     /// Position of the encoder that others are compared with.
@@ -77,16 +79,19 @@ pub(crate) struct BoundRule {
     pub unit: Unit,
     /// Whether nobody named the unit.
     pub unit_by_default: bool,
-    /// Share of unchanged texts beyond which it is invalid.
-    pub max_unchanged: f64,
-    /// Share of near-copies beyond which it is invalid.
-    pub max_near_copies: f64,
+    /// When it is invalid.
+    pub limits: Settled,
 }
 
 impl BoundRule {
     /// Whether it counts the original against the transformed texts (a drop) or scores by themselves.
     pub(crate) fn is_drop(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::MaxDrop(_))
+        matches!(self.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::Worst(_))
+    }
+
+    /// Whether it holds each data set, or group, against the limit by itself.
+    pub(crate) fn is_worst(&self) -> bool {
+        matches!(self.rule.limit, RuleLimit::Worst(_))
     }
 
     /// Whether it is decided by the test against the baseline, Holm-adjusted.
@@ -106,14 +111,9 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         field: "gate".to_owned(),
     };
     check_alpha(alpha).map_err(|message| general.wrong("alpha", message))?;
-    for (key, share) in [
-        ("max_unchanged", gate.max_unchanged),
-        ("max_near_copies", gate.max_near_copies),
-    ] {
-        share
-            .map_or(Ok(()), check_share)
-            .map_err(|message| general.wrong(key, message))?;
-    }
+    gate.limits
+        .check()
+        .map_err(|(key, message)| general.wrong(key, message))?;
     let sequential = gate.sequential.unwrap_or_default();
     if gate.rules.is_empty() {
         return if sequential == Sequential::Off {
@@ -124,6 +124,11 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
                 "there is no rule to decide, so nothing would end the run early; add a rule, e.g. max_drop = 3",
             ))
         };
+    }
+    let adjust = gate.adjust.unwrap_or_default();
+    if adjust == Adjust::Holm && sequential != Sequential::Off {
+        let message = "steps over encoders at one look at everything, and an early look has not everything; leave `adjust` or `sequential` out";
+        return Err(general.wrong("adjust", message));
     }
     let judged: Vec<usize> = (0..scene.encoders.len())
         .filter(|e| scene.baseline != Some(*e) || scene.encoders.len() == 1)
@@ -143,6 +148,18 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         }
         let why = match one.basis {
             _ if sequential == Sequential::Off => continue,
+            _ if one.rule.texts != Texts::All => {
+                let message = format!(
+                    "is \"{}\", which is known when everything is in, and an early look has not everything; leave `sequential` out",
+                    one.rule.texts.name()
+                );
+                return Err(one.rule.place.wrong("texts", message));
+            }
+            _ if one.is_worst() => {
+                let message =
+                    "is about each data set by itself, and an early look has not all of them; leave `sequential` out";
+                return Err(one.rule.place.wrong("worst", message));
+            }
             _ if one.unit == Unit::Item => {
                 let message = "is \"item\": it is about these data sets, and an early look has not all of them; name basis = \"signed-rank\" (or \
                                \"student\") for bounds over groups, or leave `sequential` out";
@@ -161,6 +178,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
         alpha,
         undecided: gate.undecided.unwrap_or_default(),
         sequential,
+        adjust,
         judged,
         baseline: scene.baseline,
     };
@@ -175,19 +193,20 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     rule.limit
         .check()
         .map_err(|message| wrong(rule.limit.kind(), message))?;
-    for (key, share) in [
-        ("max_unchanged", rule.max_unchanged),
-        ("max_near_copies", rule.max_near_copies),
-    ] {
-        share
-            .map_or(Ok(()), check_share)
-            .map_err(|message| wrong(key, message))?;
-    }
+    rule.limits.check().map_err(|(key, message)| wrong(key, message))?;
     let basis = rule.basis_with(gate.basis);
     if matches!(rule.limit, RuleLimit::MinSeparation(_)) && rule.basis.is_some() {
         let message = "is for rules on scores; min_separation has Clopper-Pearson bounds over texts: leave `basis` out";
         return Err(wrong("basis", message.to_owned()));
     }
+    if matches!(rule.limit, RuleLimit::Worst(_)) && !matches!(basis, Basis::Bounded | Basis::Point) {
+        let message = format!(
+            "is {}; worst has bounds over the items of each data set: leave `basis` out, or use \"point\"",
+            basis.name()
+        );
+        return Err(wrong("basis", message));
+    }
+    check_texts(rule, scene)?;
     if matches!(rule.limit, RuleLimit::Margin(_)) {
         if matches!(basis, Basis::Student | Basis::Bootstrap) {
             let message = format!(
@@ -231,18 +250,56 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
         datasets,
         title: rule.title(),
         basis,
-        max_unchanged: rule.max_unchanged.or(gate.max_unchanged).unwrap_or(Gate::MAX_UNCHANGED),
-        max_near_copies: rule
-            .max_near_copies
-            .or(gate.max_near_copies)
-            .unwrap_or(Gate::MAX_NEAR_COPIES),
+        limits: rule.limits.or(gate.limits).settled(),
         rule: rule.clone(),
     })
 }
 
+/// Whether the rule can look at some of the rewrites only.
+fn check_texts(rule: &Rule, scene: &Scene<'_>) -> Result<(), GateError> {
+    let wrong = |message: String| Err(rule.place.wrong("texts", message));
+    let name = rule.texts.name();
+    if rule.texts == Texts::All {
+        return Ok(());
+    }
+    if matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+        return wrong(format!(
+            "is \"{name}\", which is for rules on scores; separation leaves unchanged texts out by itself"
+        ));
+    }
+    if matches!(rule.limit, RuleLimit::MaxDropPercent(_)) {
+        return wrong(format!(
+            "is \"{name}\", and each transformation then has an original score of its own; use max_drop, in points"
+        ));
+    }
+    if rule.of == "original" {
+        return wrong(format!("is \"{name}\", and the original texts are no rewrites"));
+    }
+    if rule.texts == Texts::Accepted && !scene.rated {
+        return wrong(
+            "is \"accepted\", and no judge rates how similar the rewrites are; name one with --judge, or as [judge] generator in the suite, with \
+             the scale similarity"
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
 /// What counts as drawn. Where nobody says: groups, or the items where there are few groups and the bounds know items.
 fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: bool) -> Result<Unit, GateError> {
-    let of_items = matches!(rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_)) && basis == Basis::Bounded;
+    let worst = matches!(rule.limit, RuleLimit::Worst(_));
+    let of_items =
+        (worst || matches!(rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_))) && basis == Basis::Bounded;
+    if worst && of_items {
+        return match rule.unit {
+            Some(Unit::Group) => {
+                let message =
+                    "is \"group\", and one group has no bounds over groups; take \"item\", or basis = \"point\"";
+                Err(rule.place.wrong("unit", message))
+            }
+            _ => Ok(Unit::Item),
+        };
+    }
     match named {
         Some(Unit::Item) if rule.unit.is_some() && !of_items => {
             let message = match rule.limit {
@@ -251,7 +308,7 @@ fn unit(rule: &Rule, basis: Basis, named: Option<Unit>, groups: usize, loaded: b
                     basis.name()
                 ),
                 limit => format!(
-                    "is \"item\", which {} does not know: use max_drop or min_score, or take \"group\"",
+                    "is \"item\", which {} does not know: use max_drop, min_score or worst, or take \"group\"",
                     limit.kind()
                 ),
             };
@@ -428,7 +485,7 @@ fn best(limit: RuleLimit) -> f64 {
     match limit {
         RuleLimit::MinScore(_) => 100.0,
         RuleLimit::Margin(_) => 100.0,
-        RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) | RuleLimit::MinSeparation(_) => 0.0,
+        RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) | RuleLimit::MinSeparation(_) | RuleLimit::Worst(_) => 0.0,
     }
 }
 

@@ -1,15 +1,17 @@
 //! One look: every rule of every encoder held against the scores that are in.
 
 use super::{
-    Basis, OnUndecided, Unit,
+    Adjust, Basis, OnUndecided, Unit, adjust,
     bind::{Bound, BoundRule},
-    observe::{Quantity, observations, range},
+    limits::Settled,
+    observe::{Quantity, Source, SubsetScores, observations, range},
     sensitivity::{self, Separations},
-    validity::{RewriteCounts, invalid, rewrite_share},
+    validity::{Facts, cut_originals, cut_short, invalid, mixed_up, rewrite_share, shared_vectors},
+    worst,
 };
 use crate::{
     profile::Grid,
-    report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RuleVerdict},
+    report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RuleVerdict},
     stats::{
         self, StatsError,
         gate::{
@@ -33,7 +35,9 @@ pub(crate) struct Look<'a> {
     /// Its number, from 1.
     pub round: usize,
     /// What became of the texts.
-    pub rewrites: &'a RewriteCounts,
+    pub facts: Facts<'a>,
+    /// Scores of the rules that look at some of the rewrites.
+    pub subsets: &'a SubsetScores,
     /// Separation of the rules that are about it.
     pub separation: &'a Separations,
     /// Items of the rules that count items.
@@ -42,6 +46,10 @@ pub(crate) struct Look<'a> {
 
 /// What the rules that count items look at, by position of the encoder and of the rule: the data sets with their items, or why there are none.
 pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
+
+/// Chance of error that a rule may spend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Level(pub f64);
 
 /// Looks. What an earlier look decided stays as it was.
 pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
@@ -58,7 +66,15 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
                 let decided = before.and_then(|own| own.rules.get(r));
                 match decided.filter(|own| own.verdict.is_decided()) {
                     Some(decided) => decided.clone(),
-                    None => judge(gate, (r, rule), grid, encoder, look, tests.get(&(encoder, r))),
+                    None => judge(
+                        gate,
+                        (r, rule),
+                        grid,
+                        encoder,
+                        look,
+                        Level(look.alpha),
+                        tests.get(&(encoder, r)),
+                    ),
                 }
             });
             EncoderVerdict {
@@ -68,21 +84,24 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
             }
         })
         .collect();
-    for one in &mut encoders {
-        one.verdict = GateVerdict::of_all(one.rules.iter().map(|rule| rule.verdict));
+    if gate.adjust == Adjust::Holm {
+        adjust::over_encoders(&mut encoders, look.alpha, |place, level| {
+            let encoder = gate.judged[place];
+            let rules = gate.rules.iter().enumerate();
+            rules
+                .map(|(r, rule)| judge(gate, (r, rule), grid, encoder, look, level, tests.get(&(encoder, r))))
+                .collect()
+        });
     }
-    let verdict = GateVerdict::of_all(encoders.iter().map(|one| one.verdict));
-    GateReport {
-        verdict,
-        blocked: match verdict {
-            GateVerdict::Pass => false,
-            GateVerdict::Undecided => gate.undecided != OnUndecided::Warn,
-            GateVerdict::Invalid | GateVerdict::Fail => true,
-        },
+    let mut report = GateReport {
+        verdict: GateVerdict::Undecided,
+        blocked: true,
         undecided: gate.undecided,
         alpha: gate.alpha,
-        max_unchanged: gate.rules.iter().map(|rule| rule.max_unchanged).reduce(f64::max),
+        adjust: gate.adjust,
+        max_unchanged: gate.rules.iter().map(|rule| rule.limits.max_unchanged).reduce(f64::max),
         rewrites_rated: None,
+        ratings_refused: None,
         unit: if grid.members().len() == grid.datasets.len() {
             "data set, seeds averaged first".to_owned()
         } else {
@@ -92,7 +111,9 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
         rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),
         encoders,
         sequential: None,
-    }
+    };
+    conclude(gate, &mut report);
+    report
 }
 
 fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
@@ -107,8 +128,12 @@ fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
         datasets: rule.datasets.iter().map(|d| grid.datasets[*d].clone()).collect(),
         basis: rule.basis,
         over: Some(rule.unit),
-        max_unchanged: Some(rule.max_unchanged),
-        max_near_copies: Some(rule.max_near_copies),
+        texts: rule.rule.texts,
+        max_unchanged: Some(rule.limits.max_unchanged),
+        max_near_copies: Some(rule.limits.max_near_copies),
+        max_cut: Some(rule.limits.max_cut),
+        max_shared: Some(rule.limits.max_shared),
+        min_accepted: Some(rule.limits.min_accepted),
         origin: rule.rule.place.origin.clone(),
     }
 }
@@ -132,7 +157,11 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     for &encoder in &gate.judged {
         for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| rule.is_test()) {
             let own = within(rule, look);
-            let Ok(series) = observations(rule, grid, encoder, gate.baseline, &own, look.seeds) else {
+            let source = Source {
+                grid,
+                subsets: look.subsets,
+            };
+            let Ok(series) = observations((r, rule), source, encoder, gate.baseline, &own, look.seeds) else {
                 continue;
             };
             let differences: Option<Vec<f64>> = series.iter().map(|seeds| stats::mean(seeds)).collect();
@@ -161,13 +190,14 @@ fn judge(
     grid: &Grid,
     encoder: usize,
     look: &Look<'_>,
+    Level(alpha): Level,
     test: Option<&NonInferiority>,
 ) -> RuleVerdict {
     let own = within(rule, look);
     let mut verdict = RuleVerdict {
         units: own.len(),
         seeds: look.seeds,
-        alpha: look.alpha,
+        alpha,
         round: look.round,
         ..RuleVerdict::default()
     };
@@ -176,9 +206,14 @@ fn judge(
         return verdict;
     }
     if matches!(rule.quantity, Quantity::Separation(_)) {
-        return sensitivity::judge(rule, look.separation.get(&(encoder, position)), verdict);
+        let verdict = sensitivity::judge(rule, look.separation.get(&(encoder, position)), verdict);
+        return valid(verdict, rule, encoder, grid, look, &own);
     }
-    let series = match observations(rule, grid, encoder, gate.baseline, &own, look.seeds) {
+    let source = Source {
+        grid,
+        subsets: look.subsets,
+    };
+    let series = match observations((position, rule), source, encoder, gate.baseline, &own, look.seeds) {
         Ok(series) => series,
         Err(why) => {
             (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
@@ -187,19 +222,21 @@ fn judge(
     };
     (verdict.units, verdict.seeds) = (series.len(), series.first().map_or(0, Vec::len));
     verdict.over = Some(rule.unit);
+    if rule.is_worst() {
+        let verdict = worst::judge(rule, (encoder, position), grid, look.items, &series, verdict);
+        return valid(verdict, rule, encoder, grid, look, &own);
+    }
     let decision = match rule.unit {
         Unit::Group => {
             let held = Rule {
                 limit: rule.rule.limit.held(),
                 basis: rule.basis.rule(range(rule, grid, encoder, &own)),
-                alpha: look.alpha,
+                alpha,
             };
             decide(&held, &series).map_err(|error| refused(&error))
         }
         Unit::Item => match look.items.get(&(encoder, position)) {
-            Some(Ok(strata)) => {
-                decide_items(rule.rule.limit.held(), look.alpha, strata).map_err(|error| refused(&error))
-            }
+            Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata).map_err(|error| refused(&error)),
             Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
             None => Err("no decision over items is possible: the items are not known".to_owned()),
         },
@@ -214,16 +251,93 @@ fn judge(
     if rule.is_test() {
         tested(&mut verdict, test, gate);
     }
-    verdict.rewrites = rewrite_share(rule, &grid.columns, look.rewrites, &own, look.seeds);
-    if let Some(why) = verdict
-        .rewrites
-        .and_then(|share| invalid(share, rule.max_unchanged, rule.max_near_copies))
-    {
-        // The estimate and its bounds stay visible, but they decide nothing, not even a failure.
-        (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
-        (verdict.units_needed, verdict.seeds_needed) = (None, None);
-    }
+    valid(verdict, rule, encoder, grid, look, &own)
+}
+
+/// The verdict, or that the rewrites allow none.
+fn valid(
+    mut verdict: RuleVerdict,
+    rule: &BoundRule,
+    encoder: usize,
+    grid: &Grid,
+    look: &Look<'_>,
+    datasets: &[usize],
+) -> RuleVerdict {
+    let why;
+    (verdict.rewrites, why) = cause(rule, encoder, grid, &look.facts, (datasets, look.seeds));
+    invalidate(&mut verdict, why);
     verdict
+}
+
+/// What became of the texts that a rule looks at, and why that allows no decision, if so.
+fn cause(
+    rule: &BoundRule,
+    encoder: usize,
+    grid: &Grid,
+    facts: &Facts<'_>,
+    (datasets, seeds): (&[usize], usize),
+) -> (Option<RewriteShare>, Option<String>) {
+    let share = rewrite_share(rule, encoder, &grid.columns, facts, datasets, seeds);
+    let mixed = shared_vectors(encoder, facts, datasets).and_then(|shared| mixed_up(shared, rule.limits));
+    let separation = matches!(rule.quantity, Quantity::Separation(_));
+    let limits = if separation {
+        // Texts that were not rewritten are left out of separation, and counted by nobody else.
+        Settled {
+            max_unchanged: 1.0,
+            max_near_copies: 1.0,
+            ..rule.limits
+        }
+    } else {
+        rule.limits
+    };
+    let why = mixed.or_else(|| match share {
+        Some(share) if separation && share.texts == 0 => None,
+        Some(share) => invalid(share, limits),
+        None => cut_originals(encoder, facts, datasets).and_then(|cut| cut_short(cut, limits)),
+    });
+    (share.filter(|_| !separation), why)
+}
+
+/// Takes the decision back where there is a reason. The estimate and its bounds stay visible, but they decide nothing, not even a failure.
+fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
+    let Some(why) = why else { return };
+    (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
+    (verdict.units_needed, verdict.seeds_needed) = (None, None);
+}
+
+/// Holds what was decided in rounds against ratings that were made after them.
+pub(crate) fn apply_ratings(
+    gate: &Bound,
+    grid: &Grid,
+    report: &mut GateReport,
+    facts: &Facts<'_>,
+    look: (&[usize], usize),
+) {
+    let (datasets, seeds) = look;
+    for (one, &encoder) in report.encoders.iter_mut().zip(&gate.judged) {
+        for (said, rule) in one.rules.iter_mut().zip(&gate.rules) {
+            let own: Vec<usize> = rule.datasets.iter().copied().filter(|d| datasets.contains(d)).collect();
+            if said.verdict != GateVerdict::Invalid {
+                let why;
+                (said.rewrites, why) = cause(rule, encoder, grid, facts, (&own, seeds));
+                invalidate(said, why);
+            }
+        }
+    }
+    conclude(gate, report);
+}
+
+/// What the rules come to.
+fn conclude(gate: &Bound, report: &mut GateReport) {
+    for one in &mut report.encoders {
+        one.verdict = GateVerdict::of_all(one.rules.iter().map(|rule| rule.verdict));
+    }
+    report.verdict = GateVerdict::of_all(report.encoders.iter().map(|one| one.verdict));
+    report.blocked = match report.verdict {
+        GateVerdict::Pass => false,
+        GateVerdict::Undecided => gate.undecided != OnUndecided::Warn,
+        GateVerdict::Invalid | GateVerdict::Fail => true,
+    };
 }
 
 fn refused(error: &StatsError) -> String {

@@ -28,22 +28,31 @@
 //! percent of nothing: it is *invalid*, and so is the gate where no rule fails (`validity`). Invalid blocks, whatever `undecided` says. A rule
 //! that its data can never decide is refused when it is bound.
 //!
+//! **Some of the rewrites.** A rule may look at changed or at accepted texts only ([`Texts`]): the original and what was made of it are then scored
+//! on the same items, those all of whose texts changed, or were accepted by a judge.
+//!
+//! **Several encoders.** The chance of a false pass holds for each encoder by itself. With [`Adjust::Holm`] it holds for all together (`adjust`).
+//!
 //! The baseline encoder is what others are compared with: where there are others, rules judge only them.
 
+mod adjust;
 mod bind;
 mod judge;
+mod limits;
 mod observe;
 mod sensitivity;
 mod spec;
 #[cfg(test)]
 mod tests;
 mod validity;
+mod worst;
 
-pub(crate) use bind::{Bound, Named, Scene, bind};
-pub(crate) use judge::{ItemStrata, Look, look};
-pub(crate) use observe::Quantity;
+pub(crate) use bind::{Bound, BoundRule, Named, Scene, bind};
+pub(crate) use judge::{ItemStrata, Look, apply_ratings, look};
+pub use limits::{Limits, check_share};
+pub(crate) use observe::{Quantity, SubsetScores};
 pub(crate) use sensitivity::{Separations, check_separation};
 pub use spec::{
-    Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share,
+    Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha,
 };
-pub(crate) use validity::{RewriteCounts, Rewrites};
+pub(crate) use validity::{Cut, CutCounts, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};

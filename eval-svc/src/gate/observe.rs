@@ -1,6 +1,8 @@
 //! From a grid of scores to a rule's observations: one series a data set, its values the seeds.
 
-use super::{RuleLimit, bind::BoundRule};
+use std::collections::BTreeMap;
+
+use super::{RuleLimit, Texts, bind::BoundRule};
 use crate::{
     profile::{Axis, Grid, axis_series, total_series},
     separation::Kind,
@@ -36,27 +38,67 @@ fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds
     series
 }
 
+/// What rules on some of the rewrites look at, by position of the encoder and of the rule: of each of the rule's data sets one value a seed, a drop
+/// or, where the rule is about scores, a score. Or why there is none.
+pub(crate) type SubsetScores = BTreeMap<(usize, usize), Result<Vec<Vec<f64>>, String>>;
+
+/// Where observations come from.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// All scores.
+    pub grid: &'a Grid,
+    /// Scores on some of the rewrites.
+    pub subsets: &'a SubsetScores,
+}
+
+impl Source<'_> {
+    /// A rule's values on a data set, one a seed; true: they are drops already.
+    fn series(
+        self,
+        (position, rule): (usize, &BoundRule),
+        encoder: usize,
+        dataset: usize,
+        seeds: usize,
+    ) -> Result<(Vec<f64>, bool), String> {
+        if rule.rule.texts == Texts::All {
+            return Ok((scores(self.grid, encoder, dataset, rule.quantity, seeds), false));
+        }
+        let place = rule.datasets.iter().position(|own| *own == dataset);
+        match (self.subsets.get(&(encoder, position)), place) {
+            (Some(Ok(all)), Some(place)) => {
+                let mut own = all.get(place).cloned().unwrap_or_default();
+                own.truncate(seeds);
+                Ok((own, rule.is_drop()))
+            }
+            (Some(Err(why)), _) => Err(why.clone()),
+            _ => Err("the items whose texts it looks at are not known".to_owned()),
+        }
+    }
+}
+
 /// What a rule holds against its limit, for one encoder: of each group of its data sets that are in, one value a
 /// seed. Members of a group are averaged, since the languages of a data set are no independent draws.
 ///
 /// # Errors
 /// Why there is no such number, in words for a reader of the report: the rule is invalid.
 pub(super) fn observations(
-    rule: &BoundRule,
-    grid: &Grid,
+    (position, rule): (usize, &BoundRule),
+    source: Source<'_>,
     encoder: usize,
     baseline: Option<usize>,
     datasets: &[usize],
     seeds: usize,
 ) -> Result<Vec<Vec<f64>>, String> {
+    let grid = source.grid;
     let mut all = Vec::with_capacity(datasets.len());
     for &dataset in datasets {
         let name = &grid.datasets[dataset];
-        let own = scores(grid, encoder, dataset, rule.quantity, seeds);
+        let (own, dropped) = source.series((position, rule), encoder, dataset, seeds)?;
         let original = grid.original[encoder][dataset];
         let series: Vec<f64> = match rule.rule.limit {
             RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => own,
-            RuleLimit::MaxDrop(_) => own.iter().map(|score| original - score).collect(),
+            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) if dropped => own,
+            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) => own.iter().map(|score| original - score).collect(),
             RuleLimit::MaxDropPercent(_) => {
                 if original <= 0.0 {
                     return Err(format!(
@@ -69,7 +111,7 @@ pub(super) fn observations(
                 let Some(baseline) = baseline else {
                     return Err("no baseline encoder was named".to_owned());
                 };
-                let other = scores(grid, baseline, dataset, rule.quantity, seeds);
+                let (other, _) = source.series((position, rule), baseline, dataset, seeds)?;
                 own.iter().zip(other).map(|(own, other)| own - other).collect()
             }
         };
@@ -89,7 +131,12 @@ pub(super) fn range(rule: &BoundRule, grid: &Grid, encoder: usize, datasets: &[u
         let original = grid.original[encoder][*dataset];
         match rule.rule.limit {
             RuleLimit::MinScore(_) | RuleLimit::MinSeparation(_) => score,
-            RuleLimit::MaxDrop(_) => Range::of_drop(original, least, most),
+            // On some of the items, the original's score may be any.
+            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) if rule.rule.texts != Texts::All => Range {
+                low: least - most,
+                high: most - least,
+            },
+            RuleLimit::MaxDrop(_) | RuleLimit::Worst(_) => Range::of_drop(original, least, most),
             RuleLimit::MaxDropPercent(_) => {
                 let points = Range::of_drop(original, least, most);
                 Range {

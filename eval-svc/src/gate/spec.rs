@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::limits::Limits;
 use crate::{
     stats::gate::{Limit, bounded::Range, rule, spending::Spending},
     task::TaskType,
@@ -24,12 +25,15 @@ pub struct Gate {
     pub unit: Option<Unit>,
     /// What an undecided gate means; default: it blocks.
     pub undecided: Option<OnUndecided>,
-    /// Share of unchanged texts beyond which a rule is invalid, for rules that name none; default [`Gate::MAX_UNCHANGED`].
-    pub max_unchanged: Option<f64>,
-    /// The same for near-copies; default [`Gate::MAX_NEAR_COPIES`].
-    pub max_near_copies: Option<f64>,
+    /// When a rule is invalid, for rules that do not say.
+    #[serde(flatten)]
+    pub limits: Limits,
     /// Whether the run stops as soon as everything is decided; default: no.
     pub sequential: Option<Sequential>,
+    /// What becomes of the chance of error where several encoders are judged; default: it holds for each.
+    pub adjust: Option<Adjust>,
+    /// Of a request: the suite's rules are left out.
+    pub without_suite_rules: bool,
 }
 
 /// A rule.
@@ -49,10 +53,12 @@ pub struct Rule {
     pub basis: Option<Basis>,
     /// What counts as drawn.
     pub unit: Option<Unit>,
-    /// Share of unchanged texts, of those it looks at, beyond which it is invalid.
-    pub max_unchanged: Option<f64>,
-    /// The same for near-copies.
-    pub max_near_copies: Option<f64>,
+    /// Which rewrites it looks at.
+    #[serde(default)]
+    pub texts: Texts,
+    /// When it is invalid.
+    #[serde(flatten)]
+    pub limits: Limits,
     /// Where it was written.
     pub place: Place,
 }
@@ -71,6 +77,59 @@ pub enum RuleLimit {
     Margin(f64),
     /// The share of texts whose rewrites are told from a change of meaning is at least so much, 0 to 1.
     MinSeparation(f64),
+    /// No data set, or group of data sets, drops by more than so much.
+    Worst(f64),
+}
+
+/// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Texts {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that are another text than the original.
+    Changed,
+    /// Those that a judge rated at or above its threshold.
+    Accepted,
+}
+
+impl Texts {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::All, Self::Changed, Self::Accepted];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Changed => "changed",
+            Self::Accepted => "accepted",
+        }
+    }
+}
+
+/// What becomes of the chance of error where several encoders are judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adjust {
+    /// It holds for each encoder by itself.
+    #[default]
+    None,
+    /// Holm's steps over encoders: it is the chance that any encoder beyond a limit passes.
+    Holm,
+}
+
+impl Adjust {
+    /// Every choice.
+    pub const ALL: [Self; 2] = [Self::None, Self::Holm];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Holm => "holm",
+        }
+    }
 }
 
 /// Where something was written, for complaints.
@@ -191,15 +250,14 @@ impl Place {
 impl Gate {
     /// Chance of error where none is named.
     pub const ALPHA: f64 = 0.05;
-    /// Share of unchanged texts beyond which a rule is invalid, where none is named.
-    pub const MAX_UNCHANGED: f64 = 0.10;
-    /// Share of near-copies beyond which a rule is invalid, where none is named: beyond a half, a typical rewrite changed one word.
-    pub const MAX_NEAR_COPIES: f64 = 0.50;
 
     /// This gate with another's settings and rules laid over it. A rule of the same kind, quantity, task and data set
     /// takes the place of the one that is there.
     #[must_use]
     pub fn overlaid(mut self, over: &Self) -> Self {
+        if over.without_suite_rules {
+            self.rules.clear();
+        }
         for rule in &over.rules {
             match self.rules.iter_mut().find(|own| own.same_subject(rule)) {
                 Some(own) => *own = rule.clone(),
@@ -211,28 +269,33 @@ impl Gate {
         self.unit = over.unit.or(self.unit);
         self.undecided = over.undecided.or(self.undecided);
         self.sequential = over.sequential.or(self.sequential);
-        self.max_unchanged = over.max_unchanged.or(self.max_unchanged);
-        self.max_near_copies = over.max_near_copies.or(self.max_near_copies);
+        self.adjust = over.adjust.or(self.adjust);
+        self.limits = over.limits.or(self.limits);
         self
     }
 }
 
 impl Rule {
     /// What a rule may say, as a suite and the command line spell it.
-    pub const KEYS: [&str; 13] = [
+    pub const KEYS: [&str; 18] = [
         "name",
         "max_drop",
         "max_drop_percent",
         "min_score",
         "margin",
         "min_separation",
+        "worst",
         "of",
         "task",
         "dataset",
         "basis",
         "unit",
+        "texts",
         "max_unchanged",
         "max_near_copies",
+        "max_cut",
+        "max_shared",
+        "min_accepted",
     ];
 
     /// Whether both limit the same thing of the same data sets.
@@ -241,6 +304,7 @@ impl Rule {
             && self.of == other.of
             && self.task == other.task
             && self.dataset == other.dataset
+            && self.texts == other.texts
     }
 
     /// What is held against the limit, where the gate names `general`: absolute scores of different tasks are no sample of
@@ -250,6 +314,10 @@ impl Rule {
         match (self.basis, general) {
             _ if matches!(self.limit, RuleLimit::MinSeparation(_)) => Basis::ClopperPearson,
             (Some(own), _) => own,
+            // Each data set has bounds over its own items, whatever bounds over data sets the others have.
+            (None, Some(general)) if matches!(self.limit, RuleLimit::Worst(_)) && general != Basis::Point => {
+                Basis::Bounded
+            }
             // The margin's test is the signed-rank test, whatever bounds the others have.
             (None, Some(Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap | Basis::Bounded))
                 if margin =>
@@ -277,7 +345,13 @@ impl Rule {
                 format!("separation is at least {share}")
             }
             RuleLimit::MinSeparation(share) => format!("separation of {} is at least {share}", self.of),
+            RuleLimit::Worst(points) => format!("no data set drops by more than {points} points, {}", self.of),
         };
+        match self.texts {
+            Texts::All => {}
+            Texts::Changed => title.push_str(", changed texts"),
+            Texts::Accepted => title.push_str(", accepted texts"),
+        }
         if let Some(task) = self.task {
             title.push_str(&format!(", {task} only"));
         }
@@ -290,7 +364,16 @@ impl Rule {
 
 impl RuleLimit {
     /// Every kind, as a suite spells it.
-    pub const KINDS: [&str; 5] = ["max_drop", "max_drop_percent", "min_score", "margin", "min_separation"];
+    pub const KINDS: [&str; 6] = [
+        "max_drop",
+        "max_drop_percent",
+        "min_score",
+        "margin",
+        "min_separation",
+        "worst",
+    ];
+    /// The kinds in words, for complaints.
+    pub const NAMED: &str = "max_drop, max_drop_percent, min_score, margin, min_separation or worst";
 
     /// The limit of this kind.
     pub fn new(kind: &str, value: f64) -> Option<Self> {
@@ -300,6 +383,7 @@ impl RuleLimit {
             "min_score" => Self::MinScore(value),
             "margin" => Self::Margin(value),
             "min_separation" => Self::MinSeparation(value),
+            "worst" => Self::Worst(value),
             _ => return None,
         })
     }
@@ -312,6 +396,7 @@ impl RuleLimit {
             Self::MinScore(_) => "min_score",
             Self::Margin(_) => "margin",
             Self::MinSeparation(_) => "min_separation",
+            Self::Worst(_) => "worst",
         }
     }
 
@@ -326,7 +411,7 @@ impl RuleLimit {
     /// As [`crate::stats`] has it.
     pub(super) fn held(self) -> Limit {
         match self {
-            Self::MaxDrop(most) | Self::MaxDropPercent(most) => Limit::at_most(most),
+            Self::MaxDrop(most) | Self::MaxDropPercent(most) | Self::Worst(most) => Limit::at_most(most),
             Self::MinScore(least) | Self::MinSeparation(least) => Limit::at_least(least),
             Self::Margin(margin) => Limit::at_least(-margin),
         }
@@ -339,7 +424,8 @@ impl RuleLimit {
             | Self::MaxDropPercent(value)
             | Self::MinScore(value)
             | Self::Margin(value)
-            | Self::MinSeparation(value) => value,
+            | Self::MinSeparation(value)
+            | Self::Worst(value) => value,
         }
     }
 
@@ -348,7 +434,7 @@ impl RuleLimit {
         match self {
             Self::MaxDropPercent(_) => "percent",
             Self::MinSeparation(_) => "share",
-            Self::MaxDrop(_) | Self::MinScore(_) | Self::Margin(_) => "points",
+            Self::MaxDrop(_) | Self::MinScore(_) | Self::Margin(_) | Self::Worst(_) => "points",
         }
     }
 
@@ -358,7 +444,7 @@ impl RuleLimit {
     /// What would be right.
     pub fn check(self) -> Result<(), String> {
         let (low, high, hint) = match self {
-            Self::MaxDrop(_) => (0.0, WIDEST, " (points, score x 100)"),
+            Self::MaxDrop(_) | Self::Worst(_) => (0.0, WIDEST, " (points, score x 100)"),
             Self::Margin(_) => (0.0, WIDEST, " (points below the baseline, score x 100)"),
             Self::MaxDropPercent(_) => (0.0, 100.0, " (percent of the original score)"),
             Self::MinScore(_) => (-100.0, 100.0, " (points, score x 100)"),
@@ -383,18 +469,6 @@ pub fn check_alpha(alpha: f64) -> Result<(), String> {
         Err(format!(
             "is {alpha}, should be above 0 and below 0.5: the chance of error of each rule on each side"
         ))
-    }
-}
-
-/// Whether a share of texts can be meant.
-///
-/// # Errors
-/// What would be right.
-pub fn check_share(share: f64) -> Result<(), String> {
-    if (0.0..=1.0).contains(&share) {
-        Ok(())
-    } else {
-        Err(format!("is {share}, should be a share of the texts, 0 to 1"))
     }
 }
 

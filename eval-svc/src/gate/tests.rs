@@ -25,8 +25,8 @@ fn rule(limit: RuleLimit) -> Rule {
             _ => None,
         },
         unit: None,
-        max_unchanged: None,
-        max_near_copies: None,
+        texts: Texts::All,
+        limits: Limits::default(),
         place: Place {
             origin: "n.toml:7".to_owned(),
             field: "gate.rule[0]".to_owned(),
@@ -83,6 +83,7 @@ fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, Gat
         transformations: &named,
         datasets: Some(&datasets),
         groups: &grid.groups,
+        rated: false,
     };
     bind(gate, &scene).map(Option::unwrap)
 }
@@ -90,6 +91,14 @@ fn bound(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> Result<Bound, Gat
 fn complaint(rule: Rule) -> String {
     let grid = grid(&["a", "b"], &[1.0, 2.0]);
     bound(&gate(vec![rule]), &grid, None).unwrap_err().to_string()
+}
+
+fn facts(rewrites: &RewriteCounts) -> Facts<'_> {
+    Facts {
+        rewrites,
+        cuts: const { &Vec::new() },
+        ratings: None,
+    }
 }
 
 /// Every text of every data set was rewritten.
@@ -107,7 +116,8 @@ fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
     let datasets: Vec<usize> = (0..grid.datasets.len()).collect();
     let rewrites = rewritten(grid);
     let whole = Look {
-        rewrites: &rewrites,
+        facts: facts(&rewrites),
+        subsets: &SubsetScores::new(),
         items: &ItemStrata::new(),
         separation: &Separations::new(),
         datasets: &datasets,
@@ -127,7 +137,8 @@ fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
         seeds: 2,
         alpha: 0.05,
         round: 1,
-        rewrites: &rewrites,
+        facts: facts(&rewrites),
+        subsets: &SubsetScores::new(),
         items: &ItemStrata::new(),
         separation: &Separations::new(),
     };
@@ -345,7 +356,8 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     let bound = bound(&rules, &scores, None).unwrap();
     let rewrites = rewritten(&scores);
     let first = Look {
-        rewrites: &rewrites,
+        facts: facts(&rewrites),
+        subsets: &SubsetScores::new(),
         items: &ItemStrata::new(),
         separation: &Separations::new(),
         datasets: &[0, 1, 2, 3, 4, 5],
@@ -470,6 +482,7 @@ fn points_and_rounds_do_not_go_together() {
         transformations: &[],
         datasets: None,
         groups: &[],
+        rated: false,
     };
     let message = bind(&nothing, &scene).unwrap_err().to_string();
     assert!(message.contains("no rule to decide"), "{message}");
@@ -512,7 +525,8 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
         }
         let bound = bound(&gate(vec![rule(RuleLimit::MaxDrop(limit))]), &grid, None).unwrap();
         let whole = Look {
-            rewrites: &rewrites,
+            facts: facts(&rewrites),
+            subsets: &SubsetScores::new(),
             items: &ItemStrata::new(),
             separation: &Separations::new(),
             datasets: &datasets,
@@ -549,7 +563,8 @@ fn a_bound_without_an_end_decides_nothing() {
     let bound = bound(&gate(vec![student]), &scores, None).unwrap();
     let rewrites = rewritten(&scores);
     let early = Look {
-        rewrites: &rewrites,
+        facts: facts(&rewrites),
+        subsets: &SubsetScores::new(),
         items: &ItemStrata::new(),
         separation: &Separations::new(),
         datasets: &[0, 1, 2, 3, 4, 5],
@@ -586,6 +601,17 @@ fn a_request_lays_its_settings_over_and_takes_the_place_of_rules_on_the_same_sub
         ]
     );
     assert_eq!((both.alpha, both.undecided), (Some(0.1), Some(OnUndecided::Fail)));
+}
+
+#[test]
+fn a_request_may_leave_the_suites_rules_out() {
+    let suite = gate(vec![rule(RuleLimit::MaxDrop(3.0))]);
+    let request = Gate {
+        without_suite_rules: true,
+        ..gate(vec![rule(RuleLimit::MinScore(60.0))])
+    };
+    let limits: Vec<RuleLimit> = suite.overlaid(&request).rules.iter().map(|rule| rule.limit).collect();
+    assert_eq!(limits, [RuleLimit::MinScore(60.0)]);
 }
 
 #[test]
@@ -719,7 +745,8 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
             seeds: 2,
             alpha: 0.05,
             round: 1,
-            rewrites: &rewrites,
+            facts: facts(&rewrites),
+            subsets: &SubsetScores::new(),
             separation: &Separations::new(),
             items: &items,
         };
@@ -750,4 +777,233 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
     let missing = said(ItemStrata::from([((0, 0), Err("d1: no items are kept".to_owned()))]));
     assert_eq!(missing.verdict, GateVerdict::Undecided);
     assert!(missing.note.unwrap().contains("d1: no items are kept"));
+}
+
+#[test]
+fn the_worst_data_set_is_held_against_the_limit_by_itself() {
+    let on_points = |limit: f64| Rule {
+        basis: Some(Basis::Point),
+        ..rule(RuleLimit::Worst(limit))
+    };
+    // The mean drop is 2, one data set drops by 7.
+    let drops = [1.0, 1.0, 7.0, 1.0, 1.0, 1.0];
+    let told = said(on_points(5.0), &drops);
+    assert_eq!((told.verdict, told.estimate), (GateVerdict::Fail, Some(7.0)));
+    assert!(told.note.unwrap().contains("d2 drops most"));
+    assert_eq!(said(on_points(7.0), &drops).verdict, GateVerdict::Pass);
+    assert_eq!(
+        said(rule(RuleLimit::MaxDrop(5.0)), &drops).estimate,
+        Some(1.0),
+        "a mean hides it"
+    );
+    // Members of a group are one.
+    let mut grid = grid(&["a"], &drops);
+    grid.groups = ["x", "x", "x", "y", "y", "y"].map(str::to_owned).to_vec();
+    let report = all(&gate(vec![on_points(5.0)]), &grid, None);
+    let told = &report.encoders[0].rules[0];
+    assert_eq!(
+        (told.verdict, told.estimate, told.units),
+        (GateVerdict::Pass, Some(3.0), 2)
+    );
+    assert!(told.note.as_ref().unwrap().contains("x drops most"), "{told:?}");
+}
+
+#[test]
+fn the_worst_data_set_has_bounds_over_its_own_items() {
+    use crate::stats::gate::items::Stratum;
+    let range = crate::stats::gate::bounded::Range {
+        low: -100.0,
+        high: 100.0,
+    };
+    let items = |lost: usize| {
+        let values: Vec<f64> = (0..200).map(|i| if i < lost { 100.0 } else { 0.0 }).collect();
+        Stratum::of_items(&values, range)
+    };
+    let grid = grid(&["a"], &[0.0; 3]);
+    let decide = |lost: [usize; 3]| {
+        let bound = bound(&gate(vec![rule(RuleLimit::Worst(10.0))]), &grid, None).unwrap();
+        assert_eq!(
+            (bound.rules[0].unit, bound.rules[0].basis),
+            (Unit::Item, Basis::Bounded)
+        );
+        let strata = ItemStrata::from([((0, 0), Ok(lost.map(items).to_vec()))]);
+        let rewrites = rewritten(&grid);
+        let whole = Look {
+            facts: facts(&rewrites),
+            subsets: &SubsetScores::new(),
+            items: &strata,
+            separation: &Separations::new(),
+            datasets: &[0, 1, 2],
+            seeds: 2,
+            alpha: 0.05,
+            round: 1,
+        };
+        look(&bound, &grid, &whole, None).encoders[0].rules[0].clone()
+    };
+    assert_eq!(decide([2, 2, 2]).verdict, GateVerdict::Pass);
+    let one = decide([2, 60, 2]);
+    assert_eq!((one.verdict, one.estimate), (GateVerdict::Fail, Some(30.0)));
+    let close = decide([2, 2, 20]);
+    assert_eq!(close.verdict, GateVerdict::Undecided);
+    assert!(close.note.unwrap().contains("undecided on d2"));
+}
+
+#[test]
+fn a_worst_rule_takes_no_bounds_over_data_sets() {
+    let worst = rule(RuleLimit::Worst(5.0));
+    let student = Rule {
+        basis: Some(Basis::Student),
+        ..worst.clone()
+    };
+    assert!(complaint(student).contains("worst has bounds over the items of each data set"));
+    let by_group = Rule {
+        unit: Some(Unit::Group),
+        ..worst.clone()
+    };
+    assert!(complaint(by_group).contains("one group has no bounds over groups"));
+    // What the gate names for all rules does not reach it, but points do.
+    let grid = grid(&["a"], &[1.0; 8]);
+    let general = |basis| Gate {
+        basis: Some(basis),
+        unit: Some(Unit::Group),
+        ..gate(vec![worst.clone()])
+    };
+    let of = |basis| {
+        let bound = bound(&general(basis), &grid, None).unwrap();
+        (bound.rules[0].basis, bound.rules[0].unit)
+    };
+    assert_eq!(of(Basis::Student), (Basis::Bounded, Unit::Item));
+    assert_eq!(of(Basis::Point), (Basis::Point, Unit::Group));
+}
+
+#[test]
+fn some_of_the_rewrites_are_asked_only_where_that_means_something() {
+    let of = |texts, limit| Rule { texts, ..rule(limit) };
+    let told = complaint(of(Texts::Accepted, RuleLimit::MaxDrop(3.0)));
+    assert!(
+        told.contains("gate.rule[0].texts") && told.contains("--judge"),
+        "{told}"
+    );
+    let separation = Rule {
+        of: "separation".to_owned(),
+        basis: None,
+        ..of(Texts::Changed, RuleLimit::MinSeparation(0.8))
+    };
+    assert!(complaint(separation).contains("leaves unchanged texts out by itself"));
+    assert!(complaint(of(Texts::Changed, RuleLimit::MaxDropPercent(3.0))).contains("use max_drop"));
+    let original = Rule {
+        of: "original".to_owned(),
+        ..of(Texts::Changed, RuleLimit::MinScore(3.0))
+    };
+    assert!(complaint(original).contains("no rewrites"));
+    let rounds = Gate {
+        sequential: Some(Sequential::Pocock),
+        ..gate(vec![of(Texts::Changed, RuleLimit::MaxDrop(3.0))])
+    };
+    let told = bound(&rounds, &grid(&["a"], &[1.0; 8]), None).unwrap_err().to_string();
+    assert!(told.contains("leave `sequential` out"), "{told}");
+}
+
+#[test]
+fn a_rule_on_changed_texts_looks_at_their_scores_and_at_nothing_else() {
+    let changed = Rule {
+        texts: Texts::Changed,
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    let grid = grid(&["a"], &[0.0; 6]);
+    let bound = bound(&gate(vec![changed]), &grid, None).unwrap();
+    let rewrites = rewritten(&grid);
+    let decide = |subsets: &SubsetScores| {
+        let whole = Look {
+            facts: facts(&rewrites),
+            subsets,
+            items: &ItemStrata::new(),
+            separation: &Separations::new(),
+            datasets: &[0, 1, 2, 3, 4, 5],
+            seeds: 2,
+            alpha: 0.05,
+            round: 1,
+        };
+        look(&bound, &grid, &whole, None).encoders[0].rules[0].clone()
+    };
+    let of = |drop: f64| SubsetScores::from([((0, 0), Ok(vec![vec![drop; 2]; 6]))]);
+    assert_eq!(decide(&of(1.0)).verdict, GateVerdict::Pass);
+    // All texts together drop by nothing; those that changed, by 9.
+    let told = decide(&of(9.0));
+    assert_eq!((told.verdict, told.estimate), (GateVerdict::Fail, Some(9.0)));
+    let unknown = SubsetScores::from([((0, 0), Err("0 of 9 items have changed texts".to_owned()))]);
+    let told = decide(&unknown);
+    assert_eq!(told.verdict, GateVerdict::Invalid);
+    assert!(told.note.unwrap().contains("0 of 9 items"));
+    assert_eq!(decide(&SubsetScores::new()).verdict, GateVerdict::Invalid);
+}
+
+#[test]
+fn holm_over_encoders_takes_back_passes_that_do_not_hold_together() {
+    // Eight data sets: the smallest p-value of the signed-rank test is 1/256 = 0.0039.
+    let keeps = [0.0, 0.5, 0.25, 0.75, 0.1, 0.3, 0.6, 0.2];
+    // Alone it passes at 0.05, not at a quarter of it.
+    let barely = [3.2, 3.4, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6];
+    let names = ["a", "b", "c", "d"];
+    let mut scores = grid(&names, &keeps);
+    let close = grid(&names, &barely);
+    for e in [1, 2, 3] {
+        scores.transformed[e].clone_from(&close.transformed[e]);
+    }
+    let with = |adjust| Gate {
+        adjust: Some(adjust),
+        ..gate(vec![rule(RuleLimit::MaxDrop(3.0))])
+    };
+    let verdicts =
+        |report: &GateReport| -> Vec<GateVerdict> { report.encoders.iter().map(|one| one.verdict).collect() };
+    let alone = all(&with(Adjust::None), &scores, None);
+    assert_eq!(verdicts(&alone), [GateVerdict::Pass; 4]);
+    let together = all(&with(Adjust::Holm), &scores, None);
+    assert_eq!(
+        verdicts(&together),
+        [
+            GateVerdict::Pass,
+            GateVerdict::Undecided,
+            GateVerdict::Undecided,
+            GateVerdict::Undecided
+        ]
+    );
+    assert_eq!(together.encoders[0].rules[0].alpha, 0.05 / 4.0);
+    let note = together.encoders[1].rules[0].note.clone().unwrap();
+    assert!(
+        note.contains("not where 4 encoders are judged together (Holm)"),
+        "{note}"
+    );
+    // One encoder alone has nobody to be adjusted with; what fails by itself fails.
+    let single = all(&with(Adjust::Holm), &grid(&["a"], &barely), None);
+    assert_eq!(verdicts(&single), [GateVerdict::Pass]);
+    let failing = all(&with(Adjust::Holm), &grid(&["a", "b"], &[9.0; 8]), None);
+    assert_eq!(verdicts(&failing), [GateVerdict::Fail; 2]);
+    let rounds = Gate {
+        sequential: Some(Sequential::Pocock),
+        ..with(Adjust::Holm)
+    };
+    let told = bound(&rounds, &grid(&["a"], &keeps), None).unwrap_err().to_string();
+    assert!(told.contains("gate.adjust"), "{told}");
+}
+
+#[test]
+fn ratings_after_the_rounds_take_decisions_back() {
+    let grid = grid(&["a"], &[0.0; 8]);
+    let keeps = gate(vec![rule(RuleLimit::MaxDrop(3.0))]);
+    let bound = bound(&keeps, &grid, None).unwrap();
+    let rewrites = rewritten(&grid);
+    let rated = |accepted: u64| vec![vec![vec![Rated { rated: 10, accepted }; 2]; 3]; 8];
+    let after = |ratings: &RatedCounts| {
+        let mut report = all(&keeps, &grid, None);
+        assert_eq!(report.verdict, GateVerdict::Pass);
+        let facts = Facts {
+            ratings: Some(ratings),
+            ..facts(&rewrites)
+        };
+        apply_ratings(&bound, &grid, &mut report, &facts, (&[0, 1, 2, 3, 4, 5, 6, 7], 2));
+        (report.verdict, report.blocked)
+    };
+    assert_eq!(after(&rated(10)), (GateVerdict::Pass, false));
+    assert_eq!(after(&rated(2)), (GateVerdict::Invalid, true));
 }

@@ -1,15 +1,18 @@
 //! Whether a rule's scores speak of rewritten texts at all.
 //!
-//! A text that stayed as it was costs an encoder nothing, whatever the encoder is. Beyond a share of such texts a rule is *invalid*: it
-//! neither passes nor fails. The share is taken over what the rule looks at, in two ways, and the larger one counts: pooled over all texts,
-//! and averaged in the order in which the rule's estimate is (seeds, transformations of an axis, axes, data sets). The second notices a small
-//! data set of which nothing was rewritten; the first a large one.
+//! A text that stayed as it was costs an encoder nothing, whatever the encoder is; a rewrite that says something else costs a good encoder much; and
+//! of a text that was cut, only the beginning is scored. Beyond a share of such texts a rule is *invalid*: it neither passes nor fails. The share
+//! is taken over what the rule looks at, in two ways, and the worse one counts: pooled over all texts, and averaged in the order in which the
+//! rule's estimate is (seeds, transformations of an axis, axes, data sets). The second notices a small data set of which nothing was rewritten; the
+//! first a large one.
 
-use super::{bind::BoundRule, observe::Quantity};
+use super::{bind::BoundRule, limits::Settled, observe::Quantity};
 use crate::{
     change::Change,
     profile::{Axis, Column},
     report::{RewriteShare, percent},
+    stats,
+    truncation::CutCount,
 };
 
 /// Rewrites of one data set under one transformation and seed.
@@ -38,94 +41,205 @@ impl Rewrites {
         counted
     }
 
-    /// Shares of unchanged texts and of near-copies. Where no text was rewritten, everything is unchanged.
-    fn shares(self) -> Shares {
-        if self.texts == 0 {
-            return Shares {
-                unchanged: 1.0,
-                near_copies: 0.0,
-            };
-        }
-        Shares {
-            unchanged: self.unchanged as f64 / self.texts as f64,
-            near_copies: self.near_copies as f64 / self.texts as f64,
-        }
+    /// Where no text was rewritten, everything is unchanged.
+    fn unchanged(self) -> f64 {
+        share(self.unchanged, self.texts).unwrap_or(1.0)
+    }
+
+    fn near_copies(self) -> f64 {
+        share(self.near_copies, self.texts).unwrap_or(0.0)
     }
 }
 
 /// Rewrites of a run, `[dataset][transformation][seed]`.
 pub(crate) type RewriteCounts = Vec<Vec<Vec<Rewrites>>>;
 
-#[derive(Debug, Clone, Copy)]
-struct Shares {
-    unchanged: f64,
-    near_copies: f64,
+/// Texts of a data set that an encoder cut, or mixed up.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Of the originals.
+    pub original: CutCount,
+    /// Of the rewrites, `[transformation][seed]`.
+    pub transformed: Vec<Vec<CutCount>>,
+    /// Original texts that have another text's vector, and of how many; absent where that is not known.
+    pub shared: Option<(u64, u64)>,
 }
 
-impl Shares {
-    fn mean(all: &[Self]) -> Self {
-        let n = all.len().max(1) as f64;
-        Self {
-            unchanged: all.iter().map(|one| one.unchanged).sum::<f64>() / n,
-            near_copies: all.iter().map(|one| one.near_copies).sum::<f64>() / n,
+/// Cut texts of a run, `[encoder][dataset]`.
+pub(crate) type CutCounts = Vec<Vec<Cut>>;
+
+/// Ratings of one data set under one transformation and seed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rated {
+    /// Rewrites that have a rating.
+    pub rated: u64,
+    /// Of these, rewrites that the judge accepts.
+    pub accepted: u64,
+}
+
+/// Ratings of a run, `[dataset][transformation][seed]`.
+pub(crate) type RatedCounts = Vec<Vec<Vec<Rated>>>;
+
+/// What became of the texts of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    /// Whether they changed.
+    pub rewrites: &'a RewriteCounts,
+    /// Whether they were cut.
+    pub cuts: &'a CutCounts,
+    /// How they are rated; absent without a judge, or where it does not tell pairs of known rating apart.
+    pub ratings: Option<&'a RatedCounts>,
+}
+
+fn share(part: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| part as f64 / of as f64)
+}
+
+/// What a rule rests on: the data sets, axis by axis the transformations, and the number of seeds.
+struct Cells<'a> {
+    axes: Vec<Vec<usize>>,
+    datasets: &'a [usize],
+    seeds: usize,
+}
+
+impl Cells<'_> {
+    /// The mean in the order of an estimate; cells without a value are left out.
+    fn averaged(&self, cell: impl Fn(usize, usize, usize) -> Option<f64>) -> Option<f64> {
+        let mean = |values: &mut dyn Iterator<Item = f64>| stats::mean(&values.collect::<Vec<f64>>());
+        let of_column = |d, t| mean(&mut (0..self.seeds).filter_map(|s| cell(d, t, s)));
+        let of_axis = |d, own: &[usize]| mean(&mut own.iter().filter_map(|t| of_column(d, *t)));
+        let of_dataset = |d| mean(&mut self.axes.iter().filter_map(|own| of_axis(d, own)));
+        mean(&mut self.datasets.iter().filter_map(|d| of_dataset(*d)))
+    }
+
+    fn pooled<T: Copy>(&self, all: &[Vec<Vec<T>>], mut add: impl FnMut(T)) {
+        for d in self.datasets {
+            for t in self.axes.iter().flatten() {
+                let seeds = all.get(*d).and_then(|own| own.get(*t)).into_iter().flatten();
+                seeds.take(self.seeds).for_each(|one| add(*one));
+            }
         }
     }
 }
 
-/// The share of texts that a rule looks at and that were not rewritten; `None` for a rule on the original texts.
+/// A cell of `[dataset][transformation][seed]`.
+fn cell<T: Copy>(all: &[Vec<Vec<T>>], (d, t, s): (usize, usize, usize)) -> Option<T> {
+    all.get(d)?.get(t)?.get(s).copied()
+}
+
+/// What became of the texts that a rule looks at; `None` for a rule on the original texts.
 pub(super) fn rewrite_share(
     rule: &BoundRule,
+    encoder: usize,
     columns: &[Column],
-    counts: &RewriteCounts,
+    facts: &Facts<'_>,
     datasets: &[usize],
     seeds: usize,
 ) -> Option<RewriteShare> {
-    let axes = axes(rule.quantity, columns)?;
-    let mut pooled = Rewrites::default();
-    let mut by_dataset = Vec::with_capacity(datasets.len());
-    for &dataset in datasets {
-        let by_axis: Vec<Shares> = axes
-            .iter()
-            .map(|transformations| {
-                let by_transformation: Vec<Shares> = transformations
-                    .iter()
-                    .map(|&transformation| {
-                        let own = counts
-                            .get(dataset)
-                            .and_then(|of_dataset| of_dataset.get(transformation))
-                            .map_or(&[][..], |of_seeds| &of_seeds[..seeds.min(of_seeds.len())]);
-                        for one in own {
-                            pooled.texts += one.texts;
-                            pooled.unchanged += one.unchanged;
-                            pooled.near_copies += one.near_copies;
-                        }
-                        let by_seed: Vec<Shares> = own.iter().map(|one| one.shares()).collect();
-                        if by_seed.is_empty() {
-                            Rewrites::default().shares()
-                        } else {
-                            Shares::mean(&by_seed)
-                        }
-                    })
-                    .collect();
-                Shares::mean(&by_transformation)
-            })
-            .collect();
-        by_dataset.push(Shares::mean(&by_axis));
-    }
-    let (averaged, all) = (Shares::mean(&by_dataset), pooled.shares());
+    let cells = Cells {
+        axes: axes(rule.quantity, columns)?,
+        datasets,
+        seeds,
+    };
+    let mut all = Rewrites::default();
+    cells.pooled(facts.rewrites, |one| {
+        all.texts += one.texts;
+        all.unchanged += one.unchanged;
+        all.near_copies += one.near_copies;
+    });
+    // A data set of which no rewrite is known counts as one of which nothing was rewritten.
+    let known = |d, t, s| match cell(facts.rewrites, (d, t, s)) {
+        Some(own) => Some(own),
+        None if s == 0 => Some(Rewrites::default()),
+        None => None,
+    };
+    let averaged = |of: fn(Rewrites) -> f64| cells.averaged(|d, t, s| known(d, t, s).map(of)).unwrap_or(of(all));
+    let cuts: Vec<Vec<Vec<CutCount>>> = match facts.cuts.get(encoder) {
+        Some(own) => own.iter().map(|one| one.transformed.clone()).collect(),
+        None => Vec::new(),
+    };
+    let mut cut = CutCount::default();
+    cells.pooled(&cuts, |one| cut.extend(one));
+    let ratings = facts.ratings.map_or(&[][..], Vec::as_slice);
+    let mut rated = Rated::default();
+    cells.pooled(ratings, |one| {
+        rated.rated += one.rated;
+        rated.accepted += one.accepted;
+    });
+    let accepted = |one: Rated| share(one.accepted, one.rated);
     Some(RewriteShare {
-        texts: pooled.texts,
-        unchanged: averaged.unchanged.max(all.unchanged),
-        near_copies: averaged.near_copies.max(all.near_copies),
+        texts: all.texts,
+        unchanged: averaged(Rewrites::unchanged).max(all.unchanged()),
+        near_copies: averaged(Rewrites::near_copies).max(all.near_copies()),
+        cut: worse(
+            known_cut(cut),
+            cells.averaged(|d, t, s| cell(&cuts, (d, t, s)).and_then(known_cut)),
+            f64::max,
+        ),
+        rated: rated.rated,
+        accepted: worse(
+            accepted(rated),
+            cells.averaged(|d, t, s| cell(ratings, (d, t, s)).and_then(accepted)),
+            f64::min,
+        ),
     })
+}
+
+fn worse(one: Option<f64>, other: Option<f64>, of: fn(f64, f64) -> f64) -> Option<f64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(of(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Share of texts that are known to be cut; `None` where nothing is known.
+fn known_cut(count: CutCount) -> Option<f64> {
+    (count.unknown < count.texts).then(|| count.cut as f64 / count.texts as f64)
+}
+
+/// Share of the original texts that have another text's vector, the larger of pooled and averaged over data sets.
+pub(super) fn shared_vectors(encoder: usize, facts: &Facts<'_>, datasets: &[usize]) -> Option<f64> {
+    let own = facts.cuts.get(encoder)?;
+    let known = || datasets.iter().filter_map(|d| own.get(*d)?.shared);
+    let each: Vec<f64> = known().filter_map(|(shared, texts)| share(shared, texts)).collect();
+    let (shared, texts) = known().fold((0, 0), |(a, b), (shared, texts)| (a + shared, b + texts));
+    worse(share(shared, texts), stats::mean(&each), f64::max)
+}
+
+/// Why nothing can be said of an encoder that mixes texts up.
+pub(super) fn mixed_up(shared: f64, limits: Settled) -> Option<String> {
+    exceeds(shared, limits.max_shared).then(|| {
+        format!(
+            "{} of the original texts it looks at have the vector of a text with other words (max_shared is {}): the encoder mixes up its answers, or \
+             does not read these texts",
+            percent(shared),
+            percent(limits.max_shared)
+        )
+    })
+}
+
+/// Share of the original texts that the encoder cut, the larger of pooled and averaged over data sets.
+pub(super) fn cut_originals(encoder: usize, facts: &Facts<'_>, datasets: &[usize]) -> Option<f64> {
+    let of = |d: &usize| {
+        facts
+            .cuts
+            .get(encoder)
+            .and_then(|own| own.get(*d))
+            .map(|one| one.original)
+    };
+    let mut all = CutCount::default();
+    datasets.iter().filter_map(of).for_each(|one| all.extend(one));
+    let each: Vec<f64> = datasets.iter().filter_map(of).filter_map(known_cut).collect();
+    worse(known_cut(all), stats::mean(&each), f64::max)
 }
 
 /// Transformations that a quantity rests on, axis by axis; `None` where it rests on none.
 fn axes(quantity: Quantity, columns: &[Column]) -> Option<Vec<Vec<usize>>> {
     let of_axis = |axis: Axis| -> Vec<usize> { (0..columns.len()).filter(|c| columns[*c].axis == axis).collect() };
     Some(match quantity {
-        // Texts that were not rewritten are left out of separation.
-        Quantity::Original | Quantity::Separation(_) => return None,
+        Quantity::Original => return None,
+        // What separation counts as rewrites.
+        Quantity::Separation(_) => vec![of_axis(Axis::Lexical), of_axis(Axis::Length)],
         Quantity::Transformation(column) => vec![vec![column]],
         Quantity::Axis(axis) => vec![of_axis(axis)],
         Quantity::Total => Axis::ALL
@@ -143,24 +257,49 @@ fn exceeds(share: f64, limit: f64) -> bool {
 }
 
 /// Why a rule cannot be decided on these rewrites, in words; `None` where it can.
-pub(super) fn invalid(share: RewriteShare, max_unchanged: f64, max_near_copies: f64) -> Option<String> {
+pub(super) fn invalid(share: RewriteShare, limits: Settled) -> Option<String> {
     if share.texts == 0 {
         return Some("no text was rewritten, so its scores say nothing about robustness".to_owned());
     }
-    if exceeds(share.unchanged, max_unchanged) {
+    if exceeds(share.unchanged, limits.max_unchanged) {
         return Some(format!(
             "{} of the texts it looks at stayed as they were (max_unchanged is {}): its scores say nothing about robustness; use a \
              stronger generator",
             percent(share.unchanged),
-            percent(max_unchanged)
+            percent(limits.max_unchanged)
         ));
     }
-    exceeds(share.near_copies, max_near_copies).then(|| {
-        format!(
+    if exceeds(share.near_copies, limits.max_near_copies) {
+        return Some(format!(
             "{} of the rewrites it looks at differ from the original in one word only (max_near_copies is {}): its scores say nothing about \
              robustness; use a stronger generator",
             percent(share.near_copies),
-            percent(max_near_copies)
+            percent(limits.max_near_copies)
+        ));
+    }
+    if let Some(accepted) = share
+        .accepted
+        .filter(|accepted| exceeds(limits.min_accepted, *accepted))
+    {
+        return Some(format!(
+            "invalid rewrites: the judge accepts {} of the {} that it rated (min_accepted is {}), so the scores say more about the generator \
+             than about robustness; use a stronger generator",
+            percent(accepted),
+            share.rated,
+            percent(limits.min_accepted)
+        ));
+    }
+    share.cut.and_then(|cut| cut_short(cut, limits))
+}
+
+/// Why nothing can be said of texts that were cut.
+pub(super) fn cut_short(cut: f64, limits: Settled) -> Option<String> {
+    exceeds(cut, limits.max_cut).then(|| {
+        format!(
+            "the encoder cut {} of the texts it looks at (max_cut is {}): its scores speak of their beginnings; use an encoder that reads \
+             longer texts, or shorter ones",
+            percent(cut),
+            percent(limits.max_cut)
         )
     })
 }
@@ -168,7 +307,7 @@ pub(super) fn invalid(share: RewriteShare, max_unchanged: f64, max_near_copies: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::{Basis, Place, Rule, RuleLimit, Unit};
+    use crate::gate::{Basis, Limits, Place, Rule, RuleLimit, Texts, Unit};
 
     fn columns() -> Vec<Column> {
         [
@@ -193,8 +332,8 @@ mod tests {
                 dataset: None,
                 basis: None,
                 unit: None,
-                max_unchanged: None,
-                max_near_copies: None,
+                texts: Texts::All,
+                limits: Limits::default(),
                 place: Place::default(),
             },
             title: String::new(),
@@ -204,8 +343,19 @@ mod tests {
             basis: Basis::SignedRank,
             unit: Unit::Group,
             unit_by_default: true,
-            max_unchanged: 0.1,
-            max_near_copies: 0.5,
+            limits: Limits::default().settled(),
+        }
+    }
+
+    fn of(quantity: Quantity, facts: &Facts<'_>, datasets: &[usize], seeds: usize) -> Option<RewriteShare> {
+        rewrite_share(&rule(quantity), 0, &columns(), facts, datasets, seeds)
+    }
+
+    fn rewrites(counts: &RewriteCounts) -> Facts<'_> {
+        Facts {
+            rewrites: counts,
+            cuts: const { &Vec::new() },
+            ratings: None,
         }
     }
 
@@ -225,7 +375,7 @@ mod tests {
     }
 
     fn unchanged(quantity: Quantity, counts: &RewriteCounts, datasets: &[usize], seeds: usize) -> f64 {
-        rewrite_share(&rule(quantity), &columns(), counts, datasets, seeds).map_or(f64::NAN, |share| share.unchanged)
+        of(quantity, &rewrites(counts), datasets, seeds).map_or(f64::NAN, |share| share.unchanged)
     }
 
     #[test]
@@ -250,26 +400,127 @@ mod tests {
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
         assert_eq!(unchanged(Quantity::Transformation(2), &counts, &[0, 1], 1), 1.0);
         assert_eq!(unchanged(Quantity::Axis(Axis::Augmentation), &counts, &[0, 1], 1), 1.0);
-        assert!(rewrite_share(&rule(Quantity::Original), &columns(), &counts, &[0, 1], 1).is_none());
+        assert!(of(Quantity::Original, &rewrites(&counts), &[0, 1], 1).is_none());
     }
 
     #[test]
     fn a_data_set_without_a_single_rewrite_is_unchanged_altogether() {
         let counts = counts(|d, _, _| if d == 0 { (0, 0) } else { (0, 10) });
         assert_eq!(unchanged(Quantity::Total, &counts, &[0, 1], 2), 0.5);
-        let none = rewrite_share(&rule(Quantity::Total), &columns(), &Vec::new(), &[0, 1], 2);
-        assert!(none.is_some_and(|share| share.texts == 0 && invalid(share, 1.0, 1.0).is_some()));
+        let none = of(Quantity::Total, &rewrites(&Vec::new()), &[0, 1], 2);
+        assert!(none.is_some_and(|share| share.texts == 0 && invalid(share, Limits::default().settled()).is_some()));
     }
+
+    const WHOLE: RewriteShare = RewriteShare {
+        texts: 10,
+        unchanged: 0.0,
+        near_copies: 0.0,
+        cut: None,
+        rated: 0,
+        accepted: None,
+    };
 
     #[test]
     fn limits_are_inclusive() {
-        let share = |unchanged, near_copies| RewriteShare {
-            texts: 10,
-            unchanged,
-            near_copies,
+        let said = |share: RewriteShare| invalid(share, Limits::default().settled());
+        let at = RewriteShare {
+            unchanged: 0.1,
+            near_copies: 0.5,
+            cut: Some(0.9),
+            rated: 10,
+            accepted: Some(0.5),
+            ..WHOLE
         };
-        assert_eq!(invalid(share(0.1, 0.5), 0.1, 0.5), None);
-        assert!(invalid(share(0.11, 0.0), 0.1, 0.5).is_some_and(|why| why.contains("stayed as they were")));
-        assert!(invalid(share(0.0, 0.6), 0.1, 0.5).is_some_and(|why| why.contains("one word only")));
+        assert_eq!(said(at), None);
+        let beyond = [
+            (RewriteShare { unchanged: 0.11, ..at }, "stayed as they were"),
+            (RewriteShare { near_copies: 0.6, ..at }, "one word only"),
+            (
+                RewriteShare {
+                    accepted: Some(0.4),
+                    ..at
+                },
+                "invalid rewrites",
+            ),
+            (RewriteShare { cut: Some(0.91), ..at }, "the encoder cut 91"),
+        ];
+        for (share, words) in beyond {
+            assert!(said(share).is_some_and(|why| why.contains(words)), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_a_judge_does_not_accept_is_noticed_in_a_small_data_set_too() {
+        let counts = counts(|_, _, _| (0, 10));
+        let rate = |of: fn(usize) -> Rated| -> RatedCounts { (0..2).map(|d| vec![vec![of(d); 2]; 3]).collect() };
+        let accepted = |ratings: &RatedCounts| {
+            let facts = Facts {
+                ratings: Some(ratings),
+                ..rewrites(&counts)
+            };
+            of(Quantity::Total, &facts, &[0, 1], 2).and_then(|share| share.accepted)
+        };
+        let small = rate(|d| match d {
+            0 => Rated {
+                rated: 90,
+                accepted: 90,
+            },
+            _ => Rated { rated: 10, accepted: 0 },
+        });
+        assert_eq!(accepted(&small), Some(0.5));
+        let large = rate(|d| match d {
+            0 => Rated { rated: 90, accepted: 0 },
+            _ => Rated {
+                rated: 10,
+                accepted: 10,
+            },
+        });
+        assert_eq!(accepted(&large), Some(0.1));
+        // What nobody rated is neither accepted nor refused.
+        assert_eq!(accepted(&rate(|_| Rated::default())), None);
+    }
+
+    #[test]
+    fn cut_texts_count_for_their_own_encoder_and_unknown_ones_do_not() {
+        let counts = counts(|_, _, _| (0, 10));
+        let cut = |cut: u64, unknown: u64| Cut {
+            shared: Some((cut, 10)),
+            original: CutCount {
+                texts: 10,
+                cut,
+                unknown,
+            },
+            transformed: vec![
+                vec![
+                    CutCount {
+                        texts: 10,
+                        cut,
+                        unknown
+                    };
+                    2
+                ];
+                3
+            ],
+        };
+        let cuts = vec![vec![cut(10, 0); 2], vec![cut(0, 10); 2], vec![cut(1, 0); 2]];
+        let facts = Facts {
+            cuts: &cuts,
+            ..rewrites(&counts)
+        };
+        let of = |encoder| {
+            let share = rewrite_share(&rule(Quantity::Total), encoder, &columns(), &facts, &[0, 1], 2);
+            (
+                share.and_then(|share| share.cut),
+                cut_originals(encoder, &facts, &[0, 1]),
+            )
+        };
+        assert_eq!(of(0), (Some(1.0), Some(1.0)));
+        assert_eq!(of(1), (None, None));
+        assert_eq!(of(2), (Some(0.1), Some(0.1)));
+        assert_eq!(of(3), (None, None));
+        let shared = |encoder| shared_vectors(encoder, &facts, &[0, 1]);
+        assert_eq!([0, 1, 2, 3].map(shared), [Some(1.0), Some(0.0), Some(0.1), None]);
+        let limits = Limits::default().settled();
+        assert!(mixed_up(0.1, limits).is_none() && mixed_up(0.2, limits).is_some());
     }
 }

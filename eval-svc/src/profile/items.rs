@@ -36,6 +36,8 @@ pub struct DatasetItems {
     pub clusters: Vec<u32>,
     /// `[transformation][seed]`: the items all of whose transformed texts changed.
     pub changed: Vec<Vec<Mask>>,
+    /// `[transformation][seed]`: the items all of whose transformed texts a judge accepts; empty where no ratings count.
+    pub accepted: Vec<Vec<Mask>>,
 }
 
 /// Evidence of an encoder's scores on a data set.
@@ -66,34 +68,20 @@ impl Sum {
     }
 
     fn column(grid: &Grid, column: usize) -> Self {
-        Self::of(grid, &[(column, 1.0)])
+        Self::of(grid, &shares(grid, Figure::Transformation(column)))
     }
 
     fn axis(grid: &Grid, axis: Axis) -> Self {
-        let own = grid.columns_of(axis);
-        let share = 1.0 / own.len() as f64;
-        Self::of(grid, &own.into_iter().map(|c| (c, share)).collect::<Vec<_>>())
+        Self::of(grid, &shares(grid, Figure::Axis(axis)))
     }
 
     fn total(grid: &Grid) -> Self {
-        let axes: Vec<Axis> = grid.axes().into_iter().filter(|axis| axis.in_total()).collect();
-        let mut shares = Vec::new();
-        for axis in &axes {
-            let own = grid.columns_of(*axis);
-            let share = 1.0 / (axes.len() * own.len()) as f64;
-            shares.extend(own.into_iter().map(|c| (c, share)));
-        }
-        Self::of(grid, &shares)
+        Self::of(grid, &shares(grid, Figure::Total))
     }
 
     /// What a rule is about: a drop, which is original less transformed, or a score by itself.
     pub(super) fn of_rule(grid: &Grid, figure: Figure, drop: bool) -> Self {
-        let Self(mut terms) = match figure {
-            Figure::Original => Self::of(grid, &[]),
-            Figure::Total => Self::total(grid),
-            Figure::Axis(axis) => Self::axis(grid, axis),
-            Figure::Transformation(column) => Self::column(grid, column),
-        };
+        let Self(mut terms) = Self::of(grid, &shares(grid, figure));
         match (figure, drop) {
             (Figure::Original, _) => terms[0] = 1.0,
             (_, true) => terms.iter_mut().for_each(|term| *term = -*term),
@@ -112,6 +100,29 @@ impl Sum {
         let terms = self.0.iter().zip(scores).filter(|(term, _)| **term != 0.0);
         terms.map(|(term, score)| term * score).sum()
     }
+}
+
+/// The columns of a figure, each with its share: they add up to 1, or to 0 for the original.
+pub(super) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
+    let axes: Vec<Vec<usize>> = match figure {
+        Figure::Original => Vec::new(),
+        Figure::Transformation(column) => vec![vec![column]],
+        Figure::Axis(axis) => vec![grid.columns_of(axis)],
+        Figure::Total => {
+            let counted = grid.axes().into_iter().filter(|axis| axis.in_total());
+            counted.map(|axis| grid.columns_of(axis)).collect()
+        }
+    };
+    let of_axis = |own: &Vec<usize>| {
+        let share = 1.0 / (axes.len() * own.len()) as f64;
+        own.iter().map(|c| (*c, share)).collect::<Vec<_>>()
+    };
+    axes.iter().flat_map(of_axis).collect()
+}
+
+/// How often the items are resampled of which a score has so many points.
+pub(super) fn resamples(points: usize) -> usize {
+    (MOST_STEPS / points.max(1)).clamp(LEAST_RESAMPLES, RESAMPLES)
 }
 
 /// The scores of one encoder on one data set over resamples of its items.
@@ -150,9 +161,7 @@ impl Replicates {
             }
         }
         let clusters = Clusters::new(&items.clusters, &unit.original, &grid.datasets[d]);
-        let points = unit.original.points().max(1);
-        let resamples = (MOST_STEPS / points).clamp(LEAST_RESAMPLES, RESAMPLES);
-        let resampled = (0..resamples)
+        let resampled = (0..resamples(unit.original.points()))
             .into_par_iter()
             .map_init(Vec::new, |weights, index| {
                 clusters.draw(index, weights);
@@ -322,6 +331,7 @@ pub fn difference(
     let items = DatasetItems {
         clusters: clusters.to_vec(),
         changed: Vec::new(),
+        accepted: Vec::new(),
     };
     let unit = UnitItems {
         original: original.clone(),

@@ -16,6 +16,7 @@ mod reliability;
 mod scope;
 mod shift;
 mod strata;
+mod subsets;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,8 @@ pub use reliability::SplitHalf;
 pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile, is_english};
 pub use shift::{Shift, ShiftInterval, adjust, shift};
 pub(crate) use strata::{Figure, strata};
+pub use subsets::SubsetRow;
+pub(crate) use subsets::{Choice, rows as subset_rows, series as subset_series};
 
 /// A score under transformation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use super::{
     Axis, Grid,
     items::{DatasetItems, Replicates, Sum, UnitItems},
+    subsets::{self, Choice},
 };
 use crate::{
-    evidence::Evidence,
+    evidence::{Evidence, interval::Resampled},
     stats::gate::{
         bounded::Range,
         items::{Cluster, Evidence as Known, Stratum},
@@ -39,6 +40,7 @@ pub(crate) fn strata(
     grid: &Grid,
     e: usize,
     (figure, drop): (Figure, bool),
+    choice: Choice,
     datasets: &[usize],
     items: &[DatasetItems],
     mut evidence: impl FnMut(usize) -> Result<UnitItems, String>,
@@ -63,12 +65,15 @@ pub(crate) fn strata(
                 low: if drop { least - 100.0 } else { least },
                 high: if drop { 100.0 - least } else { 100.0 },
             };
-            let known = match values(&sum, &unit) {
-                Some(values) => Known::Items {
-                    clusters: clusters(&own.clusters, &values),
-                    range,
+            let known = match choice.masks(own) {
+                Some(masks) => subsets::evidence(grid, (figure, drop), (name, own, masks), &unit, range).map_err(of)?,
+                None => match values(&sum, &unit) {
+                    Some(values) => Known::Items {
+                        clusters: clusters(&own.clusters, &values),
+                        range,
+                    },
+                    None => measured(grid, (e, d), own, &unit, &sum).map_err(of)?,
                 },
-                None => measured(grid, (e, d), own, &unit, &sum).map_err(of)?,
             };
             Ok(Stratum {
                 weight: 1.0 / members(d) as f64,
@@ -105,7 +110,7 @@ fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
 }
 
 /// Items by cluster, those without a value left out.
-fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
+pub(super) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
     let mut all: BTreeMap<u32, Cluster> = BTreeMap::new();
     for (cluster, value) in of.iter().zip(values) {
         if let Some(value) = value {
@@ -125,9 +130,12 @@ fn measured(
     sum: &Sum,
 ) -> Result<Known, String> {
     let replicates = Replicates::new(grid, place, items, unit)?;
-    let resampled = replicates
-        .resampled(sum)
-        .ok_or_else(|| "its score is undefined on too many resamples of its items".to_owned())?;
+    known(replicates.resampled(sum))
+}
+
+/// A figure with its standard error over resamples.
+pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
+    let resampled = resampled.ok_or_else(|| "its score is undefined on too many resamples of its items".to_owned())?;
     let (estimate, standard_error, freedom) = (resampled.estimate(), resampled.standard_error(), resampled.freedom());
     if standard_error > 0.0 {
         return Ok(Known::Measured {
@@ -183,8 +191,12 @@ mod tests {
         let items = DatasetItems {
             clusters: clusters.to_vec(),
             changed: Vec::new(),
+            accepted: Vec::new(),
         };
-        let found = strata(&grid(), 0, (figure, drop), &[0], &[items], |_| Ok(unit.clone())).unwrap();
+        let found = strata(&grid(), 0, (figure, drop), Choice::All, &[0], &[items], |_| {
+            Ok(unit.clone())
+        })
+        .unwrap();
         match &found[0].evidence {
             Known::Items { clusters, .. } => clusters.clone(),
             other => panic!("{other:?}"),
@@ -225,10 +237,14 @@ mod tests {
         let items = DatasetItems {
             clusters: (0..n as u32).collect(),
             changed: Vec::new(),
+            accepted: Vec::new(),
         };
         let verdict = |unit: &UnitItems| {
             let all = std::slice::from_ref(&items);
-            let strata = strata(&grid(), 0, (Figure::Total, true), &[0], all, |_| Ok(unit.clone())).unwrap();
+            let strata = strata(&grid(), 0, (Figure::Total, true), Choice::All, &[0], all, |_| {
+                Ok(unit.clone())
+            })
+            .unwrap();
             decide_items(Limit::at_most(3.0), 0.05, &strata).unwrap().verdict
         };
         assert_eq!(verdict(&kept), Verdict::Pass);
@@ -240,8 +256,9 @@ mod tests {
         let items = DatasetItems {
             clusters: vec![0],
             changed: Vec::new(),
+            accepted: Vec::new(),
         };
-        let why = strata(&grid(), 0, (Figure::Total, true), &[0], &[items], |_| {
+        let why = strata(&grid(), 0, (Figure::Total, true), Choice::All, &[0], &[items], |_| {
             Err("no items are kept".to_owned())
         })
         .unwrap_err();

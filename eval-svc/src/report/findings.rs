@@ -6,7 +6,10 @@ use super::{
     CheckRow, JudgeReport, Report, encoding,
     format::{ends, percent, points, signed},
 };
-use crate::{gate::Gate, profile::EncoderProfile};
+use crate::{
+    gate::{Limits, Texts},
+    profile::{EncoderProfile, SubsetRow},
+};
 
 /// Encoders that the headline speaks of one by one.
 const SPOKEN_OF: usize = 3;
@@ -30,11 +33,31 @@ pub fn headline(report: &Report) -> Vec<String> {
             more => format!("{more} more encoders are in the tables."),
         });
     }
+    sentences.extend(
+        ranked
+            .iter()
+            .take(SPOKEN_OF)
+            .filter_map(|encoder| bad_rewrites(report, encoder)),
+    );
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
     }
     sentences.extend(encoding::headline(report));
     sentences
+}
+
+/// What rewrites that the judge does not accept add to the change of the total, where it is a point or more.
+fn bad_rewrites(report: &Report, encoder: &EncoderProfile) -> Option<String> {
+    let accepted = report.subsets.iter().find(|one| one.texts == Texts::Accepted)?;
+    let of_total = |row: &&SubsetRow| row.encoder == encoder.encoder && row.of == "total";
+    let row = accepted.rows.iter().find(of_total)?;
+    let added = row.contribution().filter(|added| added.abs() >= 1.0)?;
+    Some(format!(
+        "On rewrites that the judge accepts, the total of {} moves by {} points; the others add {}, which is the generator's.",
+        encoder.encoder,
+        signed(row.chosen?),
+        signed(added)
+    ))
 }
 
 fn total(encoder: &EncoderProfile) -> f64 {
@@ -48,7 +71,7 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
         .gate
         .as_ref()
         .and_then(|gate| gate.max_unchanged)
-        .unwrap_or(Gate::MAX_UNCHANGED);
+        .unwrap_or(Limits::MAX_UNCHANGED);
     if let Some(total) = encoder.total.as_ref().filter(|_| unchanged > limit) {
         return format!(
             "Nothing can be said of the robustness of {name}: {} of the texts stayed as they were (it scores {} on the original texts, {} \

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::format::{fine, p_value, percent};
 use crate::{
-    gate::{Basis, OnUndecided, Unit},
+    gate::{Adjust, Basis, OnUndecided, Texts, Unit},
     task::TaskType,
 };
 
@@ -34,12 +34,18 @@ pub struct GateReport {
     pub undecided: OnUndecided,
     /// Chance of error of each rule on each side, over all looks.
     pub alpha: f64,
+    /// What became of that chance where several encoders are judged.
+    #[serde(default)]
+    pub adjust: Adjust,
     /// Largest share of unchanged texts that any rule allows; absent in reports of versions that had no such limit.
     #[serde(default)]
     pub max_unchanged: Option<f64>,
     /// Whether a judge rated the rewrites; absent where no generator made any, and in reports of versions that did not say.
     #[serde(default)]
     pub rewrites_rated: Option<bool>,
+    /// Why the judge's ratings count for nothing; absent where they count, and where there are none.
+    #[serde(default)]
+    pub ratings_refused: Option<String>,
     /// Unit of observation.
     pub unit: String,
     /// Encoder that others are compared with; it is not judged itself where there are others.
@@ -57,7 +63,7 @@ pub struct GateReport {
 pub struct GateRule {
     /// Its name, or the rule in words.
     pub title: String,
-    /// `max_drop`, `max_drop_percent`, `min_score`, `margin` or `min_separation`.
+    /// `max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation` or `worst`.
     pub kind: String,
     /// Where the limit lies.
     pub limit: f64,
@@ -76,17 +82,29 @@ pub struct GateRule {
     /// What counts as drawn; absent in reports of versions that knew groups only.
     #[serde(default)]
     pub over: Option<Unit>,
+    /// Which rewrites it looks at.
+    #[serde(default)]
+    pub texts: Texts,
     /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had no such limit.
     #[serde(default)]
     pub max_unchanged: Option<f64>,
     /// Share of near-copies beyond which it is invalid; absent likewise.
     #[serde(default)]
     pub max_near_copies: Option<f64>,
+    /// Share of texts cut by the encoder beyond which it is invalid; absent likewise.
+    #[serde(default)]
+    pub max_cut: Option<f64>,
+    /// Share of original texts with another text's vector beyond which it is invalid; absent likewise.
+    #[serde(default)]
+    pub max_shared: Option<f64>,
+    /// Share of accepted rewrites below which it is invalid; absent likewise.
+    #[serde(default)]
+    pub min_accepted: Option<f64>,
     /// Where it was written, e.g. `nightly.toml:12`; empty: in the request.
     pub origin: String,
 }
 
-/// How many of the texts that a rule looks at were not rewritten. Each share is the larger of two: pooled over all texts, and averaged over
+/// What became of the texts that a rule looks at. Each share is the worse of two: pooled over all texts, and averaged over
 /// seeds, transformations, axes and data sets as the scores are.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RewriteShare {
@@ -96,6 +114,15 @@ pub struct RewriteShare {
     pub unchanged: f64,
     /// Share in which one word differs.
     pub near_copies: f64,
+    /// Share of the rewrites that the encoder cut; absent where it says of none whether it cut it.
+    #[serde(default)]
+    pub cut: Option<f64>,
+    /// Rewrites that have a rating.
+    #[serde(default)]
+    pub rated: u64,
+    /// Share of these that the judge accepts; absent where none is rated, or the judge does not tell pairs of known rating apart.
+    #[serde(default)]
+    pub accepted: Option<f64>,
 }
 
 /// What the rules say of one encoder.
@@ -250,7 +277,9 @@ impl GateReport {
                 OnUndecided::Block | OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
             });
         }
-        if self.rewrites_rated == Some(false) {
+        if let Some(why) = &self.ratings_refused {
+            sentence.push_str(&format!(" Ratings do not count: {why}."));
+        } else if self.rewrites_rated == Some(false) {
             sentence.push_str(" Rewrites not rated: whether they keep the meaning of the texts is not known.");
         }
         sentence
@@ -298,13 +327,20 @@ impl GateRule {
 
     /// What is measured, e.g. `drop of total`.
     pub fn measured(&self) -> String {
-        match self.kind.as_str() {
+        let texts = match self.texts {
+            Texts::All => "",
+            Texts::Changed => ", changed texts",
+            Texts::Accepted => ", accepted texts",
+        };
+        let of = match self.kind.as_str() {
             "min_score" => format!("score, {}", self.of),
             "min_separation" if self.of == "separation" => "separation".to_owned(),
             "min_separation" => format!("separation, {}", self.of),
             "margin" => format!("difference from the baseline, {}", self.of),
+            "worst" => format!("drop of the worst data set, {}", self.of),
             _ => format!("drop, {}", self.of),
-        }
+        };
+        format!("{of}{texts}")
     }
 }
 

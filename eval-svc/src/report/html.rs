@@ -8,15 +8,16 @@ use minijinja::{Environment, Value, context, value::Serde};
 use super::{
     Example, Report, charts,
     format::{duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
-    gate_view, judge_view, separation_view,
+    gate_view, judge_view, separation_view, subsets_view,
 };
 use crate::profile::{Axis, Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("page/report.html");
 /// Parts of the page, by the names that it includes them under.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [(&str, &str); 7] = [
     ("gate.html", gate_view::TEMPLATE),
     ("judge.html", judge_view::TEMPLATE),
+    ("subsets.html", subsets_view::TEMPLATE),
     ("separation.html", separation_view::TEMPLATE),
     ("comparisons.html", include_str!("page/comparisons.html")),
     ("tables.html", include_str!("page/tables.html")),
@@ -95,6 +96,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         gate => report.gate.as_ref().map(gate_view::view),
         judge => report.judge.as_ref().map(judge_view::view),
         separation => separation_view::view(report),
+        subsets => subsets_view::view(report),
         rating_feet => judge_view::feet(report),
         forests => forests(report),
         rank_flow => rank_flow(report),

@@ -4,6 +4,7 @@ mod comparisons;
 mod judge;
 mod manifest;
 mod separation;
+mod subsets;
 mod tables;
 
 use std::{collections::BTreeMap, fmt::Write};
@@ -29,6 +30,7 @@ pub(super) fn render(report: &Report) -> String {
     comparisons::write(&mut page, report);
     separation::write(&mut page, report);
     judge::write(&mut page, report);
+    subsets::write(&mut page, report);
     tables::write(&mut page, report);
     checks(&mut page, report);
     examples(&mut page, report);

@@ -17,6 +17,8 @@ mod model;
 mod schema;
 mod separation;
 mod separation_view;
+mod subsets;
+mod subsets_view;
 mod tables;
 
 pub use complete::complete;
@@ -33,6 +35,7 @@ pub use model::{
 };
 pub use schema::json_schema;
 pub use separation::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
+pub use subsets::SubsetReport;
 pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
 
 /// Reads a `report.json`.

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    GateReport, JudgeReport, LanguageReport, PromptUse, SeparationReport, TruncationRow, UnusedPrompt, tables::Table,
+    GateReport, JudgeReport, LanguageReport, PromptUse, SeparationReport, SubsetReport, TruncationRow, UnusedPrompt,
+    tables::Table,
 };
 use crate::{
     dataset::Sample,
@@ -39,6 +40,9 @@ pub struct Report {
     pub datasets: Vec<DatasetInfo>,
     /// The robustness profile.
     pub profile: RobustnessProfile,
+    /// The profile's differences on some of the rewrites: changed ones, and those that a judge accepts.
+    #[serde(default)]
+    pub subsets: Vec<SubsetReport>,
     /// What the gate says; absent without rules.
     #[serde(default)]
     pub gate: Option<GateReport>,

@@ -8,6 +8,7 @@ use super::{
     measure::Scored,
     plan::{Plan, Table, Variant},
     prompting::Key,
+    shared::{self, Shared},
     store::write_atomically,
     units::{UnitKey, UnitStore, digest_of_texts},
     vectors::Vectors,
@@ -24,6 +25,9 @@ pub struct Cuts {
     pub varied: CutCount,
     /// Texts that none changes, e.g. documents.
     pub fixed: CutCount,
+    /// Texts that have another text's vector; counted for the originals only.
+    #[serde(default)]
+    pub shared: Option<Shared>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,9 +56,14 @@ impl Cuts {
     }
 
     /// Of texts that all have a vector; `None` where one has none.
-    pub(super) fn of(table: &Table, keys: &[Key], vectors: &Vectors) -> Option<Self> {
+    pub(super) fn of(plan: &Plan, table: &Table, variant: Variant, keys: &[Key], vectors: &Vectors) -> Option<Self> {
         let all = keys.iter().all(|key| vectors.contains(*key));
-        all.then(|| Self::count(table, keys, |key| vectors.cut(key)))
+        let counted = all.then(|| Self::count(table, keys, |key| vectors.cut(key)))?;
+        let shared = (variant == Variant::Original).then(|| shared::count(keys, vectors, |key| plan.corpus.get(key.1)));
+        Some(Self {
+            shared: shared.flatten(),
+            ..counted
+        })
     }
 
     /// Of texts of which nothing is known.
@@ -152,6 +161,7 @@ mod tests {
         let cuts = Cuts {
             varied: [Some(true), None].into_iter().collect(),
             fixed: CutCount::default(),
+            shared: Some(Shared { texts: 2, shared: 1 }),
         };
         store.put_cuts(&key("a"), cuts).unwrap();
         assert_eq!(store.cuts(&key("a")), Some(cuts));

@@ -3,11 +3,15 @@
 use std::{collections::BTreeMap, time::Instant};
 
 use super::{
-    RunContext, RunError, items, judge,
+    RunContext, RunError,
+    facts::Counts,
+    items,
+    judge::{self, Judged},
     live::Live,
     measure::{self, Carried, Measured},
     plan::Plan,
     progress::Meter,
+    ratings,
     record::{GateOutcome, Stage},
     rounds::{self, Round},
     separation,
@@ -59,6 +63,10 @@ pub(super) async fn execute(
             *durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
         }
         taken = round.number;
+        // One look at everything can ask how the rewrites are rated; rounds need no rating.
+        if rounds.len() == 1 {
+            measured.judged = rated(context, &plan, &transformed, live, &mut durations).await?;
+        }
         if plan.gate.is_some() {
             let (look_at, units, earlier) = (round.clone(), context.units.clone(), verdicts.take());
             // On a thread of its own: bounds over resampled items take their time. What it reads is lent to it.
@@ -88,12 +96,27 @@ pub(super) async fn execute(
     }
     drop(carried);
     if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
+        verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
+    }
+    // Only what the report speaks of is rated, so rounds come first.
+    if rounds.len() > 1 {
+        measured.judged = rated(context, &plan, &transformed, live, &mut durations).await?;
+        if let (Some(bound), Some(verdicts), Some(round)) =
+            (&plan.gate, &mut verdicts, rounds.get(taken.saturating_sub(1)))
+        {
+            let counts = Counts::new(&plan, &transformed, &measured);
+            let grid = summary::grid(&plan, &measured.scored);
+            gate::apply_ratings(bound, &grid, verdicts, &counts.facts(), (&round.tables, round.seeds));
+        }
+    }
+    if let Some(verdicts) = &mut verdicts {
+        let refused = plan.judge.as_ref().zip(measured.judged.as_ref());
+        verdicts.ratings_refused = refused.and_then(|(judge, judged)| ratings::refused(judge, judged));
         verdicts.rewrites_rated = plan
             .transformations
             .iter()
             .any(|planned| planned.needs_generator)
-            .then_some(plan.judge.is_some());
-        verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
+            .then_some(refused.is_some() && verdicts.ratings_refused.is_none());
     }
     if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
         let places = plan.narrow(&round.tables, round.seeds);
@@ -102,13 +125,6 @@ pub(super) async fn execute(
         for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
             *table = places.get(*table).copied().flatten().unwrap_or(*table);
         }
-    }
-
-    // After the rounds: they need no rating, and only what the report speaks of is rated.
-    let clock = Instant::now();
-    measured.judged = judge::judge(context, &plan, &transformed, live).await?;
-    if measured.judged.is_some() {
-        durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
     }
 
     live.step(Stage::Report, 0, "profile, statistics, pages");
@@ -143,6 +159,22 @@ pub(super) async fn execute(
     Ok(())
 }
 
+/// The judge's stage; nothing without a judge.
+async fn rated(
+    context: &RunContext,
+    plan: &Plan,
+    transformed: &Transformed,
+    live: &Live,
+    durations: &mut BTreeMap<String, f64>,
+) -> Result<Option<Judged>, RunError> {
+    let clock = Instant::now();
+    let judged = judge::judge(context, plan, transformed, live).await?;
+    if judged.is_some() {
+        durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
+    }
+    Ok(judged)
+}
+
 /// Looks at what is in; `None` without a gate.
 fn look(
     plan: &Plan,
@@ -153,14 +185,16 @@ fn look(
     earlier: Option<GateReport>,
 ) -> Option<GateReport> {
     let bound = plan.gate.as_ref()?;
+    let counts = Counts::new(plan, transformed, measured);
     let look = gate::Look {
         datasets: &round.tables,
         seeds: round.seeds,
         alpha: round.alpha,
         round: round.number,
-        rewrites: &summary::rewrites(plan, transformed),
+        facts: counts.facts(),
+        subsets: &items::subsets_of_rules(plan, bound, transformed, measured, units),
         separation: &separation::of_rules(plan, bound, &measured.separated, round),
-        items: &items::of_rules(plan, bound, transformed, &measured.scored, units),
+        items: &items::of_rules(plan, bound, transformed, measured, units),
     };
     Some(gate::look(
         bound,

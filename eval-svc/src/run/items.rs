@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use super::{
-    measure::Scored,
+    measure::{Measured, Scored},
     plan::{Plan, Table, Variant},
-    summary,
-    transform::Transformed,
+    ratings, summary,
+    transform::{Made, Transformed},
     units::UnitStore,
 };
 use crate::{
@@ -16,21 +16,22 @@ use crate::{
         clusters::clusters,
         subset::{Mask, items_where},
     },
-    gate::{Bound, ItemStrata, Quantity, Unit},
-    profile::{self, DatasetItems, Figure, RobustnessProfile, UnitItems, add_intervals},
+    gate::{Bound, BoundRule, ItemStrata, Quantity, RuleLimit, SubsetScores, Texts, Unit},
+    profile::{self, Choice, DatasetItems, Figure, RobustnessProfile, UnitItems, add_intervals},
+    report::SubsetReport,
 };
 
 /// Makes the profile.
 pub(super) fn profile(
     plan: &Plan,
     transformed: &Transformed,
-    scored: &[Scored],
+    measured: &Measured,
     units: &UnitStore,
 ) -> RobustnessProfile {
-    let grid = summary::grid(plan, scored);
+    let grid = summary::grid(plan, &measured.scored);
     let mut profile = profile::profile(&grid, plan.baseline);
-    let items = all_items(plan, transformed);
-    let addresses = addresses(scored);
+    let items = all_items(plan, transformed, measured);
+    let addresses = addresses(&measured.scored);
     add_intervals(&mut profile, &grid, &items, |encoder, table| {
         evidence(plan, units, &addresses, encoder, table)
     });
@@ -47,10 +48,10 @@ fn addresses(scored: &[Scored]) -> Addresses<'_> {
         .collect()
 }
 
-fn all_items(plan: &Plan, transformed: &Transformed) -> Vec<DatasetItems> {
+fn all_items(plan: &Plan, transformed: &Transformed, measured: &Measured) -> Vec<DatasetItems> {
     plan.tables
         .iter()
-        .map(|table| items(plan, transformed, table))
+        .map(|table| items(plan, transformed, measured, table))
         .collect()
 }
 
@@ -86,16 +87,16 @@ pub(super) fn of_rules(
     plan: &Plan,
     gate: &Bound,
     transformed: &Transformed,
-    scored: &[Scored],
+    measured: &Measured,
     units: &UnitStore,
 ) -> ItemStrata {
     let mut all = ItemStrata::new();
     if gate.rules.iter().all(|rule| rule.unit == Unit::Group) {
         return all;
     }
-    let grid = summary::grid(plan, scored);
-    let items = all_items(plan, transformed);
-    let addresses = addresses(scored);
+    let grid = summary::grid(plan, &measured.scored);
+    let items = all_items(plan, transformed, measured);
+    let addresses = addresses(&measured.scored);
     for &encoder in &gate.judged {
         for (r, rule) in gate
             .rules
@@ -103,53 +104,184 @@ pub(super) fn of_rules(
             .enumerate()
             .filter(|(_, rule)| rule.unit == Unit::Item)
         {
-            let figure = match rule.quantity {
-                Quantity::Original => Figure::Original,
-                Quantity::Total => Figure::Total,
-                Quantity::Axis(axis) => Figure::Axis(axis),
-                Quantity::Transformation(column) => Figure::Transformation(column),
-                // Decided over texts, by separation itself.
-                Quantity::Separation(_) => continue,
-            };
-            let found = profile::strata(
-                &grid,
-                encoder,
-                (figure, rule.is_drop()),
-                &rule.datasets,
-                &items,
-                |table| evidence(plan, units, &addresses, encoder, table),
-            );
+            let Some(figure) = figure(rule) else { continue };
+            let found = known(plan, measured, rule).and_then(|choice| {
+                profile::strata(
+                    &grid,
+                    encoder,
+                    (figure, rule.is_drop()),
+                    choice,
+                    &rule.datasets,
+                    &items,
+                    |table| evidence(plan, units, &addresses, encoder, table),
+                )
+            });
             all.insert((encoder, r), found);
         }
     }
     all
 }
 
-fn items(plan: &Plan, transformed: &Transformed, table: &Table) -> DatasetItems {
+/// What a rule on scores looks at; none for separation, which is decided over texts by itself.
+fn figure(rule: &BoundRule) -> Option<Figure> {
+    Some(match rule.quantity {
+        Quantity::Original => Figure::Original,
+        Quantity::Total => Figure::Total,
+        Quantity::Axis(axis) => Figure::Axis(axis),
+        Quantity::Transformation(column) => Figure::Transformation(column),
+        Quantity::Separation(_) => return None,
+    })
+}
+
+/// Which rewrites a rule looks at, or why they are not known.
+fn known(plan: &Plan, measured: &Measured, rule: &BoundRule) -> Result<Choice, String> {
+    match rule.rule.texts {
+        Texts::All => Ok(Choice::All),
+        Texts::Changed => Ok(Choice::Changed),
+        Texts::Accepted => match refused(plan, measured) {
+            None => Ok(Choice::Accepted),
+            Some(why) => Err(format!("it is not known which rewrites are accepted: {why}")),
+        },
+    }
+}
+
+/// Why no rewrite counts as accepted; `None` where the ratings count.
+fn refused(plan: &Plan, measured: &Measured) -> Option<String> {
+    match plan.judge.as_ref().zip(measured.judged.as_ref()) {
+        None => Some("no judge rated them".to_owned()),
+        Some((judge, judged)) => ratings::refused(judge, judged),
+    }
+}
+
+/// What the gate's rules on some of the rewrites look at, for each judged encoder and the one that it is compared with.
+pub(super) fn subsets_of_rules(
+    plan: &Plan,
+    gate: &Bound,
+    transformed: &Transformed,
+    measured: &Measured,
+    units: &UnitStore,
+) -> SubsetScores {
+    let mut all = SubsetScores::new();
+    let mut rules = gate
+        .rules
+        .iter()
+        .enumerate()
+        .filter(|(_, rule)| rule.rule.texts != Texts::All)
+        .peekable();
+    if rules.peek().is_none() {
+        return all;
+    }
+    let grid = summary::grid(plan, &measured.scored);
+    let items = all_items(plan, transformed, measured);
+    let addresses = addresses(&measured.scored);
+    for (r, rule) in rules {
+        let Some(figure) = figure(rule) else { continue };
+        let compared = gate
+            .baseline
+            .filter(|_| matches!(rule.rule.limit, RuleLimit::Margin(_)));
+        for encoder in gate.judged.iter().copied().chain(compared) {
+            let of_dataset = |choice: Choice, d: usize| {
+                let unit = evidence(plan, units, &addresses, encoder, d);
+                unit.and_then(|unit| profile::subset_series(&grid, (figure, rule.is_drop()), choice, &items[d], &unit))
+                    .map_err(|why| format!("{}: {why}", grid.datasets[d]))
+            };
+            let found = known(plan, measured, rule)
+                .and_then(|choice| rule.datasets.iter().map(|d| of_dataset(choice, *d)).collect());
+            all.insert((encoder, r), found);
+        }
+    }
+    all
+}
+
+/// Every figure of the profile on changed rewrites and, with a judge, on accepted ones.
+pub(super) fn subset_reports(
+    plan: &Plan,
+    transformed: &Transformed,
+    measured: &Measured,
+    units: &UnitStore,
+) -> Vec<SubsetReport> {
+    let grid = summary::grid(plan, &measured.scored);
+    let items = all_items(plan, transformed, measured);
+    let addresses = addresses(&measured.scored);
+    let rows = |choice: Choice| {
+        (0..plan.encoders.len())
+            .flat_map(|e| profile::subset_rows(&grid, e, choice, &items, |d| evidence(plan, units, &addresses, e, d)))
+            .collect::<Vec<_>>()
+    };
+    let mut all = vec![SubsetReport {
+        texts: Texts::Changed,
+        accept: None,
+        refused: None,
+        rows: rows(Choice::Changed),
+    }];
+    if let Some(judge) = plan.judge.as_ref().filter(|_| measured.judged.is_some()) {
+        let refused = refused(plan, measured);
+        all.push(SubsetReport {
+            texts: Texts::Accepted,
+            accept: Some(judge.judging.accept),
+            rows: match refused {
+                None => rows(Choice::Accepted),
+                Some(_) => Vec::new(),
+            },
+            refused,
+        });
+    }
+    all
+}
+
+fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Table) -> DatasetItems {
     let texts = table.dataset.item_texts();
     let distinct = texts.iter().map(|own| {
         let numbers = own.iter().filter_map(|text| table.texts.get(*text as usize));
         numbers.copied().collect::<Vec<u32>>()
     });
-    let changed = |t: usize, s: usize| changed(plan, transformed, table, &texts, t, s);
+    let seeds = plan.suite.seeds.len();
+    let each = |mask: &dyn Fn(usize, usize) -> Mask| -> Vec<Vec<Mask>> {
+        let of_transformation = |t: usize| (0..seeds).map(|s| mask(t, s)).collect();
+        (0..plan.transformations.len()).map(of_transformation).collect()
+    };
+    let judged = plan
+        .judge
+        .as_ref()
+        .zip(measured.judged.as_ref())
+        .filter(|_| refused(plan, measured).is_none());
     DatasetItems {
         clusters: clusters(distinct),
-        changed: (0..plan.transformations.len())
-            .map(|t| (0..plan.suite.seeds.len()).map(|s| changed(t, s)).collect())
-            .collect(),
+        changed: each(&|t, s| {
+            chosen(plan, transformed, table, &texts, (t, s), |_, made| {
+                made.change != Change::Unchanged
+            })
+        }),
+        accepted: judged.map_or_else(Vec::new, |(judge, judged)| {
+            each(&|t, s| {
+                chosen(plan, transformed, table, &texts, (t, s), |original, made| {
+                    judged.accepts(t, (original, made.text), judge.judging.accept) == Some(true)
+                })
+            })
+        }),
     }
 }
 
-/// The items all of whose transformed texts changed.
-fn changed(plan: &Plan, transformed: &Transformed, table: &Table, texts: &[Vec<u32>], t: usize, s: usize) -> Mask {
-    let requests = table.requests.of(&plan.transformations[t]);
+/// The items all of whose transformed texts pass a test, which sees the number of the original and what was made of it.
+fn chosen(
+    plan: &Plan,
+    transformed: &Transformed,
+    table: &Table,
+    texts: &[Vec<u32>],
+    (t, s): (usize, usize),
+    test: impl Fn(u32, &Made) -> bool,
+) -> Mask {
+    let planned = &plan.transformations[t];
+    let requests = table.requests.of(planned);
     let request = |text: u32| requests.get(text as usize).copied().flatten();
     let asked: Vec<Vec<u32>> = texts
         .iter()
         .map(|own| own.iter().copied().filter(|text| request(*text).is_some()).collect())
         .collect();
     items_where(asked.iter().map(Vec::as_slice), |text| {
-        let made = request(text).and_then(|request| transformed.get(t, s, request));
-        made.is_some_and(|made| made.change != Change::Unchanged)
+        request(text).is_some_and(|request| {
+            let original = plan.requests.of(planned)[request].text;
+            transformed.get(t, s, request).is_some_and(|made| test(original, made))
+        })
     })
 }

@@ -94,6 +94,16 @@ pub(super) struct Judged {
     pub probes: Vec<(Probe, Rating)>,
 }
 
+impl Judged {
+    /// Whether a judge that accepts from `threshold` on accepts a rewrite; `None` where it has no rating.
+    pub(super) fn accepts(&self, transformation: usize, pair: Pair, threshold: f64) -> Option<bool> {
+        match self.ratings.get(&(Scale::Similarity, transformation, pair)) {
+            Some(Rating::Score(score)) => Some(*score >= threshold),
+            Some(Rating::Unreadable | Rating::Failed) | None => None,
+        }
+    }
+}
+
 /// Has the judge rate a pair of ours on each scale, past the cache: so it is known to be there, to have its model and to
 /// answer, and what it is, before anything is generated. `field` is where it was named.
 pub(super) async fn probe(

@@ -253,7 +253,7 @@ async fn one_encoder(
             None => {
                 fill(context, plan, position, &texts, vectors, live, &mut meters.encode).await?;
                 // Before the score: a score that is found later has its counts.
-                if let Some(cuts) = Cuts::of(table, &texts, vectors) {
+                if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, vectors) {
                     context.units.put_cuts(&key, cuts).map_err(RunError::Units)?;
                 }
                 let mut score = compute(plan, encoder, set, &texts, vectors).await?;
@@ -263,7 +263,10 @@ async fn one_encoder(
                 (score, false)
             }
         };
-        let counted = context.units.cuts(&key).or_else(|| Cuts::of(table, &texts, vectors));
+        let counted = context
+            .units
+            .cuts(&key)
+            .or_else(|| Cuts::of(plan, table, set.variant, &texts, vectors));
         let cuts = counted.unwrap_or_else(|| Cuts::unknown(table, &texts));
         live.count(|counters| {
             if cached {

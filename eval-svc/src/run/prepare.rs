@@ -20,6 +20,7 @@ use super::{
 use crate::{
     dataset::{self, Dataset, DatasetError},
     encoding, gate,
+    judging::Scale,
     places::Located,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
@@ -57,6 +58,9 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         transformations: &named,
         datasets: None,
         groups: &[],
+        rated: judging
+            .as_ref()
+            .is_some_and(|judging| judging.scales.contains(&Scale::Similarity)),
     };
     let kinds = suite.separation.settled().map(|settled| settled.kinds);
     gate::check_separation(&suite.gate, kinds.as_deref())?;

@@ -73,6 +73,14 @@ pub(super) fn report(
     report
 }
 
+/// Why the ratings count for nothing; `None` where they count.
+pub(super) fn refused(judge: &PlannedJudge, judged: &Judged) -> Option<String> {
+    if !judge.judging.scales.contains(&Scale::Similarity) {
+        return Some("the judge does not rate how similar the rewrites are".to_owned());
+    }
+    inseparable(&probed(judge, judged))
+}
+
 /// How the judge did on pairs whose rating is known.
 fn probed(judge: &PlannedJudge, judged: &Judged) -> Vec<ProbeResult> {
     if judged.probes.is_empty() {

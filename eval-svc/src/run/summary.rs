@@ -58,7 +58,8 @@ pub(super) fn report(
             })
             .collect(),
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
-        profile: items::profile(plan, transformed, scored, units),
+        profile: items::profile(plan, transformed, measured, units),
+        subsets: items::subset_reports(plan, transformed, measured, units),
         gate,
         judge: plan
             .judge

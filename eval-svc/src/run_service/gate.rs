@@ -4,7 +4,7 @@ use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
 
 use crate::{
-    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share},
+    gate::{Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha},
     report::GateVerdict,
     suite::nearest,
     task::TaskType,
@@ -18,15 +18,24 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
     if let Some(alpha) = gate.alpha {
         check_alpha(alpha).map_err(|message| Fault::invalid("spec.gate.alpha", message))?;
     }
-    for (key, share) in [
-        ("max_unchanged", gate.max_unchanged),
-        ("max_near_copies", gate.max_near_copies),
-    ] {
-        known_share(&format!("spec.gate.{key}"), share)?;
-    }
-    Ok(Gate {
+    let limits = Limits {
         max_unchanged: gate.max_unchanged,
         max_near_copies: gate.max_near_copies,
+        max_cut: gate.max_cut,
+        max_shared: gate.max_shared,
+        min_accepted: gate.min_accepted,
+    };
+    limits
+        .check()
+        .map_err(|(key, message)| Fault::invalid(format!("spec.gate.{key}"), message))?;
+    Ok(Gate {
+        limits,
+        without_suite_rules: gate.without_suite_rules,
+        adjust: match known(proto::GateAdjust::try_from(gate.adjust), "spec.gate.adjust")? {
+            proto::GateAdjust::Unspecified => None,
+            proto::GateAdjust::None => Some(Adjust::None),
+            proto::GateAdjust::Holm => Some(Adjust::Holm),
+        },
         basis: basis("spec.gate.basis", gate.basis)?,
         unit: unit("spec.gate.unit", gate.unit)?,
         undecided: match known(proto::GateUndecided::try_from(gate.undecided), "spec.gate.undecided")? {
@@ -53,12 +62,6 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
 
 fn known<T, E>(value: Result<T, E>, field: &str) -> Result<T, Fault> {
     value.map_err(|_| Fault::invalid(field, "is no value that this version knows"))
-}
-
-fn known_share(field: &str, share: Option<f64>) -> Result<(), Fault> {
-    share
-        .map_or(Ok(()), check_share)
-        .map_err(|message| Fault::invalid(field, message))
 }
 
 fn basis(field: &str, basis: i32) -> Result<Option<Basis>, Fault> {
@@ -100,7 +103,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
     let path = |key: &str| format!("spec.{field}.{key}");
     let limit = match rule.limit {
         None => {
-            let message = "names no limit; set max_drop, max_drop_percent, min_score, margin or min_separation";
+            let message = format!("names no limit; set {}", RuleLimit::NAMED);
             return Err(Fault::invalid(path("limit"), message));
         }
         Some(Limit::MaxDrop(points)) => RuleLimit::MaxDrop(points),
@@ -108,6 +111,7 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
         Some(Limit::MinScore(points)) => RuleLimit::MinScore(points),
         Some(Limit::Margin(points)) => RuleLimit::Margin(points),
         Some(Limit::MinSeparation(share)) => RuleLimit::MinSeparation(share),
+        Some(Limit::Worst(points)) => RuleLimit::Worst(points),
     };
     limit
         .check()
@@ -122,11 +126,23 @@ fn rule(position: usize, rule: proto::GateRule) -> Result<Rule, Fault> {
             Fault::invalid(path("task_type"), message)
         })?),
     };
-    known_share(&path("max_unchanged"), rule.max_unchanged)?;
-    known_share(&path("max_near_copies"), rule.max_near_copies)?;
-    Ok(Rule {
+    let limits = Limits {
         max_unchanged: rule.max_unchanged,
         max_near_copies: rule.max_near_copies,
+        max_cut: rule.max_cut,
+        max_shared: rule.max_shared,
+        min_accepted: rule.min_accepted,
+    };
+    limits
+        .check()
+        .map_err(|(key, message)| Fault::invalid(path(key), message))?;
+    Ok(Rule {
+        limits,
+        texts: match known(proto::GateTexts::try_from(rule.texts), &path("texts"))? {
+            proto::GateTexts::Unspecified | proto::GateTexts::All => Texts::All,
+            proto::GateTexts::Changed => Texts::Changed,
+            proto::GateTexts::Accepted => Texts::Accepted,
+        },
         name: filled(rule.name),
         limit,
         of: filled(rule.quantity).unwrap_or_else(|| limit.default_quantity().to_owned()),
@@ -149,8 +165,18 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
     Some(proto::Gate {
         rules: gate.rules.iter().map(proto_rule).collect(),
         alpha: gate.alpha,
-        max_unchanged: gate.max_unchanged,
-        max_near_copies: gate.max_near_copies,
+        without_suite_rules: gate.without_suite_rules,
+        max_unchanged: gate.limits.max_unchanged,
+        max_near_copies: gate.limits.max_near_copies,
+        max_cut: gate.limits.max_cut,
+        max_shared: gate.limits.max_shared,
+        min_accepted: gate.limits.min_accepted,
+        adjust: match gate.adjust {
+            None => proto::GateAdjust::Unspecified,
+            Some(Adjust::None) => proto::GateAdjust::None,
+            Some(Adjust::Holm) => proto::GateAdjust::Holm,
+        }
+        .into(),
         basis: proto_basis(gate.basis),
         unit: proto_unit(gate.unit),
         undecided: gate
@@ -189,14 +215,24 @@ fn proto_rule(rule: &Rule) -> proto::GateRule {
         dataset: rule.dataset.clone().unwrap_or_default(),
         basis: proto_basis(rule.basis),
         unit: proto_unit(rule.unit),
-        max_unchanged: rule.max_unchanged,
-        max_near_copies: rule.max_near_copies,
+        max_unchanged: rule.limits.max_unchanged,
+        max_near_copies: rule.limits.max_near_copies,
+        max_cut: rule.limits.max_cut,
+        max_shared: rule.limits.max_shared,
+        min_accepted: rule.limits.min_accepted,
+        texts: match rule.texts {
+            Texts::All => proto::GateTexts::Unspecified,
+            Texts::Changed => proto::GateTexts::Changed,
+            Texts::Accepted => proto::GateTexts::Accepted,
+        }
+        .into(),
         limit: Some(match rule.limit {
             RuleLimit::MaxDrop(points) => Limit::MaxDrop(points),
             RuleLimit::MaxDropPercent(percent) => Limit::MaxDropPercent(percent),
             RuleLimit::MinScore(points) => Limit::MinScore(points),
             RuleLimit::Margin(points) => Limit::Margin(points),
             RuleLimit::MinSeparation(share) => Limit::MinSeparation(share),
+            RuleLimit::Worst(points) => Limit::Worst(points),
         }),
     }
 }

@@ -9,18 +9,25 @@ use super::{
     reader::{Document, Found, Section},
 };
 use crate::{
-    gate::{Basis, Gate, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share},
+    gate::{
+        Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha,
+        check_share,
+    },
     task::TaskType,
 };
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 12] = [
     "alpha",
     "basis",
     "unit",
     "undecided",
     "sequential",
+    "adjust",
     "max_unchanged",
     "max_near_copies",
+    "max_cut",
+    "max_shared",
+    "min_accepted",
     "rule",
 ];
 const MOST_RULES: usize = 1_000;
@@ -45,8 +52,9 @@ pub(super) fn gate(top: &Section<'_>) -> Result<Gate, SuiteError> {
         unit: choice(&section, "unit", "unit", &Unit::ALL, Unit::name)?,
         undecided: choice(&section, "undecided", "choice", &OnUndecided::ALL, OnUndecided::name)?,
         sequential: sequential(&section)?,
-        max_unchanged: share(&section, "max_unchanged")?,
-        max_near_copies: share(&section, "max_near_copies")?,
+        adjust: choice(&section, "adjust", "adjustment", &Adjust::ALL, Adjust::name)?,
+        limits: limits(&section)?,
+        without_suite_rules: false,
         rules: rules(&section)?,
     })
 }
@@ -88,6 +96,15 @@ fn share(section: &Section<'_>, key: &str) -> Result<Option<f64>, SuiteError> {
     }
 }
 
+/// When a rule is invalid.
+fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
+    let mut limits = Limits::default();
+    for key in Limits::KEYS {
+        limits.set(key, share(section, key)?);
+    }
+    Ok(limits)
+}
+
 /// `true`, `false`, or how the chance of error is spent.
 fn sequential(section: &Section<'_>) -> Result<Option<Sequential>, SuiteError> {
     match section.get("sequential").map(|value| value.get_ref().as_bool()) {
@@ -122,8 +139,8 @@ fn rule(document: &Document<'_>, field: &str, item: &Spanned<DeValue<'_>>) -> Re
         dataset: filled(document, section.string("dataset")?)?,
         basis: basis(&section)?,
         unit: choice(&section, "unit", "unit", &Unit::ALL, Unit::name)?,
-        max_unchanged: share(&section, "max_unchanged")?,
-        max_near_copies: share(&section, "max_near_copies")?,
+        texts: choice(&section, "texts", "choice of texts", &Texts::ALL, Texts::name)?.unwrap_or_default(),
+        limits: limits(&section)?,
         place: Place {
             origin: format!("{}:{}", document.file, document.line(item.span().start)),
             field: field.to_owned(),
@@ -148,7 +165,7 @@ fn limit(section: &Section<'_>) -> Result<RuleLimit, SuiteError> {
     let Some((limit, found)) = only else {
         return Err(section.missing(
             "max_drop",
-            "a rule needs a limit: max_drop, max_drop_percent, min_score, margin or min_separation, e.g. max_drop = 3",
+            &format!("a rule needs a limit: {}, e.g. max_drop = 3", RuleLimit::NAMED),
         ));
     };
     match limit.check() {

@@ -162,6 +162,24 @@ fn every_data_set_of_every_shipped_suite_has_a_language() {
 }
 
 #[test]
+fn every_shipped_suite_has_a_gate_on_drop_and_sensitivity() {
+    use crate::gate::{RuleLimit, Unit};
+    for (name, _) in BUILTIN {
+        let suite = Suite::builtin(name).unwrap();
+        let gate = suite.gate;
+        let limit = if name == "quick" { 10.0 } else { 5.0 };
+        let limits: Vec<RuleLimit> = gate.rules.iter().map(|rule| rule.limit).collect();
+        assert_eq!(
+            limits,
+            [RuleLimit::MaxDrop(limit), RuleLimit::MinSeparation(0.7)],
+            "{name}"
+        );
+        assert_eq!(gate.unit, Some(Unit::Item), "{name}");
+        assert!(suite.separation.settled().is_some(), "{name}");
+    }
+}
+
+#[test]
 fn all_targets_takes_no_target_beside_it() {
     let all = |parameters: &str| {
         parse(&GOOD.replace("\"paraphrase\"", &format!("{{ name = \"translation\", {parameters} }}")))

@@ -8,7 +8,7 @@ use isomer_stats::{
     gate::{
         boundary::{Candidate, Count, Settings, simulate, simulate_clusters},
         laws::{self, Clustered, Law, Shape, SharedTexts},
-        layouts::{HTEB_ENGLISH, Layout, MINIMAL, QUICK, Spread},
+        layouts::{HTEB_ENGLISH, HTEB_MULTILINGUAL, Layout, MINIMAL, PTEB, QUICK, Spread},
     },
     mean,
     proportion::clopper_pearson_lower,
@@ -131,25 +131,31 @@ fn shared_texts(gates: usize) -> Result<(), StatsError> {
 #[allow(clippy::print_stdout)]
 fn strata(gates: usize, fewer: usize) -> Result<(), StatsError> {
     println!(
-        "\nunit item, limit 3 points, passed / failed in percent; {gates} gates at the limit, {fewer} elsewhere\n"
+        "\nunit item, the limits of the shipped suites, passed / failed in percent; {gates} gates at the limit, {fewer} elsewhere\n"
     );
-    println!("| suite | spread of the drop | drop 0 | 1.5 | 3 (the limit) | 6 |\n|---|---|---|---|---|---|");
-    for layout in [QUICK, MINIMAL, HTEB_ENGLISH] {
+    println!(
+        "| suite | limit | spread of the drop | drop 0 | half the limit | the limit | twice the limit |\n|---|---|---|---|---|---|---|"
+    );
+    for layout in [QUICK, MINIMAL, HTEB_ENGLISH, HTEB_MULTILINGUAL, PTEB] {
+        let limit = layout.limit;
         for spread in [Spread::Even, Spread::Rare, Spread::OneDataset] {
             let cell = |layout: &Layout, drop: f64, gates: usize| {
-                let (passed, failed) = layout.simulate(drop, spread, 3.0, ALPHA, gates, SEED)?;
+                if spread == Spread::OneDataset && drop * layout.groups() > 100.0 {
+                    return Ok("–".to_owned());
+                }
+                let (passed, failed) = layout.simulate(drop, spread, limit, ALPHA, gates, SEED)?;
                 let share = |count: usize| 100.0 * count as f64 / gates as f64;
                 let wrong = clopper_pearson_lower(passed as u64, gates as u64, 0.01) > ALPHA;
-                let mark = if drop >= 3.0 && wrong { "!" } else { "" };
+                let mark = if drop >= limit && wrong { "!" } else { "" };
                 Ok::<String, StatsError>(format!("{:.1}{mark} / {:.1}", share(passed), share(failed)))
             };
             println!(
-                "| {} | {spread:?} | {} | {} | {} | {} |",
+                "| {} | {limit} | {spread:?} | {} | {} | {} | {} |",
                 layout.name,
                 cell(&layout, 0.0, fewer)?,
-                cell(&layout, 1.5, fewer)?,
-                cell(&layout, 3.0, gates)?,
-                cell(&layout, 6.0, fewer)?
+                cell(&layout, limit / 2.0, fewer)?,
+                cell(&layout, limit, gates)?,
+                cell(&layout, 2.0 * limit, fewer)?
             );
         }
     }

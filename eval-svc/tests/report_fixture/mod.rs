@@ -7,14 +7,14 @@ pub mod schema_check;
 use std::collections::BTreeMap;
 
 use isomer_eval::{
-    gate::{Basis, OnUndecided, Unit},
+    gate::{Adjust, Basis, OnUndecided, Texts, Unit},
     judging::Scale,
-    profile::{Axis, Column, Grid, profile},
+    profile::{Axis, Column, Grid, SubsetRow, profile},
     report::{
         CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderSeparation, EncoderVerdict, Example,
         GateReport, GateRule, GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report,
-        RuleVerdict, RunInfo, SCHEMA, ScoreRow, SeparationCoverage, SeparationReport, SeparationRow, SuiteInfo,
-        TransformationInfo, complete,
+        RuleVerdict, RunInfo, SCHEMA, ScoreRow, SeparationCoverage, SeparationReport, SeparationRow, SubsetReport,
+        SuiteInfo, TransformationInfo, complete,
     },
     run::{Counters, JudgeCounters, Outcome},
     separation::{Kind, Stratum},
@@ -509,6 +509,40 @@ fn judge() -> JudgeReport {
     }
 }
 
+/// Changed texts of every encoder, and ratings that do not count.
+fn subsets() -> Vec<SubsetReport> {
+    let row = |e: usize, of: &str, all: f64, chosen: f64| SubsetRow {
+        encoder: ENCODERS[e].0.to_owned(),
+        of: of.to_owned(),
+        groups: DATASETS.len(),
+        all: Some(all),
+        chosen: Some(chosen),
+        items: 5_400,
+        of_items: 5_760,
+    };
+    vec![
+        SubsetReport {
+            texts: Texts::Changed,
+            accept: None,
+            refused: None,
+            rows: (0..ENCODERS.len())
+                .flat_map(|e| {
+                    [
+                        row(e, "total", -6.0 - e as f64, -6.5 - e as f64),
+                        row(e, "lexical", -3.0, -3.25),
+                    ]
+                })
+                .collect(),
+        },
+        SubsetReport {
+            texts: Texts::Accepted,
+            accept: Some(3.0),
+            refused: Some("the judge refused 9 of 16 unrelated texts, where at least 80 % is needed".to_owned()),
+            rows: Vec::new(),
+        },
+    ]
+}
+
 /// One rule, and each of its three verdicts.
 fn gate() -> GateReport {
     let rule = GateRule {
@@ -524,6 +558,10 @@ fn gate() -> GateReport {
         over: Some(Unit::Group),
         max_unchanged: Some(0.1),
         max_near_copies: Some(0.5),
+        texts: Texts::All,
+        max_cut: Some(0.9),
+        max_shared: Some(0.1),
+        min_accepted: Some(0.5),
         origin: "fixture.toml:12".to_owned(),
     };
     let says = |e: usize, verdict: GateVerdict, [estimate, low, high]: [f64; 3]| EncoderVerdict {
@@ -548,7 +586,9 @@ fn gate() -> GateReport {
         undecided: OnUndecided::Warn,
         alpha: 0.05,
         max_unchanged: Some(0.1),
+        adjust: Adjust::None,
         rewrites_rated: Some(false),
+        ratings_refused: None,
         unit: "data sets, seeds averaged first".to_owned(),
         baseline: None,
         rules: vec![rule],
@@ -583,6 +623,7 @@ pub fn report() -> Report {
         }],
         datasets: (0..DATASETS.len()).map(dataset).collect(),
         profile: profile(&grid, Some(0)),
+        subsets: subsets(),
         gate: Some(gate()),
         judge: Some(judge()),
         separation: Some(separation()),

@@ -32,6 +32,8 @@ pub struct StubJudge {
     pub pause: Arc<Mutex<Duration>>,
     /// How it rates pairs whose rating is known; absent: as a good judge does.
     pub probe: Arc<Mutex<Option<fn(ProbeKind) -> f64>>>,
+    /// How it rates a pair of the run, original and transformed; absent: by letters.
+    pub rater: Arc<Mutex<Option<fn(&str, &str) -> f64>>>,
     /// From the first pair on that is no trial, it fails.
     pub fails: Arc<Mutex<bool>>,
     known: Arc<Mutex<HashSet<String>>>,
@@ -91,7 +93,12 @@ impl StubJudge {
                 request.seed, request.transformation, pair.original, pair.transformed
             );
             let cache_hit = !request.bypass_cache && self.known.lock().unwrap().contains(&key);
-            let score = rating(scale, &pair.transformed).filter(|_| !fails);
+            let rater = *self.rater.lock().unwrap();
+            let score = match rater {
+                Some(rate) => Some(rate(&pair.original, &pair.transformed)),
+                None => rating(scale, &pair.transformed),
+            };
+            let score = score.filter(|_| !fails);
             if request.bypass_cache {
                 self.trials.fetch_add(1, Ordering::SeqCst);
             } else {

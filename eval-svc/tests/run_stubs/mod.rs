@@ -58,6 +58,8 @@ pub struct StubEncoder {
     pub prompts: Arc<Mutex<HashMap<String, String>>>,
     /// Takes no notice of prompts.
     pub deaf: Arc<Mutex<bool>>,
+    /// Every second text of a request gets the vector of the one before it.
+    pub doubled: Arc<Mutex<bool>>,
     /// Says which texts are longer than so many bytes, prompt included; none: says nothing of truncation.
     pub limit: Arc<Mutex<Option<usize>>>,
 }
@@ -158,7 +160,9 @@ impl EncoderService for StubEncoder {
         };
         let limit = *self.limit.lock().unwrap();
         let (mut data, mut truncated) = (Vec::new(), Vec::new());
-        for one in &request.inputs {
+        let doubled = *self.doubled.lock().unwrap();
+        for (i, one) in request.inputs.iter().enumerate() {
+            let one = if doubled { &request.inputs[i - i % 2] } else { one };
             let Some(input::Input::Text(text)) = &one.input else {
                 panic!("a text was expected")
             };

@@ -42,6 +42,7 @@ fn run() -> (Grid, Vec<DatasetItems>, Vec<UnitItems>) {
         items.push(DatasetItems {
             clusters: (0..40).collect(),
             changed: vec![vec![(0..40).map(|i| i % 2 == 0).collect(); 2]; 4],
+            accepted: Vec::new(),
         });
         units.push(UnitItems {
             original: evidence,

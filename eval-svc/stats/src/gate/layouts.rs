@@ -28,29 +28,57 @@ pub struct Size {
     /// Whether the score is a mean of items (retrieval, reranking, classification, summaries), or a figure of all of them
     /// together (correlation, average precision, V-measure).
     pub mean: bool,
+    /// Data sets of its group, which count once together.
+    pub members: usize,
 }
 
 /// A suite's data sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Layout {
     /// Its name.
     pub name: &'static str,
-    /// Data sets whose scores are taken.
+    /// Data sets whose scores are taken; the first is a mean of items where there is one.
     pub sizes: &'static [Size],
+    /// Most points that the total may drop, as its gate has it.
+    pub limit: f64,
 }
 
 const fn mean_of(items: usize) -> Size {
-    Size { items, mean: true }
+    Size {
+        items,
+        mean: true,
+        members: 1,
+    }
 }
 
 const fn figure_of(items: usize) -> Size {
-    Size { items, mean: false }
+    Size {
+        items,
+        mean: false,
+        members: 1,
+    }
+}
+
+/// The same as one of so many data sets of a group.
+const fn among(members: usize, size: Size) -> Size {
+    Size { members, ..size }
+}
+
+/// So many data sets of one group, put behind others.
+const fn with_group<const N: usize>(mut sizes: [Size; N], from: usize, members: usize, size: Size) -> [Size; N] {
+    let mut place = from;
+    while place < from + members {
+        sizes[place] = among(members, size);
+        place += 1;
+    }
+    sizes
 }
 
 /// suites/quick.toml: pairs of sts and pair classification, queries.
 pub const QUICK: Layout = Layout {
     name: "quick",
     sizes: &[figure_of(96), figure_of(92), mean_of(36)],
+    limit: 10.0,
 };
 
 /// suites/minimal.toml, by its `limit` keys.
@@ -65,6 +93,7 @@ pub const MINIMAL: Layout = Layout {
         mean_of(100),
         mean_of(20),
     ],
+    limit: 5.0,
 };
 
 /// suites/hteb-english.toml, 19 data sets; of larger ones 200 items (`--limit 200`), whole BIOSSES and SummEval.
@@ -91,6 +120,43 @@ pub const HTEB_ENGLISH: Layout = Layout {
         figure_of(200),
         mean_of(100),
     ],
+    limit: 5.0,
+};
+
+/// suites/hteb-multilingual.toml, 63 data sets in 13 groups, of each at most 200 items.
+pub const HTEB_MULTILINGUAL: Layout = Layout {
+    name: "hteb-multilingual, --limit 200",
+    sizes: &{
+        // Six means of items and two figures by themselves; then languages of clustering, pairs and three sts sets.
+        let mut sizes = [mean_of(200); 63];
+        sizes[6] = figure_of(200);
+        sizes[7] = figure_of(200);
+        let sizes = with_group(sizes, 8, 16, figure_of(200));
+        let sizes = with_group(sizes, 24, 4, figure_of(200));
+        let sizes = with_group(sizes, 28, 12, figure_of(200));
+        let sizes = with_group(sizes, 40, 11, figure_of(200));
+        with_group(sizes, 51, 12, figure_of(200))
+    },
+    limit: 5.0,
+};
+
+/// suites/pteb.toml, 49 data sets in 20 groups, of each at most 200 items.
+pub const PTEB: Layout = Layout {
+    name: "pteb, --limit 200",
+    sizes: &{
+        // Six means of items and ten figures by themselves; then languages of a classification, clustering, pairs and sts.
+        let mut sizes = [mean_of(200); 49];
+        let mut place = 6;
+        while place < 16 {
+            sizes[place] = figure_of(200);
+            place += 1;
+        }
+        let sizes = with_group(sizes, 16, 3, mean_of(200));
+        let sizes = with_group(sizes, 19, 16, figure_of(200));
+        let sizes = with_group(sizes, 35, 4, figure_of(200));
+        with_group(sizes, 39, 10, figure_of(200))
+    },
+    limit: 5.0,
 };
 
 /// How a drop spreads over a suite's data sets and their items.
@@ -100,22 +166,27 @@ pub enum Spread {
     Even,
     /// Like everywhere, nothing but losses: of a drop of 3 points every item of 33 is lost whole.
     Rare,
-    /// All of it in one data set, whose score is a mean of items; nothing moves elsewhere.
+    /// All of it in one data set, whose score is a mean of items; nothing moves elsewhere. That one can lose 100 points at most.
     OneDataset,
 }
 
 impl Layout {
+    /// Groups of data sets: each counts once.
+    pub fn groups(&self) -> f64 {
+        self.sizes.iter().map(|size| 1.0 / size.members as f64).sum()
+    }
+
     /// Evidence of a run whose true mean drop is `drop` points.
     fn draw(&self, drop: f64, spread: Spread, rng: &mut ChaCha8Rng) -> Vec<Stratum> {
         let one = self.sizes.iter().position(|size| size.mean).unwrap_or(0);
         let mut strata = Vec::with_capacity(self.sizes.len());
         for (d, size) in self.sizes.iter().enumerate() {
             let own = match spread {
-                Spread::OneDataset if d == one => drop * self.sizes.len() as f64,
+                Spread::OneDataset if d == one => drop * self.groups(),
                 Spread::OneDataset => 0.0,
                 _ => drop,
             };
-            strata.push(if size.mean {
+            let mut stratum = if size.mean {
                 let (lost, won) = match spread {
                     Spread::Even => (0.06 + own / 200.0, 0.06 - own / 200.0),
                     _ => (own / 100.0, 0.0),
@@ -146,7 +217,9 @@ impl Layout {
                         freedom,
                     },
                 }
-            });
+            };
+            stratum.weight = 1.0 / size.members as f64;
+            strata.push(stratum);
         }
         strata
     }

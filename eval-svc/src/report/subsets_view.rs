@@ -1,0 +1,27 @@
+//! The section on some of the rewrites of `report.html`.
+
+use minijinja::{Value, context};
+
+use super::{Report, SubsetReport};
+
+/// The template, included by the page.
+pub(super) const TEMPLATE: &str = include_str!("page/subsets.html");
+
+/// What the template shows, one entry a kind of rewrites.
+pub(super) fn view(report: &Report) -> Vec<Value> {
+    report
+        .subsets
+        .iter()
+        .map(|one| {
+            let rows: Vec<Value> = one
+                .rows
+                .iter()
+                .map(|row| {
+                    let [all, chosen, others, items] = SubsetReport::cells(row);
+                    context! { encoder => row.encoder.clone(), of => row.of.clone(), all, chosen, others, items }
+                })
+                .collect();
+            context! { title => one.title(), others => one.others(), refused => one.refused.clone(), rows }
+        })
+        .collect()
+}

@@ -1,0 +1,79 @@
+//! What became of the texts of a run, as the gate asks it: whether they changed, were cut, and are accepted.
+
+use super::{
+    measure::Measured,
+    plan::{Plan, Variant},
+    ratings, summary,
+    transform::Transformed,
+};
+use crate::gate::{Cut, CutCounts, Facts, Rated, RatedCounts, RewriteCounts};
+
+/// The counts.
+#[derive(Debug)]
+pub(super) struct Counts {
+    rewrites: RewriteCounts,
+    cuts: CutCounts,
+    ratings: Option<RatedCounts>,
+}
+
+impl Counts {
+    /// Of what is in.
+    pub(super) fn new(plan: &Plan, transformed: &Transformed, measured: &Measured) -> Self {
+        Self {
+            rewrites: summary::rewrites(plan, transformed),
+            cuts: cuts(plan, measured),
+            ratings: ratings(plan, measured),
+        }
+    }
+
+    /// As the gate asks them.
+    pub(super) fn facts(&self) -> Facts<'_> {
+        Facts {
+            rewrites: &self.rewrites,
+            cuts: &self.cuts,
+            ratings: self.ratings.as_ref(),
+        }
+    }
+}
+
+/// Texts that each encoder cut. Texts that no transformation changes count in no rule.
+fn cuts(plan: &Plan, measured: &Measured) -> CutCounts {
+    let empty = Cut {
+        transformed: vec![vec![Default::default(); plan.suite.seeds.len()]; plan.transformations.len()],
+        ..Cut::default()
+    };
+    let mut all = vec![vec![empty; plan.tables.len()]; plan.encoders.len()];
+    for one in &measured.scored {
+        let Some(own) = all.get_mut(one.encoder).and_then(|own| own.get_mut(one.table)) else {
+            continue;
+        };
+        match one.variant {
+            Variant::Original => {
+                own.original = one.cuts.varied;
+                own.shared = one.cuts.shared.map(|shared| (shared.shared, shared.texts));
+            }
+            Variant::Transformed { transformation, seed } => own.transformed[transformation][seed] = one.cuts.varied,
+        }
+    }
+    all
+}
+
+/// Ratings that count; `None` without a judge of similarity, and where it does not tell pairs of known rating apart.
+fn ratings(plan: &Plan, measured: &Measured) -> Option<RatedCounts> {
+    let (judge, judged) = plan.judge.as_ref().zip(measured.judged.as_ref())?;
+    if ratings::refused(judge, judged).is_some() {
+        return None;
+    }
+    let seeds = vec![Rated::default(); plan.suite.seeds.len()];
+    let mut all = vec![vec![seeds; plan.transformations.len()]; plan.tables.len()];
+    for one in &judged.drawn {
+        let own = &mut all[one.table][one.transformation][one.seed];
+        for pair in &one.pairs {
+            if let Some(accepted) = judged.accepts(one.transformation, *pair, judge.judging.accept) {
+                own.rated += 1;
+                own.accepted += u64::from(accepted);
+            }
+        }
+    }
+    Some(all)
+}

@@ -1,0 +1,45 @@
+//! Texts that have another text's vector: an encoder that mixes up its answers, or that does not read what it is given.
+//!
+//! Drops cannot show it. Where rewrites are mixed up as their originals are, every score stays, and rewordings stay nearer than changes of meaning.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{prompting::Key, vectors::Vectors};
+use crate::change::same_words;
+
+/// How many of some texts have another text's vector.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shared {
+    /// Distinct texts.
+    pub texts: u64,
+    /// Of these, texts whose vector is, bit for bit, that of a text with other words. A text that was cut does not count: what tells it from
+    /// the other may lie beyond the cut.
+    pub shared: u64,
+}
+
+/// Counts each distinct text once; `None` where one has no vector.
+pub(super) fn count<'a>(keys: &[Key], vectors: &Vectors, text: impl Fn(Key) -> &'a str) -> Option<Shared> {
+    let mut seen = HashSet::new();
+    let mut by_vector: HashMap<blake3::Hash, Vec<Key>> = HashMap::new();
+    for key in keys.iter().copied().filter(|key| seen.insert(*key)) {
+        let mut hasher = blake3::Hasher::new();
+        for value in vectors.row(key)? {
+            hasher.update(&value.to_le_bytes());
+        }
+        by_vector.entry(hasher.finalize()).or_default().push(key);
+    }
+    let whole = |key: &&Key| vectors.cut(**key) != Some(true);
+    let of_vector = |own: &Vec<Key>| -> u64 {
+        let own: Vec<&str> = own.iter().filter(whole).map(|key| text(*key)).collect();
+        match own.split_first() {
+            Some((first, rest)) if rest.iter().any(|other| !same_words(first, other)) => own.len() as u64,
+            _ => 0,
+        }
+    };
+    Some(Shared {
+        texts: seen.len() as u64,
+        shared: by_vector.values().map(of_vector).sum(),
+    })
+}
