@@ -42,7 +42,7 @@ mod validity;
 pub(crate) use bind::{Bound, Named, Scene, bind};
 pub(crate) use judge::{ItemStrata, Look, look};
 pub(crate) use observe::Quantity;
-pub(crate) use sensitivity::{Separations, check_separation};
+pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub use spec::{
     Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Unit, check_alpha, check_share,
 };

@@ -77,6 +77,8 @@ impl<'a> Reading<'a> {
             Kind::Number => number::changed(self.text, english, &parts, seed),
             Kind::Antonym => antonym::exchanged(english?, &parts, seed),
             Kind::Entity => entity::exchanged(english?, names, &parts, seed),
+            // Made by the transform service.
+            Kind::MultiSwap | Kind::Distractors => None,
         };
         made.filter(|made| differs(self.text, made) && words(self.text).abs_diff(words(made)) <= MOST_WORDS_MORE)
     }
