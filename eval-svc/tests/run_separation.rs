@@ -9,7 +9,7 @@ use isomer_proto::{
     eval::v1::{ReportFormat, Run, RunState, Separation, Stage, SuiteRef, Verdict, suite_ref},
     transform::v1::{Check, Outcome, transformation},
 };
-use run_stubs::{DIMENSIONS, House, Vectoriser, create, repeats, report, report_json, run_to_end, spec, vector};
+use run_stubs::{DIMENSIONS, House, Vectoriser, create, many, repeats, report, report_json, run_to_end, spec, vector};
 use serde_json::Value;
 
 /// A limit on drops that every encoder keeps: only sensitivity tells the encoders apart.
@@ -502,4 +502,47 @@ async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
         (&80.into(), &80.into())
     );
     assert_eq!(own["overall"]["texts"], 80);
+}
+
+/// Sixteen data sets under three seeds that give texts of their own, with look-alikes.
+async fn many_sets(house: &House, gate: &str) -> (Run, Value) {
+    *house.transform.sampled.lock().unwrap() = true;
+    // Blind to a part of the texts.
+    *house.encoder.vectors.lock().unwrap() = Some(|encoder, text| match text.len() % 4 {
+        0 => vector("stub-blind", text),
+        _ => vector(encoder, text),
+    });
+    *house.transform.changer.lock().unwrap() =
+        Some(|_, text| Ok(vec![format!("{text} Or so."), format!("Never: {text}")]));
+    let (_service, mut client) = house.open().await;
+    let kinds = "[separation]\nkinds = [\"number\", \"distractors\"]\n";
+    let mut asked = spec(many::suite(house, 16, &format!("{kinds}{gate}")), &["stub-keen"]);
+    asked.seeds = vec![1, 2, 3];
+    let run = run_to_end(&mut client, asked).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let json = report_json(&mut client, &run.id).await;
+    (run, json)
+}
+
+#[tokio::test]
+async fn rounds_ask_for_look_alikes_of_their_own_data_sets_and_all_rounds_are_the_full_run() {
+    let house = House::new();
+    let (_, full) = many_sets(&house, "").await;
+    let own = &full["separation"]["encoders"][0]["overall"];
+    let everything = asked_for(&house, "distractors");
+    // At the share itself, no number of texts decides.
+    let share = own["separation"].as_f64().unwrap();
+    let rule = |least: f64| format!("[gate]\nsequential = \"pocock\"\n[[gate.rule]]\nmin_separation = {least}\n");
+    let house = House::new();
+    let (run, rounds) = many_sets(&house, &rule(share)).await;
+    assert_eq!(run.verdict(), Verdict::Undecided, "{}", rounds["gate"]);
+    assert_eq!(rounds["gate"]["sequential"]["taken"], 4);
+    assert_eq!(rounds["separation"], full["separation"]);
+    assert_eq!(asked_for(&house, "distractors"), everything);
+    // A clear case stops after the first round, and the data sets that it left out cost nothing.
+    let house = House::new();
+    let (_, early) = many_sets(&house, &rule(0.05)).await;
+    assert_eq!(early["gate"]["sequential"]["taken"], 1);
+    let few = asked_for(&house, "distractors");
+    assert!(2 * few <= everything + 10 && few > 0, "{few} of {everything}");
 }

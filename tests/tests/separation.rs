@@ -218,7 +218,7 @@ async fn word_vectors_that_are_almost_one_point_fail_the_rule_and_spread_out_the
         let rules = &report["gate"]["encoders"][0]["rules"];
         assert_eq!(rules[0]["verdict"], "pass", "{rules}");
         let share = overall(&report).0;
-        assert!(if code == 0 { share > 0.6 } else { share < 0.1 }, "{scale}: {share}");
+        assert!(if code == 0 { share > 0.55 } else { share < 0.1 }, "{scale}: {share}");
     }
 }
 
