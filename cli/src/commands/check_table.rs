@@ -36,7 +36,7 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
     }
     let _ = writeln!(text, "{}", per_dataset(&report.profile));
     let _ = writeln!(text, "{}", outcomes(&report));
-    for separation in &report.separation {
+    if let Some(separation) = &report.separation {
         for sentence in separation.asked_sentences() {
             let _ = writeln!(text, "{sentence}");
         }
