@@ -827,7 +827,7 @@ pub(crate) struct CheckSeparationArgs {
     /// Leave out the control of sensitivity: no text is changed in meaning and held against its rewrite.
     #[arg(long, env = "ISOMER_NO_SEPARATION")]
     pub(crate) no_separation: bool,
-    /// How meaning is changed, without a generator [default: the suite's, else all four].
+    /// How meaning is changed [default: the suite's, else negation, number, antonym and entity, which need no generator].
     #[arg(
         long = "separation-kind",
         env = "ISOMER_SEPARATION_KINDS",
@@ -857,6 +857,11 @@ pub(crate) enum ChangeArg {
     Antonym,
     /// A name exchanged for another of the data set.
     Entity,
+    /// Words and names of one kind change places; English, without a generator.
+    #[value(name = "multi_swap")]
+    MultiSwap,
+    /// Look-alikes with another meaning, written by the generator at temperature 1; a call a text.
+    Distractors,
 }
 
 impl ChangeArg {
@@ -867,6 +872,8 @@ impl ChangeArg {
             Self::Number => "number",
             Self::Antonym => "antonym",
             Self::Entity => "entity",
+            Self::MultiSwap => "multi_swap",
+            Self::Distractors => "distractors",
         }
     }
 }

@@ -60,7 +60,7 @@ pub(crate) fn same_words(one: &str, other: &str) -> bool {
 }
 
 /// The characters that tell texts apart: compatibility forms unified, case folded, punctuation and white space removed.
-fn essence(text: &str) -> String {
+pub(crate) fn essence(text: &str) -> String {
     // Upper case first: it unifies letters that have several lower-case forms (`ß` and `ss`, `ς` and `σ`).
     let folded: String = text
         .nfkc()

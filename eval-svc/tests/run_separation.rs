@@ -6,10 +6,10 @@ mod run_stubs;
 use std::sync::atomic::Ordering;
 
 use isomer_proto::{
-    eval::v1::{ReportFormat, Run, RunState, Separation, SuiteRef, Verdict, suite_ref},
-    transform::v1::Outcome,
+    eval::v1::{ReportFormat, Run, RunState, Separation, Stage, SuiteRef, Verdict, suite_ref},
+    transform::v1::{Check, Outcome, transformation},
 };
-use run_stubs::{House, create, repeats, report, report_json, run_to_end, spec};
+use run_stubs::{DIMENSIONS, House, Vectoriser, create, many, repeats, report, report_json, run_to_end, spec, vector};
 use serde_json::Value;
 
 /// A limit on drops that every encoder keeps: only sensitivity tells the encoders apart.
@@ -173,20 +173,376 @@ async fn a_dead_generator_leaves_nothing_to_compare_and_the_rule_is_invalid() {
     assert_eq!(json["separation"]["encoders"][0]["overall"]["texts"], 0);
 }
 
+/// The rows of a kind of change.
+fn kind<'a>(json: &'a Value, name: &str) -> &'a Value {
+    let rows = json["separation"]["encoders"][0]["kinds"].as_array().unwrap();
+    rows.iter().find(|row| row["kind"] == name).unwrap()
+}
+
+/// A keen encoder that finds no direction for what is negated.
+fn hollow(_: &str, text: &str) -> [f32; DIMENSIONS] {
+    let negated = text.contains(" not ") || text.contains(" never ");
+    vector(if negated { "stub-zero" } else { "stub-keen" }, text)
+}
+
 #[tokio::test]
 async fn vectors_of_length_0_are_undefined_and_never_separated() {
-    // Two sentences: with a constant, no correlation exists, so that the set is one of pairs with two labels.
+    let rules = "[[gate.rule]]\nmin_separation = 0.8\nof = \"negation\"\n[[gate.rule]]\nmin_separation = 0.8\nof = \"number\"\n";
+    for (vectoriser, verdict) in [(None, "pass"), (Some(hollow as Vectoriser), "fail")] {
+        let house = healthy();
+        *house.encoder.vectors.lock().unwrap() = vectoriser;
+        let (_, json) = ended(&house, "stub-keen", rules).await;
+        let (negation, number) = (kind(&json, "negation"), kind(&json, "number"));
+        assert_eq!((&negation["texts"], &number["undefined"]), (&80.into(), &0.into()));
+        let rules = &json["gate"]["encoders"][0]["rules"];
+        assert_eq!(
+            (&rules[0]["verdict"], &rules[1]["verdict"]),
+            (&verdict.into(), &"pass".into())
+        );
+        if verdict == "fail" {
+            assert_eq!(negation["undefined"], negation["comparisons"]);
+            assert_eq!((&negation["separation"], &negation["tied"]), (&0.0.into(), &0.into()));
+            assert!(rules[0]["note"].as_str().unwrap().contains("no cosine"), "{rules}");
+        } else {
+            assert_eq!(negation["undefined"], 0);
+            assert!(negation["separation"].as_f64().unwrap() > 0.95);
+        }
+    }
+}
+
+/// A generator whose answers show every way in which a copy may not be fit; it knows nothing of boats.
+fn changer(name: &str, text: &str) -> Result<Vec<String>, Check> {
+    if text.contains("boats") {
+        return Err(Check::TooFew);
+    }
+    let twice = text.replacen("shop", "mayor", 1);
+    Ok(match name {
+        // One swap, two, three; the last counts.
+        "multi_swap" => vec![text.to_owned(), text.to_owned(), twice],
+        _ => vec![
+            text.replace("shop", "bank"),
+            text.replace("shop", "school"),
+            text.to_uppercase(),
+            "Her soup needed more salt.".to_owned(),
+        ],
+    })
+}
+
+async fn markdown(house: &House, id: &str) -> String {
+    let (_service, mut client) = house.open().await;
+    String::from_utf8(report(&mut client, id, ReportFormat::Markdown).await).unwrap()
+}
+
+fn asked_for(house: &House, name: &str) -> usize {
+    let ids = house.transform.ids.lock().unwrap();
+    ids.iter().filter(|(transformation, _)| transformation == name).count()
+}
+
+#[tokio::test]
+async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_cannot_make_is_counted() {
+    let house = healthy();
+    *house.transform.changer.lock().unwrap() = Some(changer);
+    let kinds = "temperature = 0.25\ngenerator = \"stub:generator\"\n[separation]\nkinds = [\"number\", \"distractors\", \"multi_swap\"]\n";
+    let rule = "[[gate.rule]]\nmin_separation = 0.8\nof = \"distractors\"\n";
+    let (run, json) = ended(&house, "stub-keen", &format!("{kinds}{rule}")).await;
+    assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
+    // Ten of eighty texts are of boats.
+    assert_eq!(
+        (asked_for(&house, "distractors"), asked_for(&house, "multi_swap")),
+        (80, 80)
+    );
+    let coverage = json["separation"]["coverage"].as_array().unwrap();
+    let of = |name: &str| coverage.iter().find(|row| row["kind"] == name).unwrap();
+    assert_eq!(of("number").get("asked"), None);
+    for (name, copies, unfit) in [("distractors", 140, 70), ("multi_swap", 70, 0)] {
+        let (row, asked) = (of(name), &of(name)["asked"]);
+        assert_eq!(
+            (&row["texts"], &asked["asked"], &asked["failed"]),
+            (&70.into(), &80.into(), &10.into())
+        );
+        assert_eq!(asked["failed_checks"], serde_json::json!({ "too_few": 10 }));
+        assert_eq!(
+            (&asked["copies"], &asked["equal"], &asked["unlike"]),
+            (&copies.into(), &unfit.into(), &unfit.into())
+        );
+        assert_eq!(kind(&json, name)["texts"], 70);
+        assert_eq!(kind(&json, name)["comparisons"], copies);
+    }
+    // What was asked: the protocol, whatever the suite's temperature.
+    let specs = house.transform.specs.lock().unwrap().clone();
+    let mut seen = 0;
+    for spec in specs {
+        match spec.transformation.unwrap().kind.unwrap() {
+            transformation::Kind::Distractors(_) => {
+                assert_eq!(spec.sampling.unwrap().temperature, Some(1.0));
+                assert_eq!((spec.generator_id.as_str(), spec.seed), ("stub:generator", Some(1337)));
+                seen += 1;
+            }
+            transformation::Kind::MultiSwap(_) => assert_eq!(spec.generator_id, ""),
+            _ => assert_eq!(spec.sampling.unwrap().temperature, Some(0.25)),
+        }
+    }
+    assert!(seen > 0);
+    // Counted as other calls of the generator are: eighty rewrites, eighty sets of distractors.
+    let counters = &json["counters"];
+    assert_eq!(
+        (&counters["texts_generated"], &counters["generator_calls"]),
+        (&160.into(), &160.into())
+    );
+    assert_eq!(
+        (&counters["texts_by_rule"], &counters["texts_planned"]),
+        (&160.into(), &320.into())
+    );
+    assert_eq!(counters["failed_texts"], 0, "no original stands in for a copy");
+    let stage = run
+        .progress
+        .iter()
+        .find(|stage| stage.stage() == Stage::Transform)
+        .unwrap();
+    assert_eq!((stage.done, stage.total), (320, 320));
+    let told = markdown(&house, &run.id).await;
+    assert!(
+        told.contains("Look-alikes written by the generator: asked for 80 texts, which gave 140 copies; 10 texts failed and have none (too\\_few 10)"),
+        "{told}"
+    );
+    // A second run asks the service again, which has them.
+    let (_, again) = ended(&house, "stub-keen", &format!("{kinds}{rule}")).await;
+    assert_eq!(again["counters"]["generator_calls"], 0);
+    assert_eq!(again["separation"], json["separation"]);
+}
+
+#[tokio::test]
+async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_their_rows() {
+    let house = healthy();
+    *house.transform.changer.lock().unwrap() = Some(changer);
+    // Texts of lamps come back as they were: they have no rewrite to compare.
+    *house.transform.rewriter.lock().unwrap() = Some(|_, _, text| {
+        let words: Vec<&str> = text.split_whitespace().rev().collect();
+        match text.contains("lamps") {
+            true => (text.to_owned(), Outcome::KeptOriginal),
+            false => (words.join(" "), Outcome::Ok),
+        }
+    });
+    let (_, rules) = ended(
+        &house,
+        "stub-keen",
+        "[separation]\ntexts = 24\nkinds = [\"negation\"]\n",
+    )
+    .await;
+    assert_eq!(asked_for(&house, "distractors"), 0, "off by default");
+    let more = "[separation]\ntexts = 24\nkinds = [\"negation\", \"distractors\"]\n";
+    let (_, both) = ended(&house, "stub-keen", more).await;
+    let compared = kind(&both, "negation")["texts"].as_u64().unwrap();
+    assert!((1..24).contains(&compared), "{compared}");
+    assert_eq!(asked_for(&house, "distractors") as u64, compared);
+    assert_eq!(kind(&both, "negation"), kind(&rules, "negation"));
+    // A broken generator of copies costs the copies, not the run.
+    *house.transform.changer.lock().unwrap() = Some(|_, _| Err(Check::GeneratorError));
+    let rule = "[[gate.rule]]\nmin_separation = 0.1\nof = \"distractors\"\n";
+    let (run, json) = ended(&house, "stub-keen", &format!("{more}{rule}")).await;
+    assert_eq!(run.verdict(), Verdict::Invalid, "{}", json["gate"]);
+    assert_eq!(kind(&json, "distractors")["texts"], 0);
+    assert_eq!(kind(&json, "negation"), kind(&rules, "negation"));
+}
+
+#[tokio::test]
+async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_without_a_generator_is_refused() {
+    let house = healthy();
+    *house.transform.changer.lock().unwrap() = Some(changer);
+    let german = |more: &str| {
+        let mut suite = suite(&house, more);
+        if let Some(suite_ref::Source::Toml(text)) = &mut suite.source {
+            text.push_str("language = \"de\"\n");
+        }
+        suite
+    };
+    std::fs::create_dir_all(house.home.path().join("data")).unwrap();
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(
+        &mut client,
+        spec(
+            german("[separation]\nkinds = [\"number\", \"multi_swap\"]\n"),
+            &["stub-keen"],
+        ),
+    )
+    .await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    assert_eq!(asked_for(&house, "multi_swap"), 0);
+    let json = report_json(&mut client, &run.id).await;
+    assert_eq!(
+        (&kind(&json, "number")["texts"], &kind(&json, "multi_swap")["texts"]),
+        (&80.into(), &0.into())
+    );
+    // No rewrite is needed to find that nobody could write the distractors.
+    let mut refused = spec(suite(&house, ""), &["stub-keen"]);
+    refused.transformations = vec!["random_keywords".to_owned()];
+    refused.generator_id = "missing".to_owned();
+    refused.separation = Some(Separation {
+        kinds: vec!["distractors".to_owned()],
+        ..Separation::default()
+    });
+    let fault = create(&mut client, refused).await.unwrap_err();
+    assert!(fault.to_string().contains("no generator `missing`"), "{fault}");
+}
+
+#[tokio::test]
+async fn a_rewrite_that_differs_in_one_word_proves_nothing() {
+    // A full rewording is compared; the same texts with one word swapped separate for any encoder that sees words.
+    let house = House::new();
+    *house.transform.rewriter.lock().unwrap() = Some(|_, _, text| {
+        let (_, rest) = text.split_once(' ').unwrap();
+        (format!("Indeed {rest}"), Outcome::Ok)
+    });
+    let (run, json) = ended(&house, "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
+    assert_eq!(run.verdict(), Verdict::Invalid, "{}", json["gate"]);
+    assert_eq!(json["separation"]["encoders"][0]["overall"]["texts"], 0);
+    let (run, _) = ended(&healthy(), "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
+    assert_eq!(run.verdict(), Verdict::Pass);
+}
+
+/// Reads no more than twelve bytes.
+fn short(_: &str, text: &str) -> [f32; DIMENSIONS] {
+    vector("stub-keen", text.get(..12).unwrap_or(text))
+}
+
+#[tokio::test]
+async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_is_judged() {
+    let rule = "[[gate.rule]]\nmin_separation = 0.5\n";
+    for (limit, verdict) in [(Some(30), Verdict::Invalid), (Some(500), Verdict::Pass)] {
+        let house = healthy();
+        *house.encoder.limit.lock().unwrap() = limit;
+        let (run, json) = ended(&house, "stub-keen", rule).await;
+        let row = &json["separation"]["encoders"][0]["overall"];
+        let told = &json["gate"]["encoders"][0]["rules"][0];
+        assert_eq!(run.verdict(), verdict, "{told}");
+        if verdict == Verdict::Invalid {
+            assert_eq!((&row["texts"], &row["comparisons"]), (&0.into(), &0.into()));
+            assert!(row["cut"].as_u64().unwrap() > 80, "{row}");
+            assert!(
+                told["note"].as_str().unwrap().contains("cut one of the texts"),
+                "{told}"
+            );
+        } else {
+            assert_eq!(row["cut"], 0);
+        }
+    }
+    // The edits beyond the twelfth byte are not seen, and the encoder does not say that it cuts.
+    let house = healthy();
+    *house.encoder.vectors.lock().unwrap() = Some(short);
+    let (_, json) = ended(&house, "stub-keen", rule).await;
+    assert!(json["separation"]["encoders"][0]["overall"]["tied"].as_u64().unwrap() > 0);
+}
+
+#[tokio::test]
+async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
     let house = healthy();
     let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(suite(&house, GATE), &["stub-zero"])).await;
-    if run.state() == RunState::Succeeded {
-        let json = report_json(&mut client, &run.id).await;
-        let row = &json["separation"]["encoders"][0]["overall"];
-        assert_eq!(row["undefined"], row["comparisons"]);
-        assert_eq!(row["separation"], 0.0);
-        assert_eq!(run.verdict(), Verdict::Fail);
-    } else {
-        // The task refuses such vectors before anything is compared.
-        assert!(run.error.contains("stub-zero"), "{}", run.error);
+    // With all of 13 texts separated, the bound at 5 % is 0.794; with 14 it is 0.807.
+    let few = |texts: u32, rule: &str| {
+        let text = format!("[separation]\ntexts = {texts}\n[[gate.rule]]\n{rule}\n");
+        spec(suite(&house, &text), &["stub-keen"])
+    };
+    let fault = create(&mut client, few(13, "min_separation = 0.8"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        fault.contains("can never pass") && fault.contains("at least 14"),
+        "{fault}"
+    );
+    let fault = create(&mut client, few(200, "min_separation = 1.0"))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(fault.contains("no number of texts proves"), "{fault}");
+    let fault = create(&mut client, few(200, "min_separation = 0.8\nof = \"entity\""))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(fault.contains("at most 0 texts"), "no text has a name: {fault}");
+    let run = run_to_end(&mut client, few(14, "min_separation = 0.8")).await;
+    assert_eq!(run.verdict(), Verdict::Pass);
+    // An eighth of the texts is separated: more of them would decide that a fifth is not.
+    let house = healthy();
+    let (_service, mut client) = house.open().await;
+    *house.encoder.vectors.lock().unwrap() = Some(|encoder, text| match text.len() % 2 {
+        0 => vector("stub-blind", text),
+        _ => vector(encoder, text),
+    });
+    let run = run_to_end(&mut client, few(14, "min_separation = 0.2")).await;
+    let json = report_json(&mut client, &run.id).await;
+    let told = &json["gate"]["encoders"][0]["rules"][0];
+    assert_eq!(run.verdict(), Verdict::Undecided, "{told}");
+    assert!(
+        told["note"].as_str().unwrap().contains("14 texts are too few"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
+async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
+    let house = healthy();
+    let mut two = suite(&house, "");
+    let folder = house.home.path().join("data");
+    let rows = std::fs::read_to_string(folder.join("sold.jsonl")).unwrap();
+    std::fs::write(
+        folder.join("twin.jsonl"),
+        rows.replace("The shop", "the shop").replace("mayor.", "mayor"),
+    )
+    .unwrap();
+    if let Some(suite_ref::Source::Toml(text)) = &mut two.source {
+        text.push_str("\n[[dataset]]\ntask = \"pair-classification\"\npath = \"twin.jsonl\"\n");
     }
+    let (_service, mut client) = house.open().await;
+    let run = run_to_end(&mut client, spec(two, &["stub-keen"])).await;
+    let json = report_json(&mut client, &run.id).await;
+    let own = &json["separation"]["encoders"][0];
+    assert_eq!(
+        (&own["datasets"][0]["texts"], &own["datasets"][1]["texts"]),
+        (&80.into(), &80.into())
+    );
+    assert_eq!(own["overall"]["texts"], 80);
+}
+
+/// Sixteen data sets under three seeds that give texts of their own, with look-alikes.
+async fn many_sets(house: &House, gate: &str) -> (Run, Value) {
+    *house.transform.sampled.lock().unwrap() = true;
+    // Blind to a part of the texts.
+    *house.encoder.vectors.lock().unwrap() = Some(|encoder, text| match text.len() % 4 {
+        0 => vector("stub-blind", text),
+        _ => vector(encoder, text),
+    });
+    *house.transform.changer.lock().unwrap() =
+        Some(|_, text| Ok(vec![format!("{text} Or so."), format!("Never: {text}")]));
+    let (_service, mut client) = house.open().await;
+    let kinds = "[separation]\nkinds = [\"number\", \"distractors\"]\n";
+    let mut asked = spec(many::suite(house, 16, &format!("{kinds}{gate}")), &["stub-keen"]);
+    asked.seeds = vec![1, 2, 3];
+    let run = run_to_end(&mut client, asked).await;
+    assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
+    let json = report_json(&mut client, &run.id).await;
+    (run, json)
+}
+
+#[tokio::test]
+async fn rounds_ask_for_look_alikes_of_their_own_data_sets_and_all_rounds_are_the_full_run() {
+    let house = House::new();
+    let (_, full) = many_sets(&house, "").await;
+    let own = &full["separation"]["encoders"][0]["overall"];
+    let everything = asked_for(&house, "distractors");
+    // At the share itself, no number of texts decides.
+    let share = own["separation"].as_f64().unwrap();
+    let rule = |least: f64| format!("[gate]\nsequential = \"pocock\"\n[[gate.rule]]\nmin_separation = {least}\n");
+    let house = House::new();
+    let (run, rounds) = many_sets(&house, &rule(share)).await;
+    assert_eq!(run.verdict(), Verdict::Undecided, "{}", rounds["gate"]);
+    assert_eq!(rounds["gate"]["sequential"]["taken"], 4);
+    assert_eq!(rounds["separation"], full["separation"]);
+    assert_eq!(asked_for(&house, "distractors"), everything);
+    // A clear case stops after the first round, and the data sets that it left out cost nothing.
+    let house = House::new();
+    let (_, early) = many_sets(&house, &rule(0.05)).await;
+    assert_eq!(early["gate"]["sequential"]["taken"], 1);
+    let few = asked_for(&house, "distractors");
+    assert!(2 * few <= everything + 10 && few > 0, "{few} of {everything}");
 }

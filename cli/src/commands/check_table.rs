@@ -36,8 +36,13 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
     }
     let _ = writeln!(text, "{}", per_dataset(&report.profile));
     let _ = writeln!(text, "{}", outcomes(&report));
-    for encoder in report.separation.iter().flat_map(|one| &one.encoders) {
-        let _ = writeln!(text, "{}", encoder.sentence());
+    if let Some(separation) = &report.separation {
+        for sentence in separation.asked_sentences() {
+            let _ = writeln!(text, "{sentence}");
+        }
+        for encoder in &separation.encoders {
+            let _ = writeln!(text, "{}", encoder.sentence());
+        }
     }
     if let Some(judge) = &report.judge {
         let _ = writeln!(text, "{}\n{}\n{}", judge.sentence(), ratings(judge), related(judge));

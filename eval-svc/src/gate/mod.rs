@@ -51,7 +51,7 @@ pub(crate) use bind::{Bound, BoundRule, Named, Scene, bind};
 pub(crate) use judge::{ItemStrata, Look, apply_ratings, look};
 pub use limits::{Limits, check_share};
 pub(crate) use observe::{Quantity, SubsetScores};
-pub(crate) use sensitivity::{Separations, check_separation};
+pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub use spec::{
     Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha,
 };

@@ -2,7 +2,8 @@
 //!
 //! The unit of observation is the source text, of which one comparison counts, drawn by content. The rule passes where the one-sided
 //! Clopper–Pearson lower bound keeps the limit, and fails where the upper bound lies below it. Texts that were not rewritten are left
-//! out rather than counted, so `max_unchanged` does not apply: with few texts left, the bounds decide nothing.
+//! out rather than counted, so `max_unchanged` does not apply: with few texts left, the bounds decide nothing, and the note says how many
+//! texts would. Comparisons of texts that the encoder cut are left out too.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +15,15 @@ use super::{
 use crate::{
     report::{GateVerdict, RuleVerdict},
     separation::{Kind, Tally},
+    stats::{clopper_pearson_lower, clopper_pearson_upper},
     suite::nearest,
 };
 
 /// What separation comes to, by position of the encoder and of the rule.
 pub(crate) type Separations = BTreeMap<(usize, usize), Tally>;
+
+/// No more texts are proposed.
+const MOST_NEEDED: u64 = 100_000;
 
 /// In the place of a quantity: all kinds of change.
 pub(crate) const ALL: &str = "separation";
@@ -69,6 +74,52 @@ pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<()
     Ok(())
 }
 
+/// Refuses rules that could not pass if every text were separated, because there are too few. `texts`: most texts that may be compared
+/// for a kind of change over data sets.
+///
+/// # Errors
+/// The first such rule, with the texts that it needs.
+pub(crate) fn check_texts(gate: &Bound, texts: impl Fn(Option<Kind>, &[usize]) -> u64) -> Result<(), GateError> {
+    for (r, kind, datasets) in gate.separations() {
+        let Some(rule) = gate.rules.get(r) else { continue };
+        let limit = rule.rule.limit.value();
+        let passes = |n: u64| clopper_pearson_lower(n, n, gate.alpha) >= limit;
+        let there = texts(kind, datasets);
+        if passes(there) {
+            continue;
+        }
+        let of = kind.map_or(String::new(), |kind| format!(" by {}", kind.name()));
+        // With all of n texts separated, the lower bound is the n-th root of alpha.
+        let needed = if limit < 1.0 {
+            let least = (gate.alpha.ln() / limit.ln()).ceil();
+            format!("at a chance of error of {} it takes at least {least}", gate.alpha)
+        } else {
+            format!("no number of texts proves a share of {limit}")
+        };
+        let message = format!(
+            "\"{}\" can never pass: at most {there} texts have a rewrite in their own language and a copy with another meaning{of}, and {needed}; \
+             add texts, kinds of change or transformations that reword, or lower the limit",
+            rule.title
+        );
+        return Err(rule.rule.place.wrong("min_separation", message));
+    }
+    Ok(())
+}
+
+/// About how many texts would decide the rule if the share stayed as it is; none where the share is too near to the limit.
+fn texts_needed(share: f64, limit: f64, alpha: f64) -> Option<u64> {
+    let decides = |n: u64| {
+        let separated = share * n as f64;
+        if share >= limit {
+            clopper_pearson_lower(separated.floor() as u64, n, alpha) >= limit
+        } else {
+            clopper_pearson_upper(separated.ceil() as u64, n, alpha) < limit
+        }
+    };
+    let steps = std::iter::successors(Some(1_u64), |n| Some(n + 1 + n / 20));
+    steps.take_while(|n| *n <= MOST_NEEDED).find(|n| decides(*n))
+}
+
 impl Bound {
     /// Positions of the rules on separation, with their kinds and data sets.
     pub(crate) fn separations(&self) -> impl Iterator<Item = (usize, Option<Kind>, &[usize])> {
@@ -88,9 +139,14 @@ pub(super) fn judge(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleVe
     let Some((tally, share)) = measured else {
         verdict.units = 0;
         verdict.verdict = GateVerdict::Invalid;
-        verdict.note = Some(
-            "no text has both a rewrite in its own language and a copy with another meaning, so sensitivity was not measured".to_owned(),
-        );
+        let cause = match tally.and_then(cut) {
+            Some(cut) => format!("nothing was compared: {cut}"),
+            None => {
+                "no text has both a rewrite in its own language (of more than one word) and a copy with another meaning"
+                    .to_owned()
+            }
+        };
+        verdict.note = Some(format!("{cause}, so sensitivity was not measured"));
         return verdict;
     };
     let (low, high) = tally.bounds(verdict.alpha);
@@ -105,10 +161,33 @@ pub(super) fn judge(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleVe
     } else {
         GateVerdict::Undecided
     };
-    let unit = "n counts texts";
-    verdict.note = Some(match tally.undefined {
-        0 => unit.to_owned(),
-        n => format!("{unit}; {n} comparisons have no cosine and count as not separated"),
-    });
+    let mut notes = vec!["n counts texts".to_owned()];
+    if tally.undefined > 0 {
+        notes.push(format!(
+            "{} comparisons have no cosine and count as not separated",
+            tally.undefined
+        ));
+    }
+    notes.extend(cut(tally));
+    if verdict.verdict == GateVerdict::Undecided {
+        notes.push(match texts_needed(share, limit, verdict.alpha) {
+            Some(n) => format!(
+                "{} texts are too few: at this share about {n} would decide",
+                tally.texts
+            ),
+            None => "the share is so near to the limit that more texts would hardly decide".to_owned(),
+        });
+    }
+    verdict.note = Some(notes.join("; "));
     verdict
+}
+
+/// What is said of comparisons that were left out, where there are any.
+fn cut(tally: &Tally) -> Option<String> {
+    (tally.cut > 0).then(|| {
+        format!(
+            "{} comparisons are left out because the encoder cut one of the texts at its length",
+            tally.cut
+        )
+    })
 }

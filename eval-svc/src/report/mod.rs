@@ -34,7 +34,7 @@ pub use model::{
     ScoreRow, SuiteInfo, TransformationInfo,
 };
 pub use schema::json_schema;
-pub use separation::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
+pub use separation::{CopyCounts, EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
 pub use subsets::SubsetReport;
 pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
 

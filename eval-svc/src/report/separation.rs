@@ -1,5 +1,7 @@
 //! What a report says of separation: robust and blind look alike until a change of meaning is held against the rewrites.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +44,29 @@ pub struct SeparationCoverage {
     pub kind: Kind,
     /// Texts.
     pub texts: u64,
+    /// What the transform service was asked for; absent for kinds that are made by rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<CopyCounts>,
+}
+
+/// What became of the texts that the transform service was asked to change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyCounts {
+    /// Texts that it was asked to change.
+    pub asked: u64,
+    /// Of these, texts that it could not change: they have no copy of the kind.
+    pub failed: u64,
+    /// Checks that fired on the failed texts, e.g. `too_few`, with the number of texts.
+    pub failed_checks: BTreeMap<String, u64>,
+    /// Why the first of them failed, where the service said so; else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// Copies left out because they equal the text or another copy of it but for case, marks and white space.
+    pub equal: u64,
+    /// Copies left out because fewer than half of the words are those of the text.
+    pub unlike: u64,
+    /// Copies that are compared.
+    pub copies: u64,
 }
 
 /// Separation of an encoder.
@@ -95,6 +120,9 @@ pub struct SeparationRow {
     pub tied: u64,
     /// Comparisons without a cosine (a vector of length 0); not separated.
     pub undefined: u64,
+    /// Comparisons left out, and in none of the other counts, because the encoder cut one of the texts at its length.
+    #[serde(default)]
+    pub cut: u64,
     /// Mean of cos(rewrite, text) - cos(rewrite, copy) in parallel gaps: mean cosine of texts with their rewrites less that with the
     /// rewrites of other texts. Absent where the gap cannot be told from 0.
     pub margin: Option<f64>,
@@ -133,6 +161,68 @@ impl SeparationRow {
     }
 }
 
+impl SeparationReport {
+    /// What the transform service was asked for, a sentence a kind; empty where all copies are made by rule.
+    pub fn asked_sentences(&self) -> Vec<String> {
+        let of_kind = |kind: &Kind| {
+            let own = self.coverage.iter().filter(|one| one.kind == *kind);
+            let mut sum = CopyCounts::default();
+            for one in own.filter_map(|one| one.asked.as_ref()) {
+                sum.extend(one);
+            }
+            (sum.asked > 0).then(|| format!("{}: {}.", kind.title(), sum.text()))
+        };
+        self.kinds.iter().filter_map(of_kind).collect()
+    }
+}
+
+impl CopyCounts {
+    /// Adds others.
+    fn extend(&mut self, other: &Self) {
+        self.asked += other.asked;
+        self.failed += other.failed;
+        self.equal += other.equal;
+        self.unlike += other.unlike;
+        self.copies += other.copies;
+        for (check, n) in &other.failed_checks {
+            *self.failed_checks.entry(check.clone()).or_default() += n;
+        }
+        if self.error.is_empty() {
+            self.error.clone_from(&other.error);
+        }
+    }
+
+    fn text(&self) -> String {
+        let mut parts = vec![format!(
+            "asked for {} texts, which gave {} copies",
+            self.asked, self.copies
+        )];
+        if self.failed > 0 {
+            let checks: Vec<String> = self
+                .failed_checks
+                .iter()
+                .map(|(check, n)| format!("{check} {n}"))
+                .collect();
+            let why = match (checks.is_empty(), self.error.is_empty()) {
+                (false, true) => format!(" ({})", checks.join(", ")),
+                (false, false) => format!(" ({}; first: {})", checks.join(", "), self.error),
+                (true, false) => format!(" (first: {})", self.error),
+                (true, true) => String::new(),
+            };
+            parts.push(format!("{} texts failed and have none{why}", self.failed));
+        }
+        for (n, why) in [
+            (self.equal, "equal the text or another copy"),
+            (self.unlike, "keep fewer than half of the words"),
+        ] {
+            if n > 0 {
+                parts.push(format!("{n} copies are left out because they {why}"));
+            }
+        }
+        parts.join("; ")
+    }
+}
+
 impl EncoderSeparation {
     /// All rows that a reader sees, the whole first.
     pub fn rows(&self) -> impl Iterator<Item = &SeparationRow> {
@@ -144,10 +234,16 @@ impl EncoderSeparation {
     /// What an encoder's separation means, in a sentence.
     pub fn sentence(&self) -> String {
         let (name, row) = (&self.encoder, &self.overall);
+        let cut = match row.cut {
+            0 => String::new(),
+            n => format!(" {n} comparisons are left out because the encoder cut one of the texts at its length."),
+        };
         let (Some(share), Some(low), Some(high)) = (row.separation, row.low, row.high) else {
-            return format!(
-                "{name}: separation could not be measured: no text has both a rewrite in its own language and a changed copy."
-            );
+            let cause = match row.cut {
+                0 => "no text has both a rewrite in its own language, by more than a word, and a changed copy.",
+                _ => "nothing was compared.",
+            };
+            return format!("{name}: separation could not be measured: {cause}{cut}");
         };
         let told = format!(
             "{name} separates {} of {} texts from a change of meaning (95 % interval {} to {}; chance is 50 %)",
@@ -167,7 +263,7 @@ impl EncoderSeparation {
         } else {
             ": that cannot be told from chance."
         };
-        format!("{told}{judged}{undefined}")
+        format!("{told}{judged}{undefined}{cut}")
     }
 }
 

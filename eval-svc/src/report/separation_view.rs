@@ -27,6 +27,7 @@ pub(super) fn view(report: &Report) -> Option<Value> {
         .collect();
     Some(context! {
         encoders,
+        asked => separation.asked_sentences(),
         most => separation.texts_per_dataset,
         words => separation.most_words,
         counted => separation.transformations.join(", "),

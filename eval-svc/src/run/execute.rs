@@ -46,6 +46,7 @@ pub(super) async fn execute(
         let last = i + 1 == rounds.len();
         let clock = Instant::now();
         transform::transform(context, &mut plan, round, &mut transformed, live, &mut meter).await?;
+        separation::copy(context, &mut plan, round, &mut transformed, live, &mut meter).await?;
         let middle = Instant::now();
         measure::measure(
             context,

@@ -171,7 +171,7 @@ pub(super) async fn measure(
         measured.separated.extend(separated);
         if !last {
             let originals = plan.tables.iter().flat_map(|table| {
-                let copies: Vec<Key> = separation::copies(table, encoder).collect();
+                let copies: Vec<Key> = separation::keys(table, encoder).collect();
                 keys(table, encoder, &table.texts).into_iter().chain(copies)
             });
             vectors.keep(&originals.collect());

@@ -10,12 +10,12 @@ use isomer_proto::encoder::v1::Encoder;
 use super::{
     judge::PlannedJudge,
     prompting::{Prompting, TablePrompts},
+    separation::Copies,
 };
 use crate::{
     dataset::Dataset,
     gate::Bound,
     profile::Axis,
-    separation::Changed,
     suite::{DatasetSpec, Suite, Transformation},
 };
 
@@ -59,8 +59,8 @@ pub(super) struct Table {
     pub requests: Asked<Vec<Option<usize>>>,
     /// Prompts of its texts, encoder by encoder.
     pub prompts: Vec<TablePrompts>,
-    /// Texts whose meaning is changed, with the numbers of their changed copies; empty where separation is left out.
-    pub changes: Vec<Changed<u32>>,
+    /// Copies of its texts with another meaning; none where separation is left out.
+    pub copies: Copies,
 }
 
 impl Table {
@@ -173,7 +173,7 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
             texts: Vec::new(),
             requests: Asked::default(),
             prompts: Vec::new(),
-            changes: Vec::new(),
+            copies: Copies::default(),
             dataset: dataset.clone(),
             spec,
         };

@@ -112,6 +112,9 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
     }
     separation::prepare(&mut plan).await?;
+    if let Some(gate) = &plan.gate {
+        gate::check_texts(gate, |kind, datasets| separation::most_texts(&plan, kind, datasets))?;
+    }
     Ok(plan)
 }
 

@@ -3,83 +3,118 @@
 use std::collections::BTreeMap;
 
 use isomer_proto::transform::v1::{
-    OnFailure, TextItem, TransformRequest, TransformSpec, transform_service_client::TransformServiceClient,
+    Check, OnFailure, TextItem, TransformRequest, TransformSpec, transform_service_client::TransformServiceClient,
 };
 use isomer_service_kit::Fault;
 
 use super::{
     RunContext, RunError,
-    plan::{Plan, PlannedTransformation},
+    plan::{Asked, Plan},
+    separation,
     transform::spec,
 };
+use crate::separation::Kind;
 
 /// Asks for each transformation of an empty text in each language of the plan. The service then reads the whole order, knows
 /// each language and finds (and loads) the generator, but has nothing to generate. Whether a remote generator answers shows
 /// only with the first real text.
 pub(super) async fn probe(context: &RunContext, plan: &Plan) -> Result<(), RunError> {
     for (t, planned) in plan.transformations.iter().enumerate() {
-        let languages = languages(plan, planned);
         let spec = TransformSpec {
             on_failure: OnFailure::KeepOriginal.into(),
             ..spec(plan, t, 0)
         };
-        let item = |language: &Option<String>| TextItem {
-            language: language.clone(),
-            ..TextItem::default()
-        };
-        let request = TransformRequest {
-            spec: Some(spec),
-            items: languages.iter().map(|(language, _)| item(language)).collect(),
-        };
-        let mut client = TransformServiceClient::new(context.clients.transform.clone());
-        let answer = client.transform(request).await.map_err(|status| {
-            let fault = Fault::from_status(&status);
-            match fault
-                .field
-                .as_deref()
-                .and_then(position)
-                .and_then(|at| languages.get(at))
-            {
-                Some((Some(language), datasets)) => RunError::Language {
-                    language: language.clone(),
-                    datasets: datasets.clone(),
-                    what: planned.label.clone(),
-                    problem: [Some(fault.message), fault.mend]
-                        .into_iter()
-                        .flatten()
-                        .collect::<Vec<_>>()
-                        .join("; "),
-                },
-                _ => RunError::Transform {
-                    what: planned.label.clone(),
-                    fault: Box::new(fault),
-                },
-            }
-        })?;
-        // An empty text has no error of its own. One that has is in a language that this cannot be made from.
-        for result in answer.into_inner().results {
-            let found = languages.get(result.index as usize);
-            if let Some((Some(language), datasets)) = found.filter(|_| !result.error.is_empty()) {
-                return Err(RunError::Language {
-                    language: language.clone(),
-                    datasets: datasets.clone(),
-                    what: planned.label.clone(),
-                    problem: result.error,
-                });
-            }
+        let mut languages = languages(plan, planned.transformation.draws_per_text());
+        if languages.is_empty() {
+            // A plan without such texts is asked for with a text of no language.
+            languages.push((None, Vec::new()));
+        }
+        ask(context, &planned.label, spec, &languages).await?;
+    }
+    let kinds = plan.suite.separation.settled().map(|settled| settled.kinds);
+    for kind in kinds.into_iter().flatten().filter(|kind| kind.is_asked_for()) {
+        let mut languages = languages(plan, false);
+        languages.retain(|(language, _)| kind != Kind::MultiSwap || separation::may_swap(language.as_deref()));
+        if !languages.is_empty() {
+            ask(
+                context,
+                &separation::what(kind),
+                separation::spec(plan, kind),
+                &languages,
+            )
+            .await?;
         }
     }
     Ok(())
 }
 
-/// The languages of the texts that a transformation is asked for, each with the data sets that have it. A plan without such
-/// texts is asked for with a text of no language.
-fn languages(plan: &Plan, planned: &PlannedTransformation) -> Vec<(Option<String>, Vec<String>)> {
-    let requests = plan.requests.of(planned);
+/// Asks for an empty text in each language.
+async fn ask(
+    context: &RunContext,
+    what: &str,
+    spec: TransformSpec,
+    languages: &[(Option<String>, Vec<String>)],
+) -> Result<(), RunError> {
+    let item = |language: &Option<String>| TextItem {
+        language: language.clone(),
+        ..TextItem::default()
+    };
+    let request = TransformRequest {
+        spec: Some(spec),
+        items: languages.iter().map(|(language, _)| item(language)).collect(),
+    };
+    let mut client = TransformServiceClient::new(context.clients.transform.clone());
+    let answer = client.transform(request).await.map_err(|status| {
+        let fault = Fault::from_status(&status);
+        match fault
+            .field
+            .as_deref()
+            .and_then(position)
+            .and_then(|at| languages.get(at))
+        {
+            Some((Some(language), datasets)) => RunError::Language {
+                language: language.clone(),
+                datasets: datasets.clone(),
+                what: what.to_owned(),
+                problem: [Some(fault.message), fault.mend]
+                    .into_iter()
+                    .flatten()
+                    .collect::<Vec<_>>()
+                    .join("; "),
+            },
+            _ => RunError::Transform {
+                what: what.to_owned(),
+                fault: Box::new(fault),
+            },
+        }
+    })?;
+    // An empty text has no error of its own. One that has is in a language that this cannot be made from. That a text of no
+    // language has too few words to swap says nothing of other texts.
+    for result in answer.into_inner().results {
+        let found = languages.get(result.index as usize);
+        let of_language = !result.error.is_empty() && !result.failed_checks.contains(&Check::TooFew.into());
+        if let Some((Some(language), datasets)) = found.filter(|_| of_language) {
+            return Err(RunError::Language {
+                language: language.clone(),
+                datasets: datasets.clone(),
+                what: what.to_owned(),
+                problem: result.error,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The languages of the texts that are asked for, each with the data sets that have it; `each`: as often as they occur.
+fn languages(plan: &Plan, each: bool) -> Vec<(Option<String>, Vec<String>)> {
+    fn way<T>(asked: &Asked<T>, each: bool) -> &T {
+        if each { &asked.each } else { &asked.distinct }
+    }
+    let requests = way(&plan.requests, each);
     let mut languages: BTreeMap<Option<String>, Vec<String>> = BTreeMap::new();
     for table in &plan.tables {
         let name = table.dataset.name();
-        for request in table.requests.of(planned).iter().flatten() {
+        for request in way(&table.requests, each).iter().flatten() {
             let Some(request) = requests.get(*request) else {
                 continue;
             };
@@ -91,9 +126,6 @@ fn languages(plan: &Plan, planned: &PlannedTransformation) -> Vec<(Option<String
                 languages.insert(request.language.clone(), vec![name.to_owned()]);
             }
         }
-    }
-    if languages.is_empty() {
-        languages.insert(None, Vec::new());
     }
     languages.into_iter().collect()
 }

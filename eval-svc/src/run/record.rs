@@ -159,7 +159,7 @@ pub struct Failure {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Counters {
-    /// Distinct texts x transformations x seeds.
+    /// Distinct texts x transformations x seeds, and texts of which the transform service was asked for copies with another meaning.
     pub texts_planned: u64,
     /// Made by a generator now.
     pub texts_generated: u64,

@@ -19,6 +19,7 @@ use super::{
     live::Live,
     plan::{Corpus, Plan, TextRequest},
     progress::Meter,
+    record::Counters,
     rounds::Round,
     wire,
 };
@@ -94,6 +95,16 @@ impl Transformed {
         self.made.iter().flatten().flatten().flatten().count()
     }
 
+    /// Notes the generator that a result says took part.
+    pub(super) fn note_generator(&mut self, result: &TransformResult) {
+        if let Some(provenance) = &result.provenance
+            && !provenance.generator_id.is_empty()
+        {
+            self.generators
+                .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
+        }
+    }
+
     /// What became of a request.
     pub(super) fn get(&self, transformation: usize, seed: usize, request: usize) -> Option<&Made> {
         self.made.get(transformation)?.get(seed)?.get(request)?.as_ref()
@@ -158,11 +169,54 @@ async fn one_pass(
     });
     meter.detail(&what);
     live.tell(meter);
-    let spec = spec(plan, t, s);
+    let order = Order {
+        spec: spec(plan, t, s),
+        what: what.clone(),
+        needs_generator: planned.needs_generator,
+        count: tally_outcome,
+    };
     let all = plan.requests.of(&planned);
     let requests: Vec<&TextRequest> = wanted.iter().filter_map(|request| all.get(*request)).collect();
-    let chunks = chunks(&requests, &plan.corpus, context.config.transform_batch_items);
+    let results = gather(context, &plan.corpus, live, meter, order, &requests).await?;
+    refuse_silence(&results, &what)?;
+    let mut made = Vec::with_capacity(results.len());
+    for (request, result) in wanted.iter().copied().zip(results) {
+        transformed.note_generator(&result);
+        let original = plan.requests.of(&planned)[request].text;
+        let target = target(&planned, &result);
+        let made_of_it = record(&mut plan.corpus, original, result);
+        made.push((request, Made { target, ..made_of_it }));
+    }
+    for (request, one) in made {
+        transformed.made[t][s][request] = Some(one);
+    }
+    Ok(())
+}
+
+/// What the transform service is asked for, with what the run says and counts of it.
+pub(super) struct Order {
+    /// The transformation with its parameters.
+    pub spec: TransformSpec,
+    /// In words.
+    pub what: String,
+    /// Whether it takes a generator.
+    pub needs_generator: bool,
+    /// Counts how a text ended.
+    pub count: fn(&mut Counters, &TransformResult),
+}
+
+/// Sends texts and gives their results in order, counted and told as they come.
+pub(super) async fn gather(
+    context: &RunContext,
+    corpus: &Corpus,
+    live: &Live,
+    meter: &mut Meter,
+    order: Order,
+    requests: &[&TextRequest],
+) -> Result<Vec<TransformResult>, RunError> {
+    let chunks = chunks(requests, corpus, context.config.transform_batch_items);
     let mut results: Vec<Option<TransformResult>> = vec![None; requests.len()];
+    let (spec, what) = (&order.spec, &order.what);
     let mut events = stream::iter(chunks)
         .map(|chunk| answers(context.clients.transform.clone(), spec.clone(), chunk, what.clone()))
         .flatten_unordered(IN_FLIGHT);
@@ -175,7 +229,10 @@ async fn one_pass(
                     live.count(|counters| spend(counters, usage));
                 }
                 if fresh {
-                    live.count(|counters| tally(counters, &result, cached, planned.needs_generator));
+                    live.count(|counters| {
+                        tally_source(counters, cached, order.needs_generator);
+                        (order.count)(counters, &result);
+                    });
                     meter.add(1, u64::from(cached), Instant::now());
                     live.tell(meter);
                     results[request] = Some(*result);
@@ -185,31 +242,13 @@ async fn one_pass(
         }
     }
     drop(events);
-    refuse_silence(&results, &what)?;
-    let mut made = Vec::with_capacity(results.len());
-    for (request, result) in wanted.iter().copied().zip(results) {
-        let result = result.ok_or_else(|| RunError::Transform {
-            what: what.clone(),
-            fault: Box::new(Fault::internal(
-                "the transform service ended its answer before every text had an outcome",
-            )),
-        })?;
-        if let Some(provenance) = &result.provenance
-            && !provenance.generator_id.is_empty()
-        {
-            transformed
-                .generators
-                .insert(provenance.generator_id.clone(), provenance.generator_digest.clone());
-        }
-        let original = plan.requests.of(&planned)[request].text;
-        let target = target(&planned, &result);
-        let made_of_it = record(&mut plan.corpus, original, result);
-        made.push((request, Made { target, ..made_of_it }));
-    }
-    for (request, one) in made {
-        transformed.made[t][s][request] = Some(one);
-    }
-    Ok(())
+    let all: Option<Vec<TransformResult>> = results.into_iter().collect();
+    all.ok_or_else(|| RunError::Transform {
+        what: what.clone(),
+        fault: Box::new(Fault::internal(
+            "the transform service ended its answer before every text had an outcome",
+        )),
+    })
 }
 
 /// What is asked of the service under one transformation and seed.
@@ -241,19 +280,22 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
     }
 }
 
-fn spend(counters: &mut super::record::Counters, usage: &Usage) {
+fn spend(counters: &mut Counters, usage: &Usage) {
     counters.generator_calls += usage.generator_calls;
     counters.generator_tokens += usage.tokens;
     counters.generated_tokens += usage.generated_tokens;
     counters.tokens_estimated |= usage.tokens_estimated;
 }
 
-fn tally(counters: &mut super::record::Counters, result: &TransformResult, cached: bool, needs_generator: bool) {
+fn tally_source(counters: &mut Counters, cached: bool, needs_generator: bool) {
     match (cached, needs_generator) {
         (true, _) => counters.texts_cached += 1,
         (false, true) => counters.texts_generated += 1,
         (false, false) => counters.texts_by_rule += 1,
     }
+}
+
+fn tally_outcome(counters: &mut Counters, result: &TransformResult) {
     match result.outcome() {
         ProtoOutcome::KeptOriginal => counters.kept_original += 1,
         ProtoOutcome::Failed | ProtoOutcome::Unspecified => counters.failed_texts += 1,
@@ -262,7 +304,7 @@ fn tally(counters: &mut super::record::Counters, result: &TransformResult, cache
 }
 
 /// A pass in which the generator answered nothing would only show the originals again: no result at all.
-fn refuse_silence(results: &[Option<TransformResult>], what: &str) -> Result<(), RunError> {
+fn refuse_silence(results: &[TransformResult], what: &str) -> Result<(), RunError> {
     let silent = |result: &TransformResult| {
         let kept = matches!(result.outcome(), ProtoOutcome::KeptOriginal | ProtoOutcome::Failed);
         kept && result
@@ -270,10 +312,10 @@ fn refuse_silence(results: &[Option<TransformResult>], what: &str) -> Result<(),
             .iter()
             .any(|check| wire::check_name(*check) == "generator_error")
     };
-    let Some(first) = results.iter().flatten().next() else {
+    let Some(first) = results.first() else {
         return Ok(());
     };
-    if !results.iter().flatten().all(silent) {
+    if !results.iter().all(silent) {
         return Ok(());
     }
     let reason = if first.error.is_empty() {

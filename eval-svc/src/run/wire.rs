@@ -5,6 +5,7 @@ use isomer_proto::transform::v1::{self as proto, transformation::Kind};
 use crate::{
     judging::Scale,
     profile::Axis,
+    separation::Kind as Change,
     suite::{Guards, OnFailure, Transformation},
 };
 
@@ -45,6 +46,16 @@ pub(super) fn transformation(transformation: &Transformation) -> proto::Transfor
         Transformation::Worded { of, .. } => return self::transformation(&of),
     };
     proto::Transformation { kind: Some(kind) }
+}
+
+/// The transformation that makes copies of a kind of change of meaning; none for the kinds that are made by rule here.
+pub(super) fn change_of_meaning(kind: Change) -> Option<proto::Transformation> {
+    let kind = match kind {
+        Change::MultiSwap => Kind::MultiSwap(proto::MultiSwap::default()),
+        Change::Distractors => Kind::Distractors(proto::Distractors::default()),
+        Change::Negation | Change::Number | Change::Antonym | Change::Entity => return None,
+    };
+    Some(proto::Transformation { kind: Some(kind) })
 }
 
 /// The catalogue's axis; none for what no dataset can be scored with.

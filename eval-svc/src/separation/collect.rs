@@ -1,6 +1,11 @@
 //! Which texts of a data set are changed, and what they become.
 
+use std::collections::{HashMap, HashSet};
+
+use unicode_segmentation::UnicodeSegmentation;
+
 use super::{Kind, Names, Reading, Separating};
+use crate::change::essence;
 
 /// Texts with more words are left out: one changed word is no change of meaning of a long document as a whole.
 pub(crate) const MOST_WORDS: usize = 60;
@@ -25,13 +30,32 @@ pub(crate) struct Source {
 pub(crate) struct Changed<T> {
     /// Its number in the corpus.
     pub(crate) text: u32,
-    /// A copy of each kind that applies.
+    /// Number of the text that it counts as: texts that are equal but for case, marks and white space count once.
+    pub(crate) counts_as: u32,
+    /// Its language, where the data set names one.
+    pub(crate) language: Option<String>,
+    /// Its copies. A kind has none where it does not apply, and several where the generator writes several.
     pub(crate) copies: Vec<(Kind, T)>,
 }
 
-/// At most so many texts as are wanted, in an order drawn by seed and content, so that the same texts come first whatever else the
-/// data set has. Names are gathered from all texts that are looked at.
-pub(crate) fn collect(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
+impl<T> Changed<T> {
+    /// The same with other copies.
+    pub(crate) fn map<U>(self, mut copy: impl FnMut(T) -> U) -> Changed<U> {
+        Changed {
+            text: self.text,
+            counts_as: self.counts_as,
+            language: self.language,
+            copies: self.copies.into_iter().map(|(kind, one)| (kind, copy(one))).collect(),
+        }
+    }
+}
+
+/// The texts of a data set that may be compared, with the copies that rules of this service make, in an order drawn by seed and
+/// content, so that the same texts come first whatever else the data set has. Names are gathered from all texts that are looked at.
+///
+/// Where the transform service is asked for copies, every text that is looked at is among them, also without a copy. Otherwise they are
+/// as many as are wanted, each with a copy.
+pub(crate) fn candidates(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
     let mut order: Vec<(blake3::Hash, &Source)> = sources
         .iter()
         .filter(|source| is_short(&source.content))
@@ -42,6 +66,8 @@ pub(crate) fn collect(sources: &[Source], settings: &Separating, seed: u64) -> V
         })
         .collect();
     order.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+    let mut seen = HashSet::new();
+    order.retain(|(_, source)| seen.insert(essence(&source.content)));
     order.truncate(settings.texts.saturating_mul(LOOKED_AT));
     let readings: Vec<(&Source, Reading<'_>)> = order
         .into_iter()
@@ -51,18 +77,59 @@ pub(crate) fn collect(sources: &[Source], settings: &Separating, seed: u64) -> V
     for (_, reading) in &readings {
         reading.name(&mut names);
     }
-    let changed = readings.iter().filter_map(|(source, reading)| {
-        let copies: Vec<(Kind, String)> = settings
+    let changed = readings.iter().map(|(source, reading)| Changed {
+        text: source.text,
+        counts_as: source.text,
+        language: source.language.clone(),
+        copies: settings
             .kinds
             .iter()
             .filter_map(|kind| Some((*kind, reading.change(*kind, seed, "", &names)?)))
-            .collect();
-        (!copies.is_empty()).then_some(Changed {
-            text: source.text,
-            copies,
-        })
+            .collect(),
     });
-    changed.take(settings.texts).collect()
+    if settings.kinds.iter().any(|kind| kind.is_asked_for()) {
+        return changed.collect();
+    }
+    changed
+        .filter(|one| !one.copies.is_empty())
+        .take(settings.texts)
+        .collect()
+}
+
+/// Gives texts of different data sets that are equal but for case, marks and white space one text to count as: the first of them.
+pub(crate) fn count_once(tables: &mut [Vec<Changed<String>>], content: impl Fn(u32) -> String) {
+    let mut first: HashMap<String, u32> = HashMap::new();
+    for one in tables.iter_mut().flatten() {
+        one.counts_as = *first.entry(essence(&content(one.text))).or_insert(one.text);
+    }
+}
+
+/// The texts that are compared: the first that have a copy already, and, where these are too few and the generator is asked for
+/// copies, the first of the others. So the generator's copies take no text from the other kinds.
+pub(crate) fn choose<T>(candidates: Vec<Changed<T>>, settings: &Separating) -> Vec<Changed<T>> {
+    let fill = settings.kinds.iter().any(|kind| kind.needs_generator());
+    let (copied, others): (Vec<_>, Vec<_>) = candidates.into_iter().partition(|one| !one.copies.is_empty());
+    let others = others.into_iter().filter(|_| fill);
+    copied.into_iter().chain(others).take(settings.texts).collect()
+}
+
+/// Whether a copy has at least half of the words that the longer of the two has. One that has fewer is no small change: encoders that
+/// only count words would tell it from the text.
+pub(crate) fn keeps_half(text: &str, copy: &str) -> bool {
+    let mut left: HashMap<String, usize> = HashMap::new();
+    let (mut words, mut others, mut shared) = (0, 0, 0);
+    for word in text.unicode_words() {
+        *left.entry(word.to_lowercase()).or_default() += 1;
+        words += 1;
+    }
+    for word in copy.unicode_words() {
+        others += 1;
+        if let Some(n) = left.get_mut(&word.to_lowercase()).filter(|n| **n > 0) {
+            *n -= 1;
+            shared += 1;
+        }
+    }
+    2 * shared >= words.max(others)
 }
 
 fn is_short(text: &str) -> bool {
@@ -84,9 +151,13 @@ mod tests {
 
     fn settings(texts: usize) -> Separating {
         Separating {
-            kinds: Kind::ALL.to_vec(),
+            kinds: Kind::DEFAULT.to_vec(),
             texts,
         }
+    }
+
+    fn collect(sources: &[Source], settings: &Separating, seed: u64) -> Vec<Changed<String>> {
+        choose(candidates(sources, settings, seed), settings)
     }
 
     #[test]
@@ -110,5 +181,61 @@ mod tests {
         assert_eq!(made.iter().map(|one| one.text).collect::<Vec<_>>(), [2]);
         let kinds: Vec<Kind> = made[0].copies.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(kinds, [Kind::Negation, Kind::Antonym]);
+    }
+    #[test]
+    fn kinds_that_the_transform_service_makes_take_no_text_from_the_rules() {
+        let texts = ["Hello", "The man is old.", "The shop sold 12 books.", "Hello hello"];
+        let with = |kinds: &[Kind], texts_wanted| {
+            let settings = Separating {
+                kinds: kinds.to_vec(),
+                texts: texts_wanted,
+            };
+            let chosen = collect(&sources(&texts), &settings, 1);
+            chosen.into_iter().map(|one| (one.text, one.copies)).collect::<Vec<_>>()
+        };
+        let rules = with(&Kind::DEFAULT, 3);
+        assert_eq!(rules.len(), 2);
+        // Words that change places: nothing is filled up, since a text without such words has no copy.
+        assert_eq!(with(&[&Kind::DEFAULT[..], &[Kind::MultiSwap]].concat(), 3), rules);
+        let filled = with(&Kind::ALL, 3);
+        assert_eq!((&filled[..2], filled.len()), (&rules[..], 3));
+        assert!(filled[2].1.is_empty());
+        assert_eq!(with(&[Kind::Distractors], 9).len(), 4);
+    }
+
+    #[test]
+    fn texts_that_differ_in_case_and_marks_only_count_once() {
+        let texts = ["The man is old.", "the man is OLD", "The man is young."];
+        let made = collect(&sources(&texts), &settings(10), 1);
+        assert_eq!(made.len(), 2);
+        // The twin in another data set.
+        let mut tables = vec![
+            candidates(&sources(&texts[..1]), &settings(10), 1),
+            candidates(
+                &[Source {
+                    text: 7,
+                    ..sources(&texts[1..2])[0].clone()
+                }],
+                &settings(10),
+                1,
+            ),
+        ];
+        count_once(&mut tables, |text| texts[usize::from(text == 7)].to_owned());
+        assert_eq!((tables[1][0].text, tables[1][0].counts_as), (7, 0));
+    }
+
+    #[test]
+    fn a_copy_keeps_half_of_the_words_or_is_another_text() {
+        for (text, copy, kept) in [
+            ("The dog bit the man.", "The man bit the dog.", true),
+            ("Rain is expected tomorrow.", "Snow is expected today.", true),
+            ("Rain is expected tomorrow.", "Her soup needed more salt.", false),
+            // Repeated words count as often as they occur.
+            ("the the the the dog", "the cat sat on a mat", false),
+            ("他有五本书。", "他有三本书。", true),
+            ("他有五本书。", "天气很好啊。", false),
+        ] {
+            assert_eq!(keeps_half(text, copy), kept, "{text} {copy}");
+        }
     }
 }

@@ -14,6 +14,8 @@ pub(crate) const RESOLUTION: f64 = 1e-6;
 pub(crate) struct Triple {
     /// x.
     pub(crate) text: u32,
+    /// The text that x counts as; see [`super::Changed::counts_as`].
+    pub(crate) counts_as: u32,
     /// x+.
     pub(crate) rewrite: u32,
     /// x−.
@@ -105,6 +107,9 @@ pub(crate) struct Comparison {
     pub(crate) seed: usize,
     /// What the encoder says.
     pub(crate) cosines: Cosines,
+    /// Whether the encoder cut one of the three texts at its length. The edit may lie beyond it: then the comparison asks for the length
+    /// of the encoder, not for meaning, and is left out.
+    pub(crate) cut: bool,
     /// Parallel gap of the encoder on this data set and transformation; none where it cannot be told from 0.
     pub(crate) gap: Option<f64>,
 }
@@ -147,6 +152,7 @@ mod tests {
         Comparison {
             triple: Triple {
                 text: 0,
+                counts_as: 0,
                 rewrite: 1,
                 change: 2,
                 kind: Kind::Negation,
@@ -156,6 +162,7 @@ mod tests {
             transformation: 0,
             seed: 0,
             cosines: Cosines::of(text, rewrite, change),
+            cut: false,
             gap: Some(0.5),
         }
     }

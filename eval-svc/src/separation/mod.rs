@@ -5,7 +5,8 @@
 //! differs from x in one small edit and in meaning (`change.rs`).
 //!
 //! **Definition.** A comparison is *separated* if the rewrite is nearer to the text than to its changed copy:
-//! cos(x+, x) > cos(x+, x−), by more than `RESOLUTION`. Ties and cosines that are undefined count as not separated. Separation is the
+//! cos(x+, x) > cos(x+, x−), by more than `RESOLUTION`. Ties and cosines that are undefined count as not separated. Comparisons of a text
+//! that the encoder cut at its length are left out: the edit may lie beyond it. Separation is the
 //! share of texts that are separated; chance is 0.5, and an encoder that sees no difference ties, so that it has 0.
 //!
 //! The rewrite is the anchor because then word overlap speaks for neither side: x and x− share nearly the same words with x+. The
@@ -15,7 +16,8 @@
 //!
 //! **Word overlap.** Each comparison has a stratum: whether x− shares more words with x+ than x does, as many, or fewer (Jaccard).
 //! Separation is given for each; only in the last could an encoder that counts words separate. `overlap_alone` is the share that
-//! overlap itself would separate.
+//! overlap itself would separate. A rewrite that differs from its text in one word is no rewording: it is one edit away from x and two from
+//! x−, so that counting words separates it. Such rewrites are left out.
 //!
 //! **One decision a text.** A text has several comparisons: kinds of change, transformations, seeds. Its share is the mean over its
 //! kinds of the mean over their transformations of the mean over seeds, and separation is the mean of the shares. Clopper–Pearson bounds
@@ -23,61 +25,22 @@
 //! of the draw is the share and the bound is exact if texts are independent draws.
 //!
 //! **Why here.** Rules need the names of a whole data set and no generator, and what they make is no text to score a task on. A
-//! transformation of transform-svc sees a text at a time. So the rules are pure functions in this service.
+//! transformation of transform-svc sees a text at a time. So the rules are pure functions in this service. Two kinds, off by default, are
+//! transformations of transform-svc (`multi_swap`, `distractors`); `run/separation/copies.rs` asks for them.
 
 mod change;
 mod collect;
 mod compare;
+mod kind;
 mod spec;
 mod summarise;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use change::drawn;
 pub(crate) use change::{Names, Reading, differs};
-pub(crate) use collect::{Changed, MOST_WORDS, Source, collect};
+pub(crate) use collect::{Changed, MOST_WORDS, Source, candidates, choose, count_once, keeps_half};
 pub use compare::Stratum;
 pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Triple};
+pub use kind::Kind;
 pub(crate) use spec::Separating;
 pub use spec::Separation;
 pub(crate) use summarise::{Tally, tally};
-
-/// How the meaning of a text is changed: by rules of this service, without a generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// A negation put in or taken out.
-    Negation,
-    /// A number changed to another of like size and format.
-    Number,
-    /// A word exchanged for its opposite.
-    Antonym,
-    /// A named entity exchanged for another of its type from the same data set.
-    Entity,
-}
-
-impl Kind {
-    /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Negation, Self::Number, Self::Antonym, Self::Entity];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Negation => "negation",
-            Self::Number => "number",
-            Self::Antonym => "antonym",
-            Self::Entity => "entity",
-        }
-    }
-
-    /// As a heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Negation => "Negation added or removed",
-            Self::Number => "Number changed",
-            Self::Antonym => "Word exchanged for its opposite",
-            Self::Entity => "Name exchanged for another",
-        }
-    }
-}

@@ -10,7 +10,7 @@ use super::Kind;
 pub struct Separation {
     /// Whether it is left out; default: no.
     pub off: Option<bool>,
-    /// How meaning is changed; empty: all.
+    /// How meaning is changed; empty: [`Kind::DEFAULT`].
     pub kinds: Vec<Kind>,
     /// Most texts of each data set; default [`Separation::TEXTS`].
     pub texts: Option<u32>,
@@ -47,7 +47,7 @@ impl Separation {
         }
         let mut kinds = self.kinds.clone();
         if kinds.is_empty() {
-            kinds.extend(Kind::ALL);
+            kinds.extend(Kind::DEFAULT);
         }
         kinds.sort_unstable();
         kinds.dedup();
@@ -67,7 +67,7 @@ mod tests {
         let default = Separation::default().settled();
         assert_eq!(
             default.map(|one| (one.kinds, one.texts)),
-            Some((Kind::ALL.to_vec(), 200))
+            Some((Kind::DEFAULT.to_vec(), 200))
         );
         let suite = Separation {
             off: Some(true),

@@ -20,6 +20,8 @@ pub(crate) struct Tally {
     pub(crate) tied: u64,
     /// Comparisons without a cosine.
     pub(crate) undefined: u64,
+    /// Comparisons left out because the encoder cut one of the texts.
+    pub(crate) cut: u64,
     /// Mean over texts of cos(x+, x) − cos(x+, x−) in units of the parallel gap.
     pub(crate) margin: Option<f64>,
     /// Mean over texts of the share that word overlap alone would separate.
@@ -38,12 +40,16 @@ pub(crate) fn tally<'a>(
     content: impl Fn(u32) -> &'a str,
 ) -> Tally {
     let mut texts: BTreeMap<u32, OfText<'a>> = BTreeMap::new();
-    let (mut count, mut tied, mut undefined) = (0, 0, 0);
+    let (mut count, mut tied, mut undefined, mut cut) = (0, 0, 0, 0);
     for one in comparisons {
+        if one.cut {
+            cut += 1;
+            continue;
+        }
         count += 1;
         tied += u64::from(one.tied());
         undefined += u64::from(one.difference().is_none());
-        let kinds = texts.entry(one.triple.text).or_default();
+        let kinds = texts.entry(one.triple.counts_as).or_default();
         let transformations = kinds.entry(one.triple.kind).or_default();
         transformations.entry(one.transformation).or_default().push(one);
     }
@@ -63,6 +69,7 @@ pub(crate) fn tally<'a>(
         drawn_separated: decided.count() as u64,
         tied,
         undefined,
+        cut,
         margin: over_texts(&Comparison::margin),
         overlap_alone: over_texts(&|one| share(one.triple.stratum == Stratum::Fewer)),
         nearer_than_change: over_texts(&|one| share(one.nearer_than_change())),
@@ -109,6 +116,7 @@ mod tests {
         Comparison {
             triple: Triple {
                 text,
+                counts_as: text,
                 rewrite: 1,
                 change: 2,
                 kind,
@@ -122,6 +130,7 @@ mod tests {
                 other: difference.map(|_| 0.5),
                 change: Some(0.5),
             },
+            cut: false,
             gap: Some(0.25),
         }
     }
@@ -160,6 +169,24 @@ mod tests {
         assert!((1874..=2126).contains(&sum.drawn_separated), "{}", sum.drawn_separated);
         let (low, high) = sum.bounds(0.05);
         assert!(low < 0.5 && high > 0.5 && high - low < 0.03, "{low} {high}");
+    }
+
+    #[test]
+    fn a_comparison_of_a_cut_text_is_left_out_and_texts_that_count_as_one_count_once() {
+        let mut all = vec![
+            one(1, Kind::Number, 0, 0, Some(0.1)),
+            one(2, Kind::Number, 0, 0, Some(0.1)),
+        ];
+        all.push(Comparison {
+            cut: true,
+            ..one(3, Kind::Number, 0, 0, Some(0.0))
+        });
+        let sum = tally(all.iter(), 1, |_| "x");
+        assert_eq!((sum.texts, sum.comparisons, sum.cut, sum.tied), (2, 2, 1, 0));
+        assert_eq!(sum.separation, Some(1.0));
+        all[1].triple.counts_as = 1;
+        let sum = tally(all.iter(), 1, |_| "x");
+        assert_eq!((sum.texts, sum.comparisons), (1, 2));
     }
 
     #[test]

@@ -89,7 +89,8 @@
 //!
 //! [separation]                                                       # rewrites against changes of meaning; on by default
 //! off = false                                                        # true: left out
-//! kinds = ["negation", "number", "antonym", "entity"]                # the default, all by rule
+//! kinds = ["negation", "number", "antonym", "entity"]                # the default, all by rule; also "multi_swap" and, by the
+//!                                                                    # generator, "distractors"
 //! texts = 200                                                        # most texts of each data set
 //! ```
 

@@ -11,8 +11,8 @@ use isomer_eval::{
     judging::Scale,
     profile::{Axis, Column, Grid, SubsetRow, profile},
     report::{
-        CheckRow, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderSeparation, EncoderVerdict, Example,
-        GateReport, GateRule, GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report,
+        CheckRow, CopyCounts, DatasetInfo, DriftRating, DriftRow, EncoderInfo, EncoderSeparation, EncoderVerdict,
+        Example, GateReport, GateRule, GateVerdict, GeneratorInfo, JudgeReport, JudgedScale, Picked, RatingRow, Report,
         RuleVerdict, RunInfo, SCHEMA, ScoreRow, SeparationCoverage, SeparationReport, SeparationRow, SubsetReport,
         SuiteInfo, TransformationInfo, complete,
     },
@@ -423,11 +423,28 @@ fn separation() -> SeparationReport {
         most_words: 60,
         resolution: 1e-6,
         transformations: vec!["paraphrase".to_owned()],
-        coverage: vec![SeparationCoverage {
-            dataset: "SICK-R".to_owned(),
-            kind: Kind::Number,
-            texts: 41,
-        }],
+        coverage: vec![
+            SeparationCoverage {
+                dataset: "SICK-R".to_owned(),
+                kind: Kind::Number,
+                texts: 41,
+                asked: None,
+            },
+            SeparationCoverage {
+                dataset: "SICK-R".to_owned(),
+                kind: Kind::Distractors,
+                texts: 190,
+                asked: Some(CopyCounts {
+                    asked: 200,
+                    failed: 8,
+                    failed_checks: [("too_few".to_owned(), 8)].into(),
+                    equal: 3,
+                    unlike: 61,
+                    copies: 704,
+                    ..CopyCounts::default()
+                }),
+            },
+        ],
         encoders: encoders.collect(),
     }
 }

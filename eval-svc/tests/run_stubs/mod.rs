@@ -68,6 +68,8 @@ pub struct StubEncoder {
 pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
 /// Transformation, seed and text to what became of it.
 pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
+/// Transformation and text to texts with another meaning, or the check on which it failed.
+pub type Changer = fn(&str, &str) -> Result<Vec<String>, Check>;
 
 pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
     match encoder {
@@ -221,6 +223,8 @@ pub struct StubTransform {
     pub specs: Arc<Mutex<Vec<TransformSpec>>>,
     /// Texts depend on the seed.
     pub sampled: Arc<Mutex<bool>>,
+    /// Writes distractors and swaps words.
+    pub changer: Arc<Mutex<Option<Changer>>>,
     /// Who rates.
     pub judge: judge::StubJudge,
 }
@@ -305,6 +309,19 @@ fn catalogue() -> Vec<TransformationInfo> {
 
 impl StubTransform {
     fn make(&self, name: &str, seed: u64, text: &str) -> TransformResult {
+        if matches!(name, "distractors" | "multi_swap") {
+            let changer = self.changer.lock().unwrap().expect("a stub that changes meaning");
+            let (texts, outcome, failed_checks) = match changer(name, text) {
+                Ok(texts) => (texts, Outcome::Ok, vec![]),
+                Err(check) => (vec![], Outcome::Failed, vec![check.into()]),
+            };
+            return TransformResult {
+                texts,
+                outcome: outcome.into(),
+                failed_checks,
+                ..TransformResult::default()
+            };
+        }
         if let Some(rewriter) = *self.rewriter.lock().unwrap() {
             let (text, outcome) = rewriter(name, seed, text);
             return TransformResult {
@@ -391,6 +408,8 @@ fn name_of(kind: &Kind) -> &'static str {
         Kind::RandomKeywords(_) => "random_keywords",
         Kind::CrossTranslation(_) => "cross_translation",
         Kind::Translation(_) => "translation",
+        Kind::Distractors(_) => "distractors",
+        Kind::MultiSwap(_) => "multi_swap",
         _ => "other",
     }
 }
@@ -441,7 +460,7 @@ impl TransformService for StubTransform {
         self.specs.lock().unwrap().push(spec.clone());
         let kind = spec.transformation.unwrap().kind.unwrap();
         let name = name_of(&kind);
-        let needs_generator = name != "random_keywords";
+        let needs_generator = !matches!(name, "random_keywords" | "multi_swap");
         let seed = spec.seed.unwrap();
         let (sender, receiver) = tokio::sync::mpsc::channel(4);
         let stub = self.clone();

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use isomer_tagger::{EntityLabel, Pos};
+use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
 use super::words::{English, drawn};
 
@@ -123,10 +124,12 @@ pub(super) fn exchanged(text: &English<'_>, names: &Names, parts: &[&str], seed:
     Some(replaced(text.text, name, other))
 }
 
-/// Whether a name can stand for another in a text: as many words, and none of them in the text already.
+/// Whether a name can stand for another in a text: as many words, and none of them in the text already, letter case and accents
+/// aside. `Zürich` and `Zurich` are one name, and one text to an encoder that drops accents.
 fn fits(text: &str, name: &str, other: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
-        let words = text
+        let plain: String = text.nfkd().filter(|c| !is_combining_mark(*c)).collect();
+        let words = plain
             .split(|c: char| !c.is_alphanumeric())
             .filter(|word| !word.is_empty());
         words.map(str::to_lowercase).collect()

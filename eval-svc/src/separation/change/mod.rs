@@ -31,6 +31,28 @@ const ENGLISH_WORDS: [&str; 24] = [
     "your", "his", "her", "not", "from", "at", "should",
 ];
 
+/// Frequent words of other languages in Latin script that are no English words. A text with one of them in lower case is not English, even
+/// if it also has a word that both languages have (`is` and `was` in Dutch, `an` in German, `for` in Danish, `a` in Spanish).
+const OTHER_WORDS: [&str; 49] = [
+    "der", "das", "und", "ist", "nicht", "ein", "eine", "mit", "von", "dem", "zu", "auf", // German
+    "het", "een", "niet", "zijn", "deze", // Dutch
+    "og", "det", "ikke", "som", "och", "att", "inte", // Danish, Norwegian, Swedish
+    "el", "los", "las", "una", "pero", "por", "que", // Spanish
+    "les", "dans", "est", "pas", "une", "qui", // French
+    "il", "che", "di", "della", "sono", // Italian
+    "um", "uma", "não", // Portuguese
+    "nie", "jest", // Polish
+    "bir", "ve", // Turkish
+];
+
+/// Whether a text of which no language is named looks English.
+fn looks_english(text: &str) -> bool {
+    let words = || text.split(|c: char| !c.is_alphabetic());
+    let english = words().any(|word| ENGLISH_WORDS.contains(&word.to_lowercase().as_str()));
+    // A capital may be that of a name: `Los Angeles`.
+    english && !words().any(|word| OTHER_WORDS.contains(&word))
+}
+
 /// A text that rules are put to, read once.
 pub(crate) struct Reading<'a> {
     text: &'a str,
@@ -43,10 +65,7 @@ impl<'a> Reading<'a> {
     pub(crate) fn new(text: &'a str, language: Option<&'a str>) -> Self {
         let english = match language {
             Some(language) => is_english(language),
-            None => {
-                let mut words = text.split(|c: char| !c.is_alphabetic());
-                words.any(|word| ENGLISH_WORDS.contains(&word.to_lowercase().as_str()))
-            }
+            None => looks_english(text),
         };
         // The model is part of the binary, so that it is read or this build is broken; then no English rule applies.
         let tagger = Tagger::english().ok().filter(|_| english);
@@ -77,6 +96,8 @@ impl<'a> Reading<'a> {
             Kind::Number => number::changed(self.text, english, &parts, seed),
             Kind::Antonym => antonym::exchanged(english?, &parts, seed),
             Kind::Entity => entity::exchanged(english?, names, &parts, seed),
+            // Made by the transform service.
+            Kind::MultiSwap | Kind::Distractors => None,
         };
         made.filter(|made| differs(self.text, made) && words(self.text).abs_diff(words(made)) <= MOST_WORDS_MORE)
     }

@@ -75,7 +75,20 @@ fn other_languages_exchange_single_words_or_nothing() {
 
 #[test]
 fn a_text_of_no_named_language_is_english_only_if_it_looks_so() {
-    assert_eq!(change(Kind::Negation, "Manden er ikke i huset nu.", None), None);
+    for text in [
+        "Manden er ikke i huset nu.",
+        // Each has a word that English has too: `is`, `was`, `an`, `for`, `at`, `a`.
+        "De man is in het huis.",
+        "Het was een mooie dag.",
+        "Man hat den Hund an der Tür nicht gehört.",
+        "Hun kom for at se det gamle hus.",
+        "No le gusta a nadie, pero es un plan.",
+    ] {
+        for kind in [Kind::Negation, Kind::Antonym, Kind::Entity] {
+            assert_eq!(change(kind, text, None), None, "{kind:?}");
+        }
+    }
+    assert!(change(Kind::Negation, "The plane from Los Angeles is late.", None).is_some());
     assert!(change(Kind::Negation, "The man is in the house.", None).is_some());
 }
 
@@ -219,6 +232,13 @@ fn entities_are_exchanged_among_those_of_the_data_set() {
         "{weekday}"
     );
     assert_eq!(made("The cat sleeps."), None);
+    // The same city in another spelling is no other name: encoders that drop accents read one text.
+    let mut spellings = Names::default();
+    for text in ["She flew to Zurich.", "She flew to Zürich."] {
+        Reading::new(text, Some("en")).name(&mut spellings);
+    }
+    let other = Reading::new("She flew to Zürich.", Some("en")).change(Kind::Entity, 7, "id", &spellings);
+    assert_eq!(other, None);
     // Nobody else is known.
     let alone = Reading::new("The flight from Berlin was delayed.", Some("en"));
     assert_eq!(alone.change(Kind::Entity, 7, "id", &Names::default()), None);
@@ -229,7 +249,7 @@ fn the_draw_depends_on_seed_and_id_and_on_nothing_else() {
     let text = "On Monday 3 men and 4 women bought 5 old cars.";
     let reading = Reading::new(text, Some("en"));
     let names = Names::default();
-    for kind in Kind::ALL {
+    for kind in Kind::DEFAULT {
         let one = reading.change(kind, 1, "a", &names);
         assert_eq!(one, reading.change(kind, 1, "a", &names));
     }
@@ -250,7 +270,7 @@ proptest! {
         let reading = Reading::new(&text, language.as_deref());
         let mut names = Names::default();
         Reading::new("Peter met Mary in Paris and flew to Rome.", Some("en")).name(&mut names);
-        for kind in Kind::ALL {
+        for kind in Kind::DEFAULT {
             if let Some(made) = reading.change(kind, seed, "x", &names) {
                 prop_assert!(differs(&text, &made), "{} {}", kind.name(), made);
                 let (before, after) = (text.split_whitespace().count(), made.split_whitespace().count());

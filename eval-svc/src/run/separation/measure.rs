@@ -1,0 +1,150 @@
+//! The cosines of texts, rewrites and copies under an encoder.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{sets::Set, slot};
+use crate::{
+    metric::discrimination::parallel_gap,
+    run::{
+        RunContext, RunError,
+        live::Live,
+        measure::fill,
+        plan::Plan,
+        progress::Meter,
+        prompting::{Key, Slot},
+        vectors::Vectors,
+    },
+    separation::{Comparison, Cosines, RESOLUTION, Triple},
+};
+
+/// Folder and version of what is kept. 2: says which texts were cut.
+const KEPT: &str = "separation";
+const VERSION: &str = "isomer.separation/2";
+
+/// A set under an encoder.
+#[derive(Debug, Clone)]
+pub(in crate::run) struct Separated {
+    /// Position of the encoder.
+    pub(in crate::run) encoder: usize,
+    /// Position of the data set.
+    pub(in crate::run) table: usize,
+    transformation: usize,
+    seed: usize,
+    triples: Arc<Vec<Triple>>,
+    kept: Kept,
+}
+
+/// What is kept of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Kept {
+    /// One a triple.
+    cosines: Vec<Cosines>,
+    /// Whether the encoder cut one of the texts of each triple at its length.
+    cut: Vec<bool>,
+    /// Mean cosine of texts with their rewrites less that of texts with the rewrites of others.
+    gap: f64,
+}
+
+impl Kept {
+    fn fits(&self, set: &Set) -> bool {
+        let n = set.triples.len();
+        (self.cosines.len(), self.cut.len()) == (n, n)
+    }
+}
+
+impl Separated {
+    /// Where it stands among others.
+    pub(in crate::run) fn place(&self) -> (usize, usize, usize, usize) {
+        (self.encoder, self.table, self.transformation, self.seed)
+    }
+
+    /// Which set it is.
+    pub(super) fn set(&self) -> (usize, usize, usize) {
+        (self.table, self.transformation, self.seed)
+    }
+
+    pub(super) fn comparisons(&self) -> impl Iterator<Item = Comparison> {
+        let gap = Some(self.kept.gap).filter(|gap| *gap > RESOLUTION);
+        let all = self.triples.iter().zip(&self.kept.cosines).zip(&self.kept.cut);
+        all.map(move |((triple, cosines), cut)| Comparison {
+            triple: *triple,
+            table: self.table,
+            transformation: self.transformation,
+            seed: self.seed,
+            cosines: *cosines,
+            cut: *cut,
+            gap,
+        })
+    }
+}
+
+/// Measures the sets under an encoder; what is kept is found, the rest is encoded as far as `vectors` lacks it.
+pub(in crate::run) async fn measure(
+    context: &RunContext,
+    plan: &Plan,
+    sets: &[Set],
+    position: usize,
+    vectors: &mut Vectors,
+    live: &Live,
+    meter: &mut Meter,
+) -> Result<Vec<Separated>, RunError> {
+    let mut all = Vec::with_capacity(sets.len());
+    for set in sets {
+        let table = &plan.tables[set.table];
+        let slot = slot(table, position);
+        let parts = [VERSION, table.prompts[position].varied_space.as_str(), &set.digest];
+        let found: Option<Kept> = context.units.aside(KEPT, &parts);
+        let kept = match found.filter(|kept| kept.fits(set)) {
+            Some(kept) => kept,
+            None => {
+                let texts = set.triples.iter().flat_map(|one| [one.text, one.rewrite, one.change]);
+                let texts: Vec<Key> = texts.map(|text| (slot, text)).collect();
+                let lacking: HashSet<&Key> = texts.iter().filter(|key| !vectors.contains(**key)).collect();
+                meter.grow(lacking.len() as u64);
+                fill(context, plan, position, &texts, vectors, live, meter).await?;
+                let kept = compare(&set.triples, slot, vectors);
+                context.units.put_aside(KEPT, &parts, &kept).map_err(RunError::Units)?;
+                kept
+            }
+        };
+        all.push(Separated {
+            encoder: position,
+            table: set.table,
+            transformation: set.transformation,
+            seed: set.seed,
+            triples: Arc::clone(&set.triples),
+            kept,
+        });
+    }
+    Ok(all)
+}
+
+/// Cosines of the triples, and the parallel gap of their texts and rewrites, each pair once.
+fn compare(triples: &[Triple], slot: Slot, vectors: &Vectors) -> Kept {
+    let row = |text: u32| vectors.row((slot, text)).unwrap_or_default();
+    let cosines = triples
+        .iter()
+        .map(|one| Cosines::of(row(one.text), row(one.rewrite), row(one.change)))
+        .collect();
+    let is_cut = |text: u32| vectors.cut((slot, text)) == Some(true);
+    let cut = triples
+        .iter()
+        .map(|one| [one.text, one.rewrite, one.change].into_iter().any(is_cut))
+        .collect();
+    let mut seen = HashSet::new();
+    let pairs: Vec<(&[f32], &[f32])> = triples
+        .iter()
+        .filter(|one| seen.insert((one.text, one.rewrite)))
+        .map(|one| (row(one.text), row(one.rewrite)))
+        .collect();
+    Kept {
+        cosines,
+        cut,
+        gap: parallel_gap(
+            pairs.iter().map(|(text, _)| *text),
+            pairs.iter().map(|(_, rewrite)| *rewrite),
+        ),
+    }
+}

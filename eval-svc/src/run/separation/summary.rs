@@ -1,0 +1,153 @@
+//! What the gate and the report are told of separation.
+
+use super::{counts, first_seed, measure::Separated, rewrites};
+use crate::{
+    gate::{Bound, Separations},
+    report::{EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow},
+    run::{plan::Plan, rounds::Round},
+    separation::{Comparison, Kind, MOST_WORDS, RESOLUTION, Stratum, Tally, tally},
+};
+
+/// Bounds in the report are those of a two-sided interval at 95 %.
+const ALPHA: f64 = 0.025;
+
+/// What separation comes to for each judged encoder and each rule about it, over the data sets and seeds that are in.
+pub(in crate::run) fn of_rules(plan: &Plan, gate: &Bound, separated: &[Separated], round: &Round) -> Separations {
+    let mut all = Separations::new();
+    for &encoder in &gate.judged {
+        let own = of_encoder(separated, encoder);
+        for (rule, kind, datasets) in gate.separations() {
+            let looked_at = own.iter().filter(|one| {
+                let counted = plan.transformations.get(one.transformation).is_some_and(counts);
+                let within =
+                    datasets.contains(&one.table) && round.tables.contains(&one.table) && one.seed < round.seeds;
+                counted && within && kind.is_none_or(|kind| one.triple.kind == kind)
+            });
+            let sum = tally(looked_at, first_seed(plan), |text| plan.corpus.get(text));
+            all.insert((encoder, rule), sum);
+        }
+    }
+    all
+}
+
+fn of_encoder(separated: &[Separated], encoder: usize) -> Vec<Comparison> {
+    let own = separated.iter().filter(|one| one.encoder == encoder);
+    own.flat_map(Separated::comparisons).collect()
+}
+
+/// What the report says; nothing where separation is left out.
+pub(in crate::run) fn report(plan: &Plan, separated: &[Separated]) -> Option<SeparationReport> {
+    let settings = plan.suite.separation.settled()?;
+    let counted: Vec<String> = plan
+        .transformations
+        .iter()
+        .filter(|planned| counts(planned))
+        .map(|planned| planned.label.clone())
+        .collect();
+    let coverage = plan.tables.iter().flat_map(|table| {
+        settings.kinds.iter().map(|kind| SeparationCoverage {
+            dataset: table.dataset.name().to_owned(),
+            kind: *kind,
+            texts: table
+                .copies
+                .chosen
+                .iter()
+                .filter(|one| one.copies.iter().any(|(own, _)| own == kind))
+                .count() as u64,
+            asked: table.copies.counts.get(kind).cloned(),
+        })
+    });
+    Some(SeparationReport {
+        kinds: settings.kinds.clone(),
+        seed: first_seed(plan),
+        texts_per_dataset: settings.texts as u64,
+        most_words: MOST_WORDS as u64,
+        resolution: RESOLUTION,
+        transformations: counted,
+        coverage: coverage.collect(),
+        encoders: (0..plan.encoders.len())
+            .map(|encoder| of_one(plan, &of_encoder(separated, encoder), encoder, &settings.kinds))
+            .collect(),
+    })
+}
+
+fn of_one(plan: &Plan, all: &[Comparison], encoder: usize, kinds: &[Kind]) -> EncoderSeparation {
+    let row = |of: &dyn Fn(&Comparison) -> bool| {
+        let sum = tally(all.iter().filter(|one| of(one)), first_seed(plan), |text| {
+            plan.corpus.get(text)
+        });
+        row(&sum)
+    };
+    let counted = |one: &Comparison| plan.transformations.get(one.transformation).is_some_and(counts);
+    let mut cells = Vec::new();
+    let mut transformations = Vec::new();
+    for (t, planned) in plan
+        .transformations
+        .iter()
+        .enumerate()
+        .filter(|(_, planned)| rewrites(planned))
+    {
+        let label = Some(planned.label.clone());
+        transformations.push(SeparationRow {
+            transformation: label.clone(),
+            ..row(&|one| one.transformation == t)
+        });
+        cells.extend(kinds.iter().map(|kind| SeparationRow {
+            kind: Some(*kind),
+            transformation: label.clone(),
+            ..row(&|one| one.transformation == t && one.triple.kind == *kind)
+        }));
+    }
+    EncoderSeparation {
+        encoder: plan.encoders[encoder].id.clone(),
+        overall: row(&counted),
+        kinds: kinds
+            .iter()
+            .map(|kind| SeparationRow {
+                kind: Some(*kind),
+                ..row(&|one| counted(one) && one.triple.kind == *kind)
+            })
+            .collect(),
+        strata: Stratum::ALL
+            .iter()
+            .map(|stratum| SeparationRow {
+                stratum: Some(*stratum),
+                ..row(&|one| counted(one) && one.triple.stratum == *stratum)
+            })
+            .collect(),
+        datasets: plan
+            .tables
+            .iter()
+            .enumerate()
+            .map(|(d, table)| SeparationRow {
+                dataset: Some(table.dataset.name().to_owned()),
+                ..row(&|one| counted(one) && one.table == d)
+            })
+            .collect(),
+        transformations,
+        cells,
+    }
+}
+
+fn row(sum: &Tally) -> SeparationRow {
+    let (low, high) = sum.bounds(ALPHA);
+    let known = sum.texts > 0;
+    SeparationRow {
+        kind: None,
+        transformation: None,
+        dataset: None,
+        stratum: None,
+        texts: sum.texts,
+        comparisons: sum.comparisons,
+        separation: sum.separation,
+        drawn_separated: sum.drawn_separated,
+        low: known.then_some(low),
+        high: known.then_some(high),
+        tied: sum.tied,
+        undefined: sum.undefined,
+        cut: sum.cut,
+        margin: sum.margin,
+        overlap_alone: sum.overlap_alone,
+        nearer_than_change: sum.nearer_than_change,
+    }
+}
