@@ -24,6 +24,7 @@ mod prompting;
 mod ratings;
 mod record;
 mod rounds;
+mod scale;
 mod separation;
 mod store;
 mod summary;

@@ -79,6 +79,17 @@ impl Separated {
         (self.encoder, self.table, self.transformation, self.seed)
     }
 
+    /// Position of the transformation.
+    pub(super) fn transformation(&self) -> usize {
+        self.transformation
+    }
+
+    /// The parallel gap of its texts; none of fewer than two, since there is no unrelated one then.
+    pub(super) fn gap(&self) -> Option<f64> {
+        let texts: HashSet<u32> = self.triples.iter().map(|one| one.text).collect();
+        (texts.len() > 1).then_some(self.kept.gap)
+    }
+
     fn comparisons(&self) -> impl Iterator<Item = Comparison> {
         let gap = Some(self.kept.gap).filter(|gap| *gap > RESOLUTION);
         let both = self.triples.iter().zip(&self.kept.cosines);
@@ -157,7 +168,7 @@ fn rewrites(planned: &PlannedTransformation) -> bool {
 
 /// Whether the transformation's rewrites count in the separation of an encoder as a whole: those in the text's own language. A
 /// translation asks whether the encoder knows the other language too; it is shown by itself.
-fn counts(planned: &PlannedTransformation) -> bool {
+pub(super) fn counts(planned: &PlannedTransformation) -> bool {
     matches!(planned.axis, Axis::Lexical | Axis::Length)
 }
 

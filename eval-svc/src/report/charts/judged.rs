@@ -8,9 +8,9 @@ use crate::{
     report::{DriftRating, JudgeReport, format::signed_fine},
 };
 
-const WIDTH: f64 = 520.0;
-const LEFT: f64 = 148.0;
-const RIGHT: f64 = 394.0;
+const WIDTH: f64 = 570.0;
+const LEFT: f64 = 198.0;
+const RIGHT: f64 = 444.0;
 const ROW: f64 = 25.0;
 const HEAD: f64 = 30.0;
 const TOP: f64 = 26.0;
@@ -65,7 +65,7 @@ fn row(ruler: &Ruler, y: f64, one: &DriftRating) -> Group {
         LEFT - 14.0,
         y + 4.5,
         "row end",
-        fitted(&one.transformation, 21),
+        fitted(&one.transformation, 28),
     ));
     if let (Some(low), Some(high)) = (one.low, one.high) {
         group = group.add(line(ruler.at(low), y, ruler.at(high), y, "range"));

@@ -2,17 +2,17 @@
 
 use svg::node::element::{Circle, Group, Polyline};
 
-use super::{drawing, fitted, label, short};
+use super::{drawing, fitted, label, short, wrapped};
 use crate::{
     profile::{Axis, Level, Quantity, RankShift, ScopeProfile},
     report::format::place,
 };
 
-const LEFT: f64 = 196.0;
-const COLUMN: f64 = 104.0;
-const RIGHT: f64 = 190.0;
+const LEFT: f64 = 226.0;
+const COLUMN: f64 = 112.0;
+const RIGHT: f64 = 220.0;
 const ROW: f64 = 30.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 44.0;
 
 /// One line an encoder, one column a ranking; the best stands at the top. None with fewer than two encoders.
 pub(in crate::report) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
@@ -38,7 +38,9 @@ pub(in crate::report) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<Str
     );
     chart = chart.add(label(x(0), 14.0, "tick middle", "Original"));
     for (c, quantity) in columns.iter().enumerate() {
-        chart = chart.add(label(x(c + 1), 14.0, "tick middle", heading(quantity)));
+        for (i, part) in wrapped(&heading(quantity), 17).into_iter().enumerate() {
+            chart = chart.add(label(x(c + 1), 14.0 + i as f64 * 13.0, "tick middle", part));
+        }
     }
     // Who moved is drawn over who stayed.
     let mut order: Vec<&RankShift> = scope.rank_shifts.iter().collect();
@@ -71,13 +73,13 @@ pub(in crate::report) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<Str
                 x(0) - 18.0,
                 beside(scope, one, None, &y),
                 "row end",
-                fitted(&one.encoder, 24),
+                fitted(&one.encoder, 29),
             ))
             .add(label(
                 x(columns.len()) + 18.0,
                 beside(scope, one, columns.last().copied(), &y),
                 "row",
-                fitted(&one.encoder, 24),
+                fitted(&one.encoder, 29),
             ));
         chart = chart.add(group);
     }
