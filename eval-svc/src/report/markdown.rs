@@ -74,7 +74,7 @@ fn header(page: &mut String, cells: &[&str], left: usize) {
     line!(page, "| {} |", rules.join(" | "));
 }
 
-/// `SD over seeds 0.31`; a dash of one seed.
+/// Standard deviation over seeds; a dash of one seed.
 fn sd_over_seeds(moved: &Moved) -> String {
     moved.sd.map_or("–".to_owned(), fine)
 }
@@ -121,10 +121,11 @@ fn head(page: &mut String, report: &Report) {
     line!(page);
     line!(
         page,
-        "Scores × 100; {}. n = {}, {} seeds; metrics: {}.",
+        "Scores × 100; {}. n = {}, {} seed{}; metrics: {}.",
         report.profile.aggregation,
         report.profile.counted(),
         report.suite.seeds.len(),
+        if report.suite.seeds.len() == 1 { "" } else { "s" },
         plain(&report.suite.metrics)
     );
     for note in &report.notes {

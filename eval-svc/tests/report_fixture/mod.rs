@@ -371,7 +371,7 @@ fn dataset(d: usize) -> DatasetInfo {
         digest: format!("{d}e").repeat(32),
         revision: None,
         // One data set is a sample of its rows.
-        sample: (d == 2).then(|| Sample {
+        sample: (d == 2).then_some(Sample {
             rows: 100,
             of: 4906,
             seed: 1337,
