@@ -179,7 +179,10 @@ fn drift(page: &mut String, report: &Report) {
         row(page, &cells);
     }
     for scale in report.judged_scales() {
-        let mut cells = vec![format!("Mean rating ({})", scale.title()), "–".to_owned()];
+        let mut cells = vec![
+            format!("Mean rating ({}; ± SD over texts)", scale.title()),
+            "–".to_owned(),
+        ];
         cells.extend(report.suite.transformations.iter().map(|one| {
             let rating = report.rating_of(scale, &one.label);
             rating.map_or("–".to_owned(), RatingRow::rating_text)
