@@ -5,7 +5,10 @@ mod report_fixture;
 
 use std::{path::PathBuf, sync::LazyLock};
 
-use isomer_eval::report::{Report, files, json_schema, read};
+use isomer_eval::{
+    evidence::interval::DeltaInterval,
+    report::{Report, files, json_schema, read},
+};
 use report_fixture::schema_check::faults;
 use serde_json::Value;
 
@@ -191,6 +194,25 @@ fn the_papers_tables_hold_the_profiles_numbers_in_the_papers_places() {
     assert!((cell(&report, "pteb-14", &second.encoder, 1).1.unwrap() - shift).abs() < 1e-9);
     // Table 7 pairs data sets and runs: 2 x 3.
     assert_eq!(cell(&report, "pteb-7", &second.encoder, 4).0, "6");
+    // HTEB's table 5: 4 + d texts of 160 + 40 d fail at first, 3 + d still do; the paper's rates come first.
+    let texts: f64 = (0..6).map(|d| 160.0 + 40.0 * f64::from(d)).sum();
+    let errors = report.tables.iter().find(|one| one.id == "hteb-5").unwrap();
+    let column = |group: &str| {
+        errors
+            .columns
+            .iter()
+            .position(|one| one.group == group && one.name == "Total")
+            .unwrap()
+    };
+    let first = cell(&report, "hteb-5", "backtranslation", column("First attempt"))
+        .1
+        .unwrap();
+    let residual = cell(&report, "hteb-5", "backtranslation", column("Residual, after retries"))
+        .1
+        .unwrap();
+    assert!((first - (39.0 + 33.0) / texts).abs() < 1e-9, "{first}");
+    assert!((residual - 33.0 / texts).abs() < 1e-9, "{residual}");
+    assert!(column("First attempt") < column("Residual, after retries"));
 }
 
 #[test]
@@ -305,7 +327,7 @@ fn ratings_stand_beside_error_rates_and_drift() {
     let report = report();
     let judge = report.judge.as_ref().unwrap();
     let rating = report
-        .rating_of(isomer_eval::judging::Scale::Quality, "summarisation")
+        .rating_of(isomer_eval::judging::Scale::Similarity, "summarisation")
         .unwrap();
     let told = format!("{:.2} ± 0.70", rating.mean.unwrap());
     let files = files(&report).unwrap();
@@ -328,4 +350,329 @@ fn ratings_stand_beside_error_rates_and_drift() {
         cell(&report, "hteb-13", "Drift against a judge's ratings", 4).0,
         "300 texts at most"
     );
+}
+
+fn form(report: &Report, name: &str) -> String {
+    let files = files(report).unwrap();
+    String::from_utf8(files.into_iter().find(|(one, _)| *one == name).unwrap().1).unwrap()
+}
+
+/// An interval is what a reader takes a plus-minus for: where the spread over seeds stands, it says that it is that.
+#[test]
+fn axes_have_intervals_in_both_forms_and_no_spread_over_seeds_is_a_plus_minus() {
+    let report = report();
+    let encoder = &report.profile.encoders[0];
+    let axis = &encoder.axes[0].moved;
+    let end = |value: f64| format!("{}{value:.1}", if value > 0.0 { "+" } else { "" }).replace('-', "−");
+    let ends = |found: &DeltaInterval| format!("[{}, {}]", end(found.low), end(found.high));
+    let items = ends(axis.intervals.items.as_ref().unwrap());
+    let datasets = ends(axis.intervals.datasets.as_ref().unwrap());
+    for name in ["report.html", "report.md"] {
+        let page = form(&report, name);
+        assert!(page.contains(&items), "{name}: {items}");
+        assert!(page.contains(&datasets), "{name}: {datasets}");
+        assert!(page.contains("SD over seeds"), "{name}");
+        // Outside of the papers' tables and of ratings (over texts), nothing stands after a plus-minus.
+        let own = page
+            .split(if name == "report.md" {
+                "## Judge"
+            } else {
+                "id=\"judge-title\""
+            })
+            .next()
+            .unwrap();
+        let numbers = own.match_indices('±').filter(|(at, _)| {
+            let after = own[at + '±'.len_utf8()..].trim_start();
+            after.starts_with(|c: char| c.is_ascii_digit())
+        });
+        let ratings = own.matches("± 0.70").count();
+        assert_eq!(numbers.count(), ratings, "{name}");
+    }
+    let page = form(&report, "report.html");
+    let tile = page
+        .split("<article")
+        .nth(1)
+        .unwrap()
+        .split("</article>")
+        .next()
+        .unwrap();
+    assert!(tile.contains(&items), "{tile}");
+}
+
+#[test]
+fn every_axis_is_named_as_rules_name_it() {
+    use isomer_eval::profile::Axis;
+    let report = report();
+    for name in ["report.html", "report.md"] {
+        let page = form(&report, name);
+        for axis in Axis::ALL {
+            let title = axis.title().to_lowercase();
+            assert!(title.contains(axis.name()), "{title}");
+            assert!(page.contains(axis.title()), "{name}: {title}");
+        }
+        // Over the columns of the chart of places the name stands in two lines.
+        let flow = page
+            .find("aria-labelledby=\"flow-title")
+            .map_or("", |at| page[at..].split("</svg>").next().unwrap());
+        let page = page.replace(flow, "");
+        let bare = page.matches("Controls").count();
+        assert_eq!(bare, page.matches("Controls (augmentation)").count(), "{name}");
+    }
+}
+
+#[test]
+fn drift_stands_in_parallel_gaps_beside_the_plain_one_and_says_where_it_cannot() {
+    let report = report();
+    let rows = |encoder: usize, label: &str| {
+        let name = &report.profile.encoders[encoder].encoder;
+        let own = report
+            .drift
+            .iter()
+            .filter(|row| row.encoder == *name && row.transformation == label);
+        own.collect::<Vec<_>>()
+    };
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    for (encoder, known) in [(0, 6), (1, 5)] {
+        let scaled: Vec<f64> = rows(encoder, "paraphrase")
+            .iter()
+            .filter_map(|row| row.in_gaps)
+            .collect();
+        assert_eq!(scaled.len(), known);
+        let told = format!("{:.2} gaps", mean(&scaled));
+        let count = if known == 6 { ")" } else { ", 5 of 6 data sets)" };
+        assert!(
+            form(&report, "report.md").contains(&format!("({told}{count}")),
+            "{told}"
+        );
+        let count = if known == 6 {
+            "</span>"
+        } else {
+            " (5 of 6 data sets)</span>"
+        };
+        assert!(
+            form(&report, "report.html").contains(&format!("{told}{count}")),
+            "{told}"
+        );
+    }
+    let missing: Vec<_> = report
+        .not_computed
+        .iter()
+        .filter(|one| one.what.contains("parallel gaps"))
+        .collect();
+    assert_eq!(missing.len(), 1, "{missing:?}");
+    assert_eq!(
+        missing[0].what,
+        "Drift in parallel gaps, paraphrase-MiniLM-L3-v2 on NFCorpus"
+    );
+}
+
+#[test]
+fn a_sample_says_so_with_its_sampling_error_and_scopes_hold_known_languages_only() {
+    let mut report = report();
+    for name in ["report.html", "report.md"] {
+        let page = form(&report, name);
+        assert!(page.contains("sample of 100 of 4,906 rows"), "{name}");
+        let found = report.profile.encoders[0].datasets[2]
+            .original_interval
+            .as_ref()
+            .unwrap();
+        assert!(
+            page.contains(&format!("[{:.1}, {:.1}]", found.low, found.high)),
+            "{name}"
+        );
+    }
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.starts_with("1 of 6 data sets are samples"))
+    );
+    // A data set whose language nobody says is in no table of English data.
+    report.datasets[3].language = None;
+    report.datasets[3].languages.clear();
+    isomer_eval::report::complete(&mut report);
+    for table in report
+        .tables
+        .iter()
+        .filter(|one| ["hteb-17", "hteb-20", "pteb-9", "pteb-10"].contains(&one.id.as_str()))
+    {
+        let named = table
+            .rows
+            .iter()
+            .flat_map(|row| &row.cells)
+            .any(|cell| cell.text.contains("Banking77"));
+        assert!(!named, "{}", table.id);
+    }
+    let missing = report
+        .not_computed
+        .iter()
+        .find(|one| one.what.contains("unknown language"))
+        .unwrap();
+    assert!(missing.why.contains("Banking77Classification"), "{}", missing.why);
+}
+
+#[test]
+fn a_rule_whose_estimate_is_no_mean_says_so_and_shows_the_mean_of_the_profile() {
+    let report = report();
+    let gate = report.gate.as_ref().unwrap();
+    let (pseudo, mean) = (&gate.rules[0], &gate.rules[1]);
+    assert_eq!((pseudo.estimator(), mean.estimator()), ("pseudo-median", "mean"));
+    for (encoder, said) in report.profile.encoders.iter().zip(&gate.encoders) {
+        let beside = report
+            .mean_beside(gate, pseudo, &said.rules[0], &encoder.encoder)
+            .unwrap();
+        let tile = -encoder.total.as_ref().unwrap().delta;
+        assert!((beside - tile).abs() < 1e-9, "{beside} {tile}");
+        assert_eq!(report.mean_beside(gate, mean, &said.rules[1], &encoder.encoder), None);
+        let told = format!("pseudo-median</span><span class=\"under\">mean {beside:.2}");
+        assert!(form(&report, "report.html").contains(&told), "{told}");
+        assert!(form(&report, "report.md").contains(&format!(
+            "| pseudo-median | {:.2} | {beside:.2} |",
+            said.rules[0].estimate.unwrap()
+        )));
+    }
+    // Of another round than the last the profile holds other data sets.
+    let mut earlier = gate.clone();
+    earlier.sequential = Some(isomer_eval::report::SequentialReport {
+        spending: "pocock".to_owned(),
+        rounds: Vec::new(),
+        taken: 2,
+        texts_planned: 1,
+        texts_asked: 1,
+        scores_planned: 1,
+        scores_made: 1,
+    });
+    let said = &gate.encoders[0];
+    assert_eq!(
+        report.mean_beside(&earlier, pseudo, &said.rules[0], &said.encoder),
+        None
+    );
+}
+
+#[test]
+fn the_mean_beside_an_estimate_counts_groups_and_knows_every_kind_of_rule() {
+    let mut report = report();
+    // The two STSBenchmarks are one group: their mean counts once.
+    report.datasets[1].group = "STSBenchmark".to_owned();
+    let gate = report.gate.clone().unwrap();
+    let encoder = &report.profile.encoders[2];
+    let other = &report.profile.encoders[0];
+    let now = |own: &isomer_eval::profile::EncoderProfile, d: usize| own.datasets[d].axes[0].moved.mean;
+    let original = |d: usize| encoder.datasets[d].original;
+    let expected = |of: &dyn Fn(usize) -> f64| (f64::midpoint(of(0), of(1)) + of(2)) / 2.0;
+    let cases: [(&str, f64); 4] = [
+        ("max_drop", expected(&|d| original(d) - now(encoder, d))),
+        (
+            "max_drop_percent",
+            expected(&|d| (original(d) - now(encoder, d)) / original(d) * 100.0),
+        ),
+        ("min_score", expected(&|d| now(encoder, d))),
+        ("margin", expected(&|d| now(encoder, d) - now(other, d))),
+    ];
+    for (kind, expected) in cases {
+        let mut gate = gate.clone();
+        gate.baseline = Some(other.encoder.clone());
+        let rule = &mut gate.rules[0];
+        rule.kind = kind.to_owned();
+        rule.of = "lexical".to_owned();
+        rule.datasets.truncate(3);
+        let found = report.mean_beside(&gate, &gate.rules[0], &gate.encoders[2].rules[0], &encoder.encoder);
+        assert!((found.unwrap() - expected).abs() < 1e-9, "{kind}: {found:?} {expected}");
+    }
+}
+
+#[test]
+fn the_verdict_comes_first_and_the_judges_acceptance_stands_in_the_overview() {
+    let report = report();
+    let page = form(&report, "report.html");
+    let place = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
+    assert!(place("class=\"verdict fail\"") < place("id=\"findings\""));
+    assert!(place("id=\"findings\"") < place("Rules of the gate"));
+    let text = form(&report, "report.md");
+    assert!(text.find("## Verdict: fail").unwrap() < text.find("## Profile").unwrap());
+    // 5 transformations, 148 − 3 t of 150 each, six times; 12 of the fourth have no rating.
+    let (accepted, rated) = report.judge.as_ref().unwrap().accepted().unwrap();
+    assert_eq!((accepted, rated), (6 * (5 * 148 - 30), 5 * 900 - 12));
+    let told = format!("({accepted} of {rated})");
+    assert!(
+        report.headline.iter().any(|one| one.contains(&told)),
+        "{:?}",
+        report.headline
+    );
+    assert!(page.contains("Rewrites that keep the meaning"));
+    // A judge that does not tell the probes apart accepts nothing, and no share is shown.
+    let mut blind = report.clone();
+    blind.judge.as_mut().unwrap().inseparable = Some("it rates all alike".to_owned());
+    isomer_eval::report::complete(&mut blind);
+    assert!(
+        blind
+            .headline
+            .iter()
+            .any(|one| one.contains("is not known: the judge stub:judge"))
+    );
+    let tile = form(&blind, "report.html");
+    let tile = tile
+        .split("Rewrites that keep the meaning")
+        .nth(1)
+        .unwrap()
+        .split("</article>")
+        .next()
+        .unwrap();
+    assert!(!tile.contains('%') && tile.contains("not known"), "{tile}");
+    // Without a gate nothing looks like a verdict.
+    let mut free = report.clone();
+    free.gate = None;
+    let page = form(&free, "report.html");
+    assert!(page.contains("No limits were set") && !page.contains("class=\"verdict "));
+    assert!(!form(&free, "report.md").contains("## Verdict"));
+}
+
+#[test]
+fn of_few_encoders_the_changed_orders_are_told_and_no_deviation_of_tau() {
+    let report = report();
+    let total = report.profile.scopes[0]
+        .rank_stability
+        .iter()
+        .find(|one| one.quantity.name == "total")
+        .unwrap();
+    assert!(total.sd.is_some());
+    let told = total.reordered_text().unwrap();
+    for name in ["report.html", "report.md"] {
+        let page = form(&report, name);
+        assert!(
+            page.contains(&told) && page.contains("SD over data sets"),
+            "{name}: {told}"
+        );
+    }
+    let columns = &report.tables.iter().find(|one| one.id == "hteb-4").unwrap().columns;
+    assert!(
+        columns
+            .iter()
+            .any(|one| one.group == "Order changes" && one.name == "English"),
+        "{columns:?}"
+    );
+}
+
+/// What a chart shows of a name is all of it.
+#[test]
+fn the_heat_map_clips_no_name() {
+    let mut report = report();
+    let label = "cross_translation(target_languages=de,fr,es,tr,ar)";
+    for one in &mut report.suite.transformations {
+        if one.label == "cross_translation" {
+            one.label = label.to_owned();
+        }
+    }
+    let encoder = "organisation/an-encoder-with-a-very-long-name-multilingual-v2.1";
+    report.profile.encoders[0].encoder = encoder.to_owned();
+    let page = form(&report, "report.html");
+    let start = page.find("aria-labelledby=\"heat-title").unwrap();
+    let chart = &page[start..start + page[start..].find("</svg>").unwrap()];
+    assert!(!chart.contains('…'));
+    let texts: String = chart
+        .split("<text")
+        .skip(1)
+        .map(|one| one.split_once('>').unwrap().1.split("</text>").next().unwrap().trim())
+        .collect();
+    assert!(texts.contains(label) && texts.contains(encoder), "{texts}");
 }

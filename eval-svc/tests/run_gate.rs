@@ -67,7 +67,7 @@ async fn a_gate_of_six_data_sets_passes_and_says_so_in_every_form() {
     };
     let markdown = text(ReportFormat::Markdown).await;
     assert!(
-        markdown.contains("## Gate: pass") && markdown.contains("a \\| &lt;floor&gt;"),
+        markdown.contains("## Verdict: pass") && markdown.contains("a \\| &lt;floor&gt;"),
         "{markdown}"
     );
     let html = text(ReportFormat::Html).await;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use isomer_eval::{
     profile::{EncoderProfile, Moved, RobustnessProfile},
-    report::{GateReport, JudgeReport, Report},
+    report::{GateReport, GateRule, JudgeReport, Report, RuleVerdict},
     run::Counters,
 };
 
@@ -29,7 +29,7 @@ pub(super) fn render(json: &[u8]) -> Result<String, Failure> {
     );
     let _ = writeln!(text, "{}", axes(&report.profile));
     if let Some(gate) = &report.gate {
-        let _ = writeln!(text, "{}\n{}", gate.sentence(), rules(gate));
+        let _ = writeln!(text, "{}\n{}", gate.sentence(), rules(&report, gate));
         if let Some(rounds) = gate.rounds() {
             let _ = writeln!(text, "{rounds}");
         }
@@ -108,18 +108,25 @@ fn number(text: String) -> Cell {
     Cell::new(text).set_alignment(CellAlignment::Right)
 }
 
-/// `81.2 (-1.3)`, with the SD over seeds where there is one.
+/// `81.2 (-1.3)`, with the SD over seeds where there is one and the interval of the change with other items.
 fn moved(moved: Option<&Moved>) -> Cell {
     let Some(moved) = moved else {
         return number("-".to_owned());
     };
-    let sd = moved.sd.map(|sd| format!(" ± {sd:.2}")).unwrap_or_default();
-    number(format!("{:.2}{sd} ({:+.2})", moved.mean, moved.delta))
+    let interval = match &moved.intervals.items {
+        Some(found) => format!(" [{:+.2}, {:+.2}]", found.low, found.high),
+        None => String::new(),
+    };
+    let sd = moved
+        .sd
+        .map(|sd| format!("\nSD over seeds {sd:.2}"))
+        .unwrap_or_default();
+    number(format!("{:.2} ({:+.2}{interval}){sd}", moved.mean, moved.delta))
 }
 
 fn axes(profile: &RobustnessProfile) -> Table {
     let mut header = vec!["encoder".to_owned(), "original".to_owned()];
-    header.extend(profile.axes.iter().map(|a| a.name().to_owned()));
+    header.extend(profile.axes.iter().map(|a| a.title().to_owned()));
     header.push("total (Δ)".to_owned());
     let mut table = table(header);
     for encoder in &profile.encoders {
@@ -137,7 +144,7 @@ fn axes(profile: &RobustnessProfile) -> Table {
 }
 
 /// What each rule says of each encoder.
-fn rules(gate: &GateReport) -> Table {
+fn rules(report: &Report, gate: &GateReport) -> Table {
     let mut table = table([
         "encoder", "rule", "verdict", "estimate", "bounds", "limit", "basis", "n", "seeds", "remark",
     ]);
@@ -147,7 +154,7 @@ fn rules(gate: &GateReport) -> Table {
                 Cell::new(&encoder.encoder),
                 Cell::new(&rule.title),
                 Cell::new(said.verdict.name()),
-                number(said.estimate_text()),
+                number(estimate(report, gate, rule, said, &encoder.encoder)),
                 number(said.bounds_text()),
                 number(rule.limit_text()),
                 Cell::new(rule.basis.name()),
@@ -158,6 +165,16 @@ fn rules(gate: &GateReport) -> Table {
         }
     }
     table
+}
+
+/// A rule's estimate; one that is no mean says what it is, with the mean of the profile.
+fn estimate(report: &Report, gate: &GateReport, rule: &GateRule, said: &RuleVerdict, encoder: &str) -> String {
+    let estimate = said.estimate_text();
+    match (rule.estimator(), report.mean_beside(gate, rule, said, encoder)) {
+        ("mean", _) => estimate,
+        (estimator, Some(mean)) => format!("{estimate}\n{estimator}; mean {mean:.2}"),
+        (estimator, None) => format!("{estimate}\n{estimator}"),
+    }
 }
 
 fn per_dataset(profile: &RobustnessProfile) -> Table {
@@ -196,7 +213,7 @@ fn ratings(judge: &JudgeReport) -> Table {
     let mut table = table([
         "transformation",
         "scale",
-        "rating ± SD",
+        "rating ± SD over texts",
         "texts",
         "drawn",
         "no rating",

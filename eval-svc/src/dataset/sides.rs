@@ -11,7 +11,7 @@
 //! Where none of these says a language, the language of each text is detected when it is transformed.
 
 use super::{Dataset, DatasetError, LoadOptions, Role};
-use crate::{profile::is_english, task::TaskType};
+use crate::{profile::LanguageGroup, task::TaskType};
 
 /// The languages of a data set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,12 +117,9 @@ impl Dataset {
         }
     }
 
-    /// Whether it names a language other than English, for one side at least.
-    pub fn is_multilingual(&self) -> bool {
-        match self.sides() {
-            Some((first, second)) => !is_english(first) || !is_english(second),
-            None => self.language().is_some_and(|subset| !is_english(subset)),
-        }
+    /// Whether it is in English, as far as that is known.
+    pub fn language_group(&self) -> LanguageGroup {
+        LanguageGroup::of(self.text_languages().into_iter(), self.language())
     }
 }
 

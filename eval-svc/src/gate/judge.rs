@@ -305,18 +305,21 @@ fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
     (verdict.units_needed, verdict.seeds_needed) = (None, None);
 }
 
-/// Holds what was decided in rounds against ratings that were made after them.
+/// Holds what was decided in rounds against ratings that were made after them. `places`: where each data set of the rules is in the grid, if it is.
 pub(crate) fn apply_ratings(
     gate: &Bound,
     grid: &Grid,
     report: &mut GateReport,
     facts: &Facts<'_>,
-    look: (&[usize], usize),
+    (places, seeds): (&[Option<usize>], usize),
 ) {
-    let (datasets, seeds) = look;
     for (one, &encoder) in report.encoders.iter_mut().zip(&gate.judged) {
         for (said, rule) in one.rules.iter_mut().zip(&gate.rules) {
-            let own: Vec<usize> = rule.datasets.iter().copied().filter(|d| datasets.contains(d)).collect();
+            let own: Vec<usize> = rule
+                .datasets
+                .iter()
+                .filter_map(|d| places.get(*d).copied().flatten())
+                .collect();
             if said.verdict != GateVerdict::Invalid {
                 let why;
                 (said.rewrites, why) = cause(rule, encoder, grid, facts, (&own, seeds));

@@ -1001,7 +1001,13 @@ fn ratings_after_the_rounds_take_decisions_back() {
             ratings: Some(ratings),
             ..facts(&rewrites)
         };
-        apply_ratings(&bound, &grid, &mut report, &facts, (&[0, 1, 2, 3, 4, 5, 6, 7], 2));
+        apply_ratings(
+            &bound,
+            &grid,
+            &mut report,
+            &facts,
+            (&(0..8).map(Some).collect::<Vec<_>>(), 2),
+        );
         (report.verdict, report.blocked)
     };
     assert_eq!(after(&rated(10)), (GateVerdict::Pass, false));

@@ -31,13 +31,13 @@ impl Axis {
         }
     }
 
-    /// As a heading.
+    /// As a heading, with the short name in brackets where it is another word.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Lexical => "Words and style",
+            Self::Lexical => "Words and style (lexical)",
             Self::Length => "Length",
             Self::Language => "Language",
-            Self::Augmentation => "Controls",
+            Self::Augmentation => "Controls (augmentation)",
         }
     }
 

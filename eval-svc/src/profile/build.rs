@@ -120,6 +120,7 @@ fn dataset(grid: &Grid, e: usize, d: usize) -> DatasetProfile {
     DatasetProfile {
         dataset: grid.datasets[d].clone(),
         original,
+        original_interval: None,
         total: total_series(grid, e, d).map(|series| moved(&series, original, same(&counted))),
         axes: axes.collect(),
         transformations: (0..grid.columns.len())

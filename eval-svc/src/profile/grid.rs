@@ -1,6 +1,6 @@
 //! Scores of a run, laid out.
 
-use super::Axis;
+use super::{Axis, LanguageGroup};
 
 /// A transformation as the profile sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Grid {
     pub same_texts: Vec<Vec<bool>>,
     /// Kind of task of each dataset: what splits in halves are stratified by.
     pub tasks: Vec<String>,
-    /// Whether a dataset names a language other than English.
-    pub multilingual: Vec<bool>,
+    /// Whether each dataset is in English.
+    pub languages: Vec<LanguageGroup>,
 }
 
 impl Grid {
@@ -45,7 +45,7 @@ impl Grid {
             transformed: vec![vec![seeded; datasets.len()]; encoders.len()],
             same_texts: vec![vec![false; columns.len()]; datasets.len()],
             tasks: vec![String::new(); datasets.len()],
-            multilingual: vec![false; datasets.len()],
+            languages: vec![LanguageGroup::Unknown; datasets.len()],
             groups: datasets.clone(),
             encoders,
             datasets,
@@ -77,7 +77,7 @@ impl Grid {
             transformed: self.transformed.iter().map(|scores| of(scores, datasets)).collect(),
             same_texts: of(&self.same_texts, datasets),
             tasks: of(&self.tasks, datasets),
-            multilingual: of(&self.multilingual, datasets),
+            languages: of(&self.languages, datasets),
         }
     }
 
@@ -135,11 +135,18 @@ impl Grid {
             transformed: transformed.collect(),
             same_texts: members.iter().map(same).collect(),
             tasks: members.iter().map(|own| self.tasks[own[0]].clone()).collect(),
-            multilingual: members
+            languages: members
                 .iter()
-                .map(|own| own.iter().any(|d| self.multilingual[*d]))
+                .map(|own| LanguageGroup::of_all(own.iter().map(|d| self.languages[*d])))
                 .collect(),
         }
+    }
+
+    /// Positions of the datasets of a language group.
+    pub fn of_language(&self, group: LanguageGroup) -> Vec<usize> {
+        (0..self.datasets.len())
+            .filter(|d| self.languages[*d] == group)
+            .collect()
     }
 
     /// Transformations of an axis.
@@ -212,7 +219,9 @@ mod tests {
     #[test]
     fn a_group_in_english_and_another_language_is_split_between_the_scopes_first() {
         let mut grid = grid();
-        grid.multilingual = vec![false, false, true, true];
+        grid.languages = ["en", "en", "fr", "ar"]
+            .map(|code| LanguageGroup::of(std::iter::once(code), None))
+            .to_vec();
         let made = profile(&grid, None);
         let groups: Vec<usize> = made.scopes.iter().map(|scope| scope.groups.len()).collect();
         assert_eq!(groups, [2, 2, 1]);

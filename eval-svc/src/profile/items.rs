@@ -249,12 +249,20 @@ pub fn add_intervals(
     }
 }
 
+/// An interval of a score ends where scores do.
+fn within_scale(mut interval: DeltaInterval) -> DeltaInterval {
+    interval.low = interval.low.max(-100.0);
+    interval.high = interval.high.min(100.0);
+    interval
+}
+
 /// Intervals of one data set.
 fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Replicates) {
     let Some(profile) = encoder.datasets.get_mut(d) else {
         return;
     };
     let interval = |sum: &Sum| Some(replicates.resampled(sum)?.interval(LEVEL));
+    profile.original_interval = interval(&Sum::of_rule(grid, Figure::Original, false)).map(within_scale);
     if let Some(total) = &mut profile.total {
         total.intervals.items = interval(&Sum::total(grid));
     }

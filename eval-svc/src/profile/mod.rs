@@ -10,6 +10,7 @@ mod build;
 mod critical;
 mod grid;
 mod items;
+mod language_group;
 mod quantity;
 mod ranks;
 mod reliability;
@@ -21,7 +22,10 @@ mod subsets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{interval::DeltaIntervals, subset::SubsetDelta};
+use crate::evidence::{
+    interval::{DeltaInterval, DeltaIntervals},
+    subset::SubsetDelta,
+};
 
 pub use axis::Axis;
 pub use build::profile;
@@ -29,10 +33,11 @@ pub(crate) use build::{axis_series, encoders, total_series};
 pub use critical::{EncoderGroup, FriedmanTest};
 pub use grid::{Column, Grid};
 pub use items::{DatasetItems, UnitItems, add_intervals, difference};
+pub use language_group::{LanguageGroup, is_english};
 pub use quantity::{Level, Quantity};
 pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
 pub use reliability::SplitHalf;
-pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile, is_english};
+pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile};
 pub use shift::{Shift, ShiftInterval, adjust, shift};
 pub(crate) use strata::{Figure, strata};
 pub use subsets::SubsetRow;
@@ -92,6 +97,10 @@ pub struct DatasetProfile {
     pub dataset: String,
     /// Original score x 100.
     pub original: f64,
+    /// Interval of the original score, were other items drawn: for a data set that is a sample, its sampling error. It takes no
+    /// account of how large a part of all rows the sample is, so that it is too wide rather than too narrow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub original_interval: Option<DeltaInterval>,
     /// Mean of the axes; absent where none of them counts.
     pub total: Option<Moved>,
     /// Per axis.
@@ -171,8 +180,8 @@ pub struct RobustnessProfile {
     pub encoders: Vec<EncoderProfile>,
     /// Per transformation, over encoders.
     pub shifts: Vec<TransformationShift>,
-    /// Stability of rankings and what else compares encoders: over all data sets, then over the English ones and the
-    /// others where there are both.
+    /// Stability of rankings and what else compares encoders: over all data sets, then over those in English, those in other
+    /// languages and those of unknown language, where there are several kinds.
     #[serde(default)]
     pub scopes: Vec<ScopeProfile>,
     /// Where a baseline was named.

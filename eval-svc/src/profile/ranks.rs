@@ -28,10 +28,14 @@ pub struct RankStability {
     pub axis: Option<Axis>,
     /// Mean of the datasets' taus.
     pub tau: Option<f64>,
-    /// Their sample standard deviation; absent with one dataset.
+    /// Their sample standard deviation over datasets; absent with one dataset, and with fewer than four encoders, of which tau takes
+    /// so few values that a deviation says nothing. `reordered` then says what there is to say.
     pub sd: Option<f64>,
     /// Datasets with a tau.
     pub n: usize,
+    /// Of these, datasets on which two encoders at least change places; absent in reports of versions that did not count them.
+    #[serde(default)]
+    pub reordered: Option<usize>,
     /// Per dataset.
     pub datasets: Vec<DatasetTau>,
 }
@@ -59,6 +63,9 @@ pub struct RankShift {
     pub under: Vec<RankUnder>,
 }
 
+/// Encoders from which the deviation of tau is shown: of three, tau takes four values.
+const LEAST_ENCODERS: usize = 4;
+
 /// Taus per axis, transformation and in total. None with one encoder.
 pub(super) fn stability(grid: &Grid) -> Vec<RankStability> {
     if grid.encoders.len() < 2 {
@@ -83,13 +90,31 @@ fn one(grid: &Grid, original: &[Vec<f64>], quantity: Quantity) -> RankStability 
         })
         .collect();
     let taus: Vec<f64> = datasets.iter().filter_map(|dataset| dataset.tau).collect();
+    let changes = |d: &usize| datasets[*d].tau.is_some() && change_places(&column(original, *d), &column(&scores, *d));
     RankStability {
         axis: axis_of(grid, &quantity),
         tau: stats::mean(&taus),
-        sd: stats::sample_sd(&taus),
+        sd: stats::sample_sd(&taus).filter(|_| grid.encoders.len() >= LEAST_ENCODERS),
         n: taus.len(),
+        reordered: Some((0..datasets.len()).filter(changes).count()),
         datasets,
         quantity,
+    }
+}
+
+/// Whether two encoders stand in one order before and in the other after. Those that are level in one of the two have no order there.
+fn change_places(before: &[f64], after: &[f64]) -> bool {
+    let pairs = (0..before.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+    pairs
+        .into_iter()
+        .any(|(i, j)| (before[i] - before[j]) * (after[i] - after[j]) < 0.0)
+}
+
+impl RankStability {
+    /// `order changes on 2 of 6`; none of reports that did not count it.
+    pub fn reordered_text(&self) -> Option<String> {
+        let reordered = self.reordered.filter(|_| self.n > 0)?;
+        Some(format!("order changes on {reordered} of {}", self.n))
     }
 }
 

@@ -1,10 +1,11 @@
-//! The same analysis over all datasets, the English ones and the others, as HTEB reports them side by side.
+//! The same analysis over all datasets, the English ones and the others, as HTEB reports them side by side. Datasets whose
+//! language nobody says are in neither: they are a scope of their own.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Axis, FriedmanTest, Grid, RankShift, RankStability, SplitHalf, TransformationShift,
+    Axis, FriedmanTest, Grid, LanguageGroup, RankShift, RankStability, SplitHalf, TransformationShift,
     build::{self, deltas},
     critical, ranks, reliability,
 };
@@ -16,10 +17,12 @@ use crate::stats;
 pub enum Scope {
     /// Every dataset of the run.
     All,
-    /// Those in English, and those that name no language.
+    /// Those that are known to be in English.
     English,
-    /// Those that name another language.
+    /// Those that are known to be in another language, on one side at least.
     Multilingual,
+    /// Those whose language nobody says.
+    Unknown,
 }
 
 impl Scope {
@@ -29,6 +32,7 @@ impl Scope {
             Self::All => "All data sets",
             Self::English => "English",
             Self::Multilingual => "Multilingual",
+            Self::Unknown => "Language not known",
         }
     }
 }
@@ -43,14 +47,6 @@ pub struct AxisChange {
     pub median_absolute_difference: f64,
     /// Differences pooled.
     pub n: usize,
-}
-
-/// Whether a language code means English: `en`, `eng-Latn`, `en-GB`, or a pair of English with itself such as `en-en`.
-pub fn is_english(language: &str) -> bool {
-    let language = language.to_ascii_lowercase();
-    let mut parts = language.split(['-', '_']);
-    let english = matches!(parts.next(), Some("en" | "eng"));
-    english && parts.all(|part| matches!(part, "en" | "eng" | "gb" | "us" | "latn"))
 }
 
 /// Something a reader may look for and why it is not there.
@@ -100,18 +96,30 @@ impl ScopeProfile {
     }
 }
 
-/// All datasets first; English and multilingual ones apart where there are both.
+impl From<LanguageGroup> for Scope {
+    fn from(languages: LanguageGroup) -> Self {
+        match languages {
+            LanguageGroup::English => Self::English,
+            LanguageGroup::Other => Self::Multilingual,
+            LanguageGroup::Unknown => Self::Unknown,
+        }
+    }
+}
+
+/// All datasets first; then those of each language group, where there are several.
 pub(super) fn scopes(grid: &Grid) -> Vec<ScopeProfile> {
-    let those = |multilingual: bool| -> Vec<usize> {
-        (0..grid.datasets.len())
-            .filter(|d| grid.multilingual[*d] == multilingual)
-            .collect()
-    };
-    let (english, multilingual) = (those(false), those(true));
+    let mut parts: Vec<(LanguageGroup, Vec<usize>)> =
+        [LanguageGroup::English, LanguageGroup::Other, LanguageGroup::Unknown]
+            .map(|group| (group, grid.of_language(group)))
+            .to_vec();
+    parts.retain(|(_, own)| !own.is_empty());
     let mut scopes = vec![scope(grid, Scope::All)];
-    if !english.is_empty() && !multilingual.is_empty() {
-        scopes.push(scope(&grid.select(&english), Scope::English));
-        scopes.push(scope(&grid.select(&multilingual), Scope::Multilingual));
+    if parts.len() > 1 {
+        scopes.extend(
+            parts
+                .iter()
+                .map(|(group, own)| scope(&grid.select(own), (*group).into())),
+        );
     }
     scopes
 }
@@ -227,7 +235,30 @@ mod tests {
         // Mean (5 + 2/3) / 6; deviations 1/18 five times and −5/18: variance (5/324 + 25/324) / 5 = 6/324.
         assert!((total.tau.unwrap() - 17.0 / 18.0).abs() < 1e-12);
         assert!((total.sd.unwrap() - (6.0f64 / 324.0).sqrt()).abs() < 1e-12);
-        assert_eq!(total.n, 6);
+        assert_eq!((total.n, total.reordered), (6, Some(1)));
+        assert_eq!(total.reordered_text().as_deref(), Some("order changes on 1 of 6"));
+    }
+
+    #[test]
+    fn of_three_encoders_the_share_of_changed_orders_stands_in_for_a_deviation_of_tau() {
+        let mut grid = grid();
+        grid.encoders.remove(0);
+        grid.original.remove(0);
+        grid.transformed.remove(0);
+        let scope = &profile(&grid, None).scopes[0];
+        let total = &scope.rank_stability[0];
+        assert_eq!((total.sd, total.n, total.reordered), (None, 6, Some(1)));
+        // One of three pairs is discordant on one data set of six: (5 + 1/3) / 6.
+        assert!((total.tau.unwrap() - 16.0 / 18.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn encoders_that_become_level_do_not_change_places() {
+        let mut grid = grid();
+        grid.transformed[3][5][0] = vec![72.0, 72.0];
+        let scope = &profile(&grid, None).scopes[0];
+        assert_eq!(scope.rank_stability[0].reordered, Some(0));
+        assert!(scope.rank_stability[0].datasets[5].tau.unwrap() < 1.0);
     }
 
     #[test]
@@ -278,8 +309,9 @@ mod tests {
     #[test]
     fn languages_are_reported_apart_where_there_are_both() {
         let mut grid = grid();
-        grid.multilingual[4] = true;
-        grid.multilingual[5] = true;
+        grid.languages = vec![LanguageGroup::English; 6];
+        grid.languages[4] = LanguageGroup::Other;
+        grid.languages[5] = LanguageGroup::Other;
         let profile = profile(&grid, None);
         let scopes: Vec<(Scope, usize)> = profile
             .scopes
@@ -290,9 +322,18 @@ mod tests {
     }
 
     #[test]
-    fn english_by_any_code_is_english_and_a_pair_with_another_language_is_not() {
-        assert!(["en", "eng", "eng-Latn", "en-GB", "en-en"].into_iter().all(is_english));
-        assert!(!["de", "en-de", "deu", "fr-en", ""].into_iter().any(is_english));
+    fn a_data_set_of_unknown_language_is_in_no_scope_that_names_one() {
+        let mut grid = grid();
+        grid.languages = vec![LanguageGroup::English; 6];
+        grid.languages[5] = LanguageGroup::Unknown;
+        let profile = profile(&grid, None);
+        let scopes: Vec<(Scope, usize)> = profile
+            .scopes
+            .iter()
+            .map(|one| (one.scope, one.datasets.len()))
+            .collect();
+        assert_eq!(scopes, [(Scope::All, 6), (Scope::English, 5), (Scope::Unknown, 1)]);
+        assert_eq!(profile.scopes[2].datasets, ["d5"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod plane;
 mod rank_flow;
 mod scale;
 
-pub(super) use dumbbell::dumbbell;
+pub(super) use dumbbell::{dumbbell, has_intervals};
 pub(super) use forest::forest;
 pub(super) use heat_map::{heat_class, heat_map, largest_change};
 pub(super) use judged::judged;
@@ -76,6 +76,37 @@ fn short(value: f64) -> String {
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
+/// A name in lines of at most `most` characters, broken after marks that names have in them; a longer part is broken where it must.
+fn wrapped(name: &str, most: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    let length = |text: &str| text.chars().count();
+    let parts = name.split_inclusive([' ', '-', '/', '_', ',', '=', ':', '@']);
+    // A bracket opens a part.
+    let parts = parts.flat_map(|part| match part.find('(') {
+        Some(at) if at > 0 => [&part[..at], &part[at..]],
+        _ => [part, ""],
+    });
+    for part in parts {
+        if !line.is_empty() && length(&line) + length(part.trim_end()) > most {
+            lines.push(std::mem::take(&mut line));
+        }
+        for c in part.chars() {
+            if length(&line) == most {
+                lines.push(std::mem::take(&mut line));
+            }
+            line.push(c);
+        }
+    }
+    lines.push(line);
+    lines.iter().map(|line| line.trim().to_owned()).collect()
+}
+
+/// The longest line of several names, in characters.
+fn longest<'a>(lines: impl Iterator<Item = &'a String>) -> f64 {
+    lines.map(|line| line.chars().count()).max().unwrap_or(0) as f64
+}
+
 /// A name that fits a column, its end replaced by an ellipsis. Widths are estimated: fonts differ.
 fn fitted(name: &str, most: usize) -> String {
     if name.chars().count() <= most {
@@ -83,4 +114,21 @@ fn fitted(name: &str, most: usize) -> String {
     }
     let kept: String = name.chars().take(most.saturating_sub(1)).collect();
     format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_names_are_broken_and_nothing_of_them_is_lost() {
+        assert_eq!(wrapped("paraphrase", 20), ["paraphrase"]);
+        assert_eq!(
+            wrapped("cross_translation(target_languages=de,fr)", 20),
+            ["cross_translation", "(target_languages=", "de,fr)"]
+        );
+        // A part that is too long by itself is broken where it must be.
+        assert_eq!(wrapped("abcdefgh-ij", 5), ["abcde", "fgh-", "ij"]);
+        assert_eq!(wrapped("", 5), [""]);
+    }
 }

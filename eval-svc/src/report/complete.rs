@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{CheckRow, ErrorRates, Report, findings, languages, tables};
+use super::{CheckRow, ErrorRates, Report, drift, findings, languages, tables};
 use crate::profile::NotComputed;
 
 /// Fills in what follows from the profile, the checks and the scores: error rates, the papers' tables, what is missing and
@@ -104,5 +104,6 @@ fn not_computed(report: &Report) -> Vec<NotComputed> {
              [judge] generator in the suite",
         );
     }
+    missing.extend(drift::not_computed(report));
     missing
 }

@@ -42,6 +42,7 @@ pub fn headline(report: &Report) -> Vec<String> {
     if let Some(sentence) = rank_change(&ranked) {
         sentences.push(sentence);
     }
+    sentences.extend(report.judge.as_ref().and_then(JudgeReport::finding));
     sentences.extend(encoding::headline(report));
     sentences
 }
@@ -87,7 +88,7 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
     };
     let Some(total) = &encoder.total else {
         return format!(
-            "{name} scores {} on the original texts; only controls were run, so there is no total.",
+            "{name} scores {} on the original texts; only controls (augmentation) were run, so there is no total.",
             points(encoder.original)
         );
     };
@@ -120,8 +121,8 @@ fn sentence(report: &Report, encoder: &EncoderProfile) -> String {
     match worst {
         Some(axis) if encoder.axes.iter().filter(|axis| axis.axis.in_total()).count() > 1 && axis.moved.delta < 0.0 => {
             format!(
-                "{change}; the {} axis costs most ({}).",
-                axis.axis.name(),
+                "{change}; most on the axis {} ({}).",
+                axis.axis.title(),
                 signed(axis.moved.delta)
             )
         }
@@ -176,6 +177,18 @@ fn of_judge(judge: &JudgeReport) -> Vec<String> {
     notes
 }
 
+/// That scores of samples have an error of their own. Which they are, their data sets' own notes say.
+fn sampled(report: &Report) -> Option<String> {
+    let samples = report.datasets.iter().filter(|one| one.sample.is_some()).count();
+    (samples > 0).then(|| {
+        format!(
+            "{samples} of {} data sets are samples of their rows. Another sample would have other scores: the 95 % intervals beside the \
+             original scores say by how much.",
+            report.datasets.len()
+        )
+    })
+}
+
 /// What to know before trusting a number.
 pub fn notes(report: &Report) -> Vec<String> {
     let mut notes = Vec::new();
@@ -204,6 +217,7 @@ pub fn notes(report: &Report) -> Vec<String> {
                 .to_owned(),
         );
     }
+    notes.extend(sampled(report));
     notes.extend(encoding::notes(report));
     notes.extend(report.judge.iter().flat_map(of_judge));
     if let Some(sequential) = report.gate.as_ref().and_then(|gate| gate.sequential.as_ref())

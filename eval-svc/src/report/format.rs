@@ -58,6 +58,19 @@ pub(super) fn fine3(value: f64) -> String {
     }
 }
 
+/// A count with a comma between thousands.
+pub(super) fn count(value: usize) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// A place among others; half a place where two share it.
 pub(super) fn place(rank: f64) -> String {
     if rank.fract() == 0.0 {
@@ -112,6 +125,11 @@ fn minus(text: String) -> String {
     text.replacen('-', "−", 1)
 }
 
+/// The ends of a score's interval, e.g. `[84.1, 88.0]`.
+pub(super) fn score_ends(interval: &DeltaInterval) -> String {
+    format!("[{}, {}]", points(interval.low), points(interval.high))
+}
+
 /// The ends of a difference's interval, e.g. `[−3.9, −0.7]`.
 pub(super) fn ends(interval: &DeltaInterval) -> String {
     format!("[{}, {}]", signed(interval.low), signed(interval.high))
@@ -142,5 +160,6 @@ mod tests {
         assert_eq!(p_exact(0.0195), "0.02");
         assert_eq!(fine3(-0.3734), "−0.373");
         assert_eq!(share(0.0075), "0.8 %");
+        assert_eq!([7, 300, 1379, 1_000_000].map(count), ["7", "300", "1,379", "1,000,000"]);
     }
 }

@@ -217,6 +217,16 @@ impl GateVerdict {
         }
     }
 
+    /// As a sign, beside the word.
+    pub(super) fn mark(self) -> &'static str {
+        match self {
+            Self::Pass => "✓",
+            Self::Undecided => "?",
+            Self::Invalid => "!",
+            Self::Fail => "✗",
+        }
+    }
+
     /// Whether more data would leave it as it is: pass or fail.
     pub(crate) fn is_decided(self) -> bool {
         matches!(self, Self::Pass | Self::Fail)

@@ -1,14 +1,14 @@
-//! The gate's section of `report.html`: one line a rule, words beside colours.
+//! The rules of the gate in `report.html`: one line a rule, words beside colours.
 
 use minijinja::{Value, context};
 
-use super::{GateReport, GateVerdict};
+use super::{GateReport, Report, format::fine};
 
 /// The template, included by the page.
 pub(super) const TEMPLATE: &str = include_str!("page/gate.html");
 
 /// What the template shows.
-pub(super) fn view(gate: &GateReport) -> Value {
+pub(super) fn view(report: &Report, gate: &GateReport) -> Value {
     let encoders: Vec<Value> = gate
         .encoders
         .iter()
@@ -25,6 +25,8 @@ pub(super) fn view(gate: &GateReport) -> Value {
                         basis => rule.basis.name(),
                         verdict => said.verdict.name(),
                         estimate => said.estimate_text(),
+                        estimator => rule.estimator(),
+                        mean => report.mean_beside(gate, rule, said, &one.encoder).map(fine),
                         bounds => said.bounds_text(),
                         units => said.units,
                         seeds => said.seeds,
@@ -36,21 +38,8 @@ pub(super) fn view(gate: &GateReport) -> Value {
         })
         .collect();
     context! {
-        verdict => gate.verdict.name(),
-        mark => mark(gate.verdict),
-        sentence => gate.sentence(),
-        rounds => gate.rounds(),
         alpha => gate.alpha,
         unit => gate.unit.clone(),
         encoders,
-    }
-}
-
-fn mark(verdict: GateVerdict) -> &'static str {
-    match verdict {
-        GateVerdict::Pass => "✓",
-        GateVerdict::Undecided => "?",
-        GateVerdict::Invalid => "!",
-        GateVerdict::Fail => "✗",
     }
 }

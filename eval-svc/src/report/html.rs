@@ -7,14 +7,15 @@ use minijinja::{Environment, Value, context, value::Serde};
 
 use super::{
     Example, Report, charts,
-    format::{duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
-    gate_view, judge_view, separation_view, subsets_view,
+    format::{count, duration, fine, fine3, p_value, percent, place, points, share, signed, signed_fine},
+    gate_view, judge_view, overview, separation_view, subsets_view,
 };
 use crate::profile::{Axis, Scope, ScopeProfile};
 
 const PAGE: &str = include_str!("page/report.html");
 /// Parts of the page, by the names that it includes them under.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
+    ("overview.html", include_str!("page/overview.html")),
     ("gate.html", gate_view::TEMPLATE),
     ("judge.html", judge_view::TEMPLATE),
     ("subsets.html", subsets_view::TEMPLATE),
@@ -57,6 +58,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
     environment.add_filter("thousandths", fine3);
     environment.add_filter("tenths", share);
     environment.add_filter("place", place);
+    environment.add_filter("count", count);
     environment.add_filter("brief", tables::brief);
     environment.add_function("quantity", quantity);
     environment.add_filter("short", short_digest);
@@ -77,6 +79,13 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         own.drift_of(&encoder, &transformation)
     });
     let own = report.clone();
+    environment.add_function("drift_in_gaps", move |encoder: String, transformation: String| {
+        let found = own.drift_in_gaps(&encoder, &transformation);
+        found.map(|found| context! { mean => found.mean, datasets => found.datasets, of => found.of })
+    });
+    let own = report.clone();
+    environment.add_function("parallel_gap_of", move |encoder: String| own.parallel_gap_of(&encoder));
+    let own = report.clone();
     environment.add_function("cut", move |encoder: String, transformation: Option<String>| {
         own.cut(&encoder, None, transformation.as_deref()).share()
     });
@@ -93,7 +102,9 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
         heat_map => Value::from_safe_string(charts::heat_map(report)),
         axis_titles => report.profile.axes.iter().map(|axis| axis.title()).collect::<Vec<_>>(),
         counted => report.profile.counted(),
-        gate => report.gate.as_ref().map(gate_view::view),
+        overview => overview::view(report),
+        gate => report.gate.as_ref().map(|gate| gate_view::view(report, gate)),
+        intervals_drawn => charts::has_intervals(report),
         judge => report.judge.as_ref().map(judge_view::view),
         separation => separation_view::view(report),
         subsets => subsets_view::view(report),
@@ -104,6 +115,7 @@ fn page(report: &Report) -> Result<String, minijinja::Error> {
             all => Scope::All.title(),
             english => Scope::English.title(),
             multilingual => Scope::Multilingual.title(),
+            unknown => Scope::Unknown.title(),
         },
         filter_transformations => report.suite.transformations.iter().map(|one| one.label.clone()).collect::<Vec<_>>(),
         filter_datasets => report.datasets.iter().map(|one| one.name.clone()).collect::<Vec<_>>(),

@@ -3,7 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Report, format::fine};
+use super::{
+    Report,
+    format::{fine, percent},
+};
 use crate::judging::{ProbeResult, Scale};
 
 /// A judge, its ratings, and how far the texts moved under each encoder against them.
@@ -168,23 +171,52 @@ impl JudgeReport {
         }
     }
 
-    /// How many rewrites the judge accepts, or why that counts for nothing, in a sentence; `None` where it rated no similarity.
-    fn acceptance(&self) -> Option<String> {
-        let threshold = fine(self.accept?);
-        if self.probes.is_empty() {
+    /// The least similarity of an accepted rewrite; `None` where the judge rated no similarity.
+    pub(super) fn threshold_text(&self) -> Option<String> {
+        let threshold = self.accept?;
+        (!self.probes.is_empty()).then(|| fine(threshold))
+    }
+
+    /// Rewrites that the judge accepts, and those with a rating, over all data sets and transformations. `None` where it rated no
+    /// similarity, or cannot be relied on.
+    pub fn accepted(&self) -> Option<(u64, u64)> {
+        if self.probes.is_empty() || self.inseparable.is_some() {
             return None;
         }
+        let rows = self.ratings.iter().filter(|row| row.dataset.is_none());
+        let counts = rows.filter_map(|row| Some((row.accepted?, row.drawn - row.unreadable - row.failed)));
+        Some(counts.fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1)))
+    }
+
+    /// How many rewrites the judge accepts, or why that counts for nothing, in a sentence; `None` where it rated no similarity.
+    fn acceptance(&self) -> Option<String> {
+        let threshold = self.threshold_text()?;
         if let Some(why) = &self.inseparable {
             return Some(format!(
                 "Its ratings accept nothing: on pairs whose rating is known, {why}."
             ));
         }
-        let rows = self.ratings.iter().filter(|row| row.dataset.is_none());
-        let (accepted, rated) = rows
-            .filter_map(|row| Some((row.accepted?, row.drawn - row.unreadable - row.failed)))
-            .fold((0, 0), |sum, row| (sum.0 + row.0, sum.1 + row.1));
+        let (accepted, rated) = self.accepted()?;
         Some(format!(
             "It tells pairs apart whose rating is known, and accepts {accepted} of {rated} rated rewrites (similarity of at least {threshold})."
         ))
+    }
+
+    /// The same for the findings, with the share: whether what was scored keeps the meaning of the texts.
+    pub(super) fn finding(&self) -> Option<String> {
+        self.threshold_text()?;
+        let Some((accepted, rated)) = self.accepted() else {
+            return Some(format!(
+                "Whether the rewrites keep the meaning is not known: the judge {} does not tell pairs apart whose rating is known.",
+                self.id
+            ));
+        };
+        (rated > 0).then(|| {
+            format!(
+                "The judge {} accepts {} of the rewrites that it rated ({accepted} of {rated}) as keeping the meaning.",
+                self.id,
+                percent(accepted as f64 / rated as f64)
+            )
+        })
     }
 }

@@ -54,7 +54,7 @@ pub struct TargetScore {
     pub translated: f64,
     /// Translated less original.
     pub delta: f64,
-    /// Share of the texts for which the original stood in.
+    /// Share of the texts that stayed as they were.
     pub unchanged: f64,
 }
 

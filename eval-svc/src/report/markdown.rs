@@ -11,18 +11,19 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     Report,
-    format::{ends, fine, p_value, percent, points, signed, signed_fine},
+    format::{count, ends, fine, p_value, percent, points, score_ends, signed, signed_fine},
+    overview,
 };
 use crate::{
     evidence::interval::DeltaInterval,
-    profile::{Moved, Shift, ShiftInterval},
+    profile::{Axis, Moved, Shift, ShiftInterval},
 };
 
 /// Renders the report.
 pub(super) fn render(report: &Report) -> String {
     let mut page = String::new();
     head(&mut page, report);
-    gate(&mut page, report);
+    rules(&mut page, report);
     profile(&mut page, report);
     transformations(&mut page, report);
     datasets(&mut page, report);
@@ -75,11 +76,23 @@ fn header(page: &mut String, cells: &[&str], left: usize) {
     line!(page, "| {} |", rules.join(" | "));
 }
 
-fn with_sd(moved: &Moved) -> String {
-    match moved.sd {
-        Some(sd) => format!("{} ± {}", points(moved.mean), fine(sd)),
-        None => points(moved.mean),
+/// Standard deviation over seeds; a dash of one seed.
+fn sd_over_seeds(moved: &Moved) -> String {
+    moved.sd.map_or("–".to_owned(), fine)
+}
+
+/// Change with its interval over other items, e.g. `−2.1 [−3.0, −1.2]`.
+fn change(moved: &Moved) -> String {
+    match &moved.intervals.items {
+        Some(found) => format!("{} {}", signed(moved.delta), ends(found)),
+        None => signed(moved.delta),
     }
+}
+
+/// A quantity as a heading: an axis with its short name, else as it is.
+fn quantity(name: &str) -> String {
+    let axis = Axis::ALL.into_iter().find(|axis| axis.name() == name);
+    axis.map_or_else(|| plain(name), |axis| axis.title().to_owned())
 }
 
 fn head(page: &mut String, report: &Report) {
@@ -89,16 +102,32 @@ fn head(page: &mut String, report: &Report) {
         line!(page, "{}", plain(&report.suite.description));
         line!(page);
     }
+    match &report.gate {
+        Some(gate) => {
+            line!(page, "## Verdict: {}", gate.verdict.name());
+            line!(page);
+            line!(page, "{} {}", overview::meaning(gate), plain(&gate.sentence()));
+            if let Some(rounds) = gate.rounds() {
+                line!(page, "{}", plain(&rounds));
+            }
+        }
+        None => line!(
+            page,
+            "No limits were set, so there is no verdict: what follows describes the encoders and judges none."
+        ),
+    }
+    line!(page);
     for sentence in &report.headline {
         line!(page, "- {}", plain(sentence));
     }
     line!(page);
     line!(
         page,
-        "Scores × 100; {}. n = {}, {} seeds; metrics: {}.",
+        "Scores × 100; {}. n = {}, {} seed{}; metrics: {}.",
         report.profile.aggregation,
         report.profile.counted(),
         report.suite.seeds.len(),
+        if report.suite.seeds.len() == 1 { "" } else { "s" },
         plain(&report.suite.metrics)
     );
     for note in &report.notes {
@@ -108,25 +137,33 @@ fn head(page: &mut String, report: &Report) {
     line!(page);
 }
 
-fn gate(page: &mut String, report: &Report) {
+fn rules(page: &mut String, report: &Report) {
     let Some(gate) = &report.gate else { return };
-    line!(page, "## Gate: {}", gate.verdict.name());
+    line!(page, "## Rules of the gate");
     line!(page);
-    line!(page, "{}", plain(&gate.sentence()));
-    if let Some(rounds) = gate.rounds() {
-        line!(page, "{}", plain(&rounds));
-    }
     line!(
         page,
-        "Drop: original less transformed, in points. Bounds are one-sided at 1 − {}; n: {}.",
+        "Drop: original less transformed, in points. Bounds are one-sided at 1 − {}; n: {}. Mean: as in the profile, where the estimate \
+         is no mean.",
         gate.alpha,
         gate.unit
     );
     line!(page);
     let cells = [
-        "Encoder", "Rule", "Verdict", "Basis", "Remark", "Estimate", "Bounds", "Limit", "n", "Seeds",
+        "Encoder",
+        "Rule",
+        "Verdict",
+        "Basis",
+        "Remark",
+        "Estimator",
+        "Estimate",
+        "Mean",
+        "Bounds",
+        "Limit",
+        "n",
+        "Seeds",
     ];
-    header(page, &cells, 5);
+    header(page, &cells, 6);
     for encoder in &gate.encoders {
         for (rule, said) in gate.rules.iter().zip(&encoder.rules) {
             row(
@@ -137,7 +174,13 @@ fn gate(page: &mut String, report: &Report) {
                     format!("**{}**", said.verdict.name()),
                     rule.basis.name().to_owned(),
                     plain(&said.remark()),
+                    rule.estimator().to_owned(),
                     said.estimate_text(),
+                    match report.mean_beside(gate, rule, said, &encoder.encoder) {
+                        Some(mean) => fine(mean),
+                        None if rule.estimator() == "mean" => said.estimate_text(),
+                        None => "–".to_owned(),
+                    },
                     plain(&said.bounds_text()),
                     rule.limit_text(),
                     said.units.to_string(),
@@ -154,33 +197,58 @@ fn profile(page: &mut String, report: &Report) {
     line!(page);
     let mut cells = vec!["Encoder", "Original"];
     cells.extend(report.profile.axes.iter().map(|axis| axis.title()));
-    cells.extend(["Total", "Change", "Other items", "Other data sets"]);
+    cells.extend(["Total", "Change"]);
     header(page, &cells, 1);
-    let interval = |interval: &Option<DeltaInterval>| interval.as_ref().map_or("–".to_owned(), ends);
     for encoder in &report.profile.encoders {
         let mut cells = vec![plain(&encoder.encoder), points(encoder.original)];
-        cells.extend(encoder.axes.iter().map(|axis| with_sd(&axis.moved)));
+        cells.extend(encoder.axes.iter().map(|axis| points(axis.moved.mean)));
         match &encoder.total {
-            Some(total) => cells.extend([
-                with_sd(total),
-                signed(total.delta),
-                interval(&total.intervals.items),
-                interval(&total.intervals.datasets),
-            ]),
-            None => cells.extend(vec!["–".to_owned(); 4]),
+            Some(total) => cells.extend([points(total.mean), signed(total.delta)]),
+            None => cells.extend(vec!["–".to_owned(); 2]),
         }
         row(page, &cells);
     }
     let mut cells = vec!["Texts left unchanged".to_owned(), "–".to_owned()];
     let axes = report.profile.axes.iter();
     cells.extend(axes.map(|axis| percent(report.unchanged_share_of_axis(*axis))));
-    cells.extend(vec!["–".to_owned(); 4]);
+    cells.extend(vec!["–".to_owned(); 2]);
     row(page, &cells);
     line!(page);
     line!(
         page,
-        "± is over seeds. Intervals of the change at 95 %: *other items* of these data sets, and *other data sets*."
+        "Changes with their 95 % intervals: *other items* of these same data sets, and *other data sets* of the same kinds. SD over \
+         seeds: how far the score varies when the same texts are rewritten again; it is no interval."
     );
+    line!(page);
+    header(
+        page,
+        &[
+            "Encoder",
+            "On",
+            "Change",
+            "Other items",
+            "Other data sets",
+            "SD over seeds",
+        ],
+        2,
+    );
+    let interval = |interval: &Option<DeltaInterval>| interval.as_ref().map_or("–".to_owned(), ends);
+    for encoder in &report.profile.encoders {
+        let axes = encoder.axes.iter().map(|axis| (axis.axis.title(), &axis.moved));
+        for (title, moved) in axes.chain(encoder.total.iter().map(|total| ("Total", total))) {
+            row(
+                page,
+                &[
+                    plain(&encoder.encoder),
+                    title.to_owned(),
+                    signed(moved.delta),
+                    interval(&moved.intervals.items),
+                    interval(&moved.intervals.datasets),
+                    sd_over_seeds(moved),
+                ],
+            );
+        }
+    }
     line!(page);
 }
 
@@ -206,7 +274,7 @@ fn transformations(page: &mut String, report: &Report) {
         page,
         "Shift: Hodges–Lehmann over datasets, seeds averaged first, with its 95 % interval from the signed-rank test \
          (Walsh averages; six data sets at least) and by percentile bootstrap; p: Wilcoxon signed-rank, two-sided, Holm over \
-         transformations. Unchanged: texts for which the original stood in."
+         transformations. Beside a change: its 95 % interval with other items. Unchanged: texts that stayed as they were."
     );
     line!(page);
     header(
@@ -216,6 +284,7 @@ fn transformations(page: &mut String, report: &Report) {
             "Transformation",
             "Axis",
             "Score",
+            "SD over seeds",
             "Change",
             "Shift",
             "95 % interval",
@@ -236,9 +305,10 @@ fn transformations(page: &mut String, report: &Report) {
                 &[
                     plain(&encoder.encoder),
                     plain(&one.transformation),
-                    one.axis.name().to_owned(),
-                    with_sd(&one.moved),
-                    signed(one.moved.delta),
+                    one.axis.title().to_owned(),
+                    points(one.moved.mean),
+                    sd_over_seeds(&one.moved),
+                    change(&one.moved),
                     shift,
                     interval,
                     bootstrap,
@@ -290,6 +360,12 @@ fn transformations(page: &mut String, report: &Report) {
 fn datasets(page: &mut String, report: &Report) {
     line!(page, "## Datasets");
     line!(page);
+    line!(
+        page,
+        "In square brackets: 95 % intervals with other items of the data set. For a sample of a data set's rows, that of the original \
+         score is its sampling error."
+    );
+    line!(page);
     let labels: Vec<String> = report.suite.transformations.iter().map(|t| plain(&t.label)).collect();
     let mut cells = vec!["Dataset", "Encoder", "Score", "Original"];
     cells.extend(labels.iter().map(String::as_str));
@@ -298,17 +374,32 @@ fn datasets(page: &mut String, report: &Report) {
         for encoder in &report.profile.encoders {
             let Some(own) = encoder.datasets.get(d) else { continue };
             let mut cells = vec![
-                plain(&dataset.name),
+                match &dataset.sample {
+                    Some(sample) => format!(
+                        "{} (sample of {} of {} rows)",
+                        plain(&dataset.name),
+                        count(sample.rows),
+                        count(sample.of)
+                    ),
+                    None => plain(&dataset.name),
+                },
                 plain(&encoder.encoder),
                 plain(&dataset.main_score),
-                points(own.original),
+                match &own.original_interval {
+                    Some(found) => format!("{} {}", points(own.original), score_ends(found)),
+                    None => points(own.original),
+                },
             ];
             cells.extend(own.transformations.iter().map(|t| {
                 let unchanged = match report.unchanged_share(&t.transformation, Some(&dataset.name)) {
                     0.0 => String::new(),
                     share => format!("; {} unchanged", percent(share)),
                 };
-                format!("{} ({}{unchanged})", with_sd(&t.moved), signed(t.moved.delta))
+                let sd = match t.moved.sd {
+                    Some(sd) => format!("; SD over seeds {}", fine(sd)),
+                    None => String::new(),
+                };
+                format!("{} ({}{sd}{unchanged})", points(t.moved.mean), change(&t.moved))
             }));
             row(page, &cells);
         }
@@ -330,7 +421,7 @@ fn baseline(page: &mut String, report: &Report) {
             page,
             &[
                 plain(&one.encoder),
-                plain(&one.quantity),
+                quantity(&one.quantity),
                 shift,
                 interval,
                 bootstrap,

@@ -2,6 +2,7 @@
 
 mod charts;
 mod complete;
+mod drift;
 mod encoding;
 pub mod findings;
 mod format;
@@ -14,6 +15,8 @@ mod junit;
 mod languages;
 mod markdown;
 mod model;
+mod overview;
+mod rule_mean;
 mod schema;
 mod separation;
 mod separation_view;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     dataset::Sample,
-    profile::{Axis, NotComputed, RobustnessProfile},
+    profile::{Axis, LanguageGroup, NotComputed, RobustnessProfile},
     run::{Counters, Outcome},
     suite::Transformation,
     task::TaskType,
@@ -369,6 +369,16 @@ pub struct DriftRow {
     pub median: Option<f64>,
     /// 90 % quantile over the pairs of all seeds.
     pub ninth_decile: Option<f64>,
+    /// The encoder's parallel gap on this dataset: mean cosine of texts with their rewrites less that with the rewrites of other texts,
+    /// over the texts of separation and the transformations that stay in the text's language. It is the scale of the encoder's cosines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallel_gap: Option<f64>,
+    /// `mean` divided by `parallel_gap`: at 1, texts move by as much as divides a rewrite from an unrelated text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_gaps: Option<f64>,
+    /// Why there is no `in_gaps`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap_note: Option<String>,
 }
 
 /// A score.
@@ -442,13 +452,9 @@ pub struct Example {
 }
 
 impl DatasetInfo {
-    /// Whether it names a language other than English, for one side at least.
-    pub fn is_multilingual(&self) -> bool {
-        let mut languages = self
-            .languages
-            .iter()
-            .chain(self.language.iter().filter(|_| self.languages.is_empty()));
-        languages.any(|language| !crate::profile::is_english(language))
+    /// Whether it is in English, as far as that is known.
+    pub fn language_group(&self) -> LanguageGroup {
+        LanguageGroup::of(self.languages.iter().map(String::as_str), self.language.as_deref())
     }
 }
 
@@ -458,17 +464,6 @@ impl Report {
         self.error_rates
             .iter()
             .find(|rates| rates.transformation == transformation)
-    }
-
-    /// Mean drift of a transformation under an encoder: mean over its datasets.
-    pub fn drift_of(&self, encoder: &str, transformation: &str) -> Option<f64> {
-        let means: Vec<f64> = self
-            .drift
-            .iter()
-            .filter(|row| row.encoder == encoder && row.transformation == transformation)
-            .filter_map(|row| row.mean)
-            .collect();
-        crate::stats::mean(&means)
     }
 
     /// As [`Report::unchanged_share`], over the transformations of an axis.

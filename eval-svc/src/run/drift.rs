@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use super::{
     plan::{Plan, Variant},
     prompting::Slot,
+    scale::scale,
+    separation::Separated,
     transform::{Outcome, Transformed},
     vectors::Vectors,
 };
@@ -66,11 +68,12 @@ fn distance(a: &[f32], b: &[f32]) -> Option<f64> {
     (length > 0.0).then(|| (1.0 - dot(a, b) / length).clamp(0.0, 2.0))
 }
 
-/// One row an encoder, dataset and transformation, over seeds.
-pub(super) fn rows(plan: &Plan, drifted: &[Drifted]) -> Vec<DriftRow> {
+/// One row an encoder, dataset and transformation, over seeds; `separated` has the scale of the encoder's cosines.
+pub(super) fn rows(plan: &Plan, drifted: &[Drifted], separated: &[Separated]) -> Vec<DriftRow> {
     let mut rows = Vec::new();
     for (e, encoder) in plan.encoders.iter().enumerate() {
         for (d, table) in plan.tables.iter().enumerate() {
+            let gap = scale(plan, separated, e, d);
             for (t, planned) in plan.transformations.iter().enumerate() {
                 let own: Vec<&Drifted> = drifted
                     .iter()
@@ -78,11 +81,27 @@ pub(super) fn rows(plan: &Plan, drifted: &[Drifted]) -> Vec<DriftRow> {
                     .collect();
                 let (encoder, dataset) = (encoder.id.as_str(), table.dataset.name());
                 let seeds = own.iter().map(|one| one.drift.as_slice());
-                rows.push(row(encoder, dataset, &planned.label, seeds.collect()));
+                rows.push(in_gaps(row(encoder, dataset, &planned.label, seeds.collect()), &gap));
             }
         }
     }
     rows
+}
+
+/// The row with its drift in parallel gaps, or why there is none.
+fn in_gaps(row: DriftRow, gap: &Result<f64, String>) -> DriftRow {
+    let Some(mean) = row.mean else { return row };
+    match gap {
+        Ok(gap) => DriftRow {
+            parallel_gap: Some(*gap),
+            in_gaps: Some(mean / gap),
+            ..row
+        },
+        Err(why) => DriftRow {
+            gap_note: Some(why.clone()),
+            ..row
+        },
+    }
 }
 
 fn row(encoder: &str, dataset: &str, transformation: &str, seeds: Vec<&[Option<f32>]>) -> DriftRow {
@@ -101,6 +120,9 @@ fn row(encoder: &str, dataset: &str, transformation: &str, seeds: Vec<&[Option<f
         sd: stats::sample_sd(&means),
         median: stats::quantile(&all, 0.5),
         ninth_decile: stats::quantile(&all, 0.9),
+        parallel_gap: None,
+        in_gaps: None,
+        gap_note: None,
     }
 }
 
@@ -115,6 +137,19 @@ mod tests {
         assert_eq!(distance(&[1.0, 0.0], &[-2.0, 0.0]), Some(2.0));
         assert_eq!(distance(&[3.0, 4.0], &[6.0, 8.0]), Some(0.0));
         assert_eq!(distance(&[0.0, 0.0], &[1.0, 0.0]), None);
+    }
+
+    #[test]
+    fn drift_is_divided_by_the_gap_or_says_why_not() {
+        let moved = || row("e", "d", "t", vec![&[Some(0.3), Some(0.1)]]);
+        let told = in_gaps(moved(), &Ok(0.8));
+        assert_eq!((told.parallel_gap, told.gap_note), (Some(0.8), None));
+        assert!((told.in_gaps.unwrap() - 0.25).abs() < 1e-7 && (told.mean.unwrap() - 0.2).abs() < 1e-7);
+        let told = in_gaps(moved(), &Err("no gap".to_owned()));
+        assert_eq!((told.in_gaps, told.gap_note.as_deref()), (None, Some("no gap")));
+        // Without a drift there is nothing to divide, and no reason of the gap's.
+        let told = in_gaps(row("e", "d", "t", vec![]), &Err("no gap".to_owned()));
+        assert_eq!((told.in_gaps, told.gap_note), (None, None));
     }
 
     #[test]

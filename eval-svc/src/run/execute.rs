@@ -99,15 +99,23 @@ pub(super) async fn execute(
     if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
         verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
     }
+    let mut places: Vec<Option<usize>> = (0..plan.tables.len()).map(Some).collect();
+    if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
+        places = plan.narrow(&round.tables, round.seeds);
+        let tables = measured.scored.iter_mut().map(|one| &mut one.table);
+        let tables = tables.chain(measured.separated.iter_mut().map(|one| &mut one.table));
+        for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
+            *table = places.get(*table).copied().flatten().unwrap_or(*table);
+        }
+    }
     // Only what the report speaks of is rated, so rounds come first.
     if rounds.len() > 1 {
         measured.judged = rated(context, &plan, &transformed, live, &mut durations).await?;
-        if let (Some(bound), Some(verdicts), Some(round)) =
-            (&plan.gate, &mut verdicts, rounds.get(taken.saturating_sub(1)))
-        {
+        if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
             let counts = Counts::new(&plan, &transformed, &measured);
             let grid = summary::grid(&plan, &measured.scored);
-            gate::apply_ratings(bound, &grid, verdicts, &counts.facts(), (&round.tables, round.seeds));
+            let seeds = plan.suite.seeds.len();
+            gate::apply_ratings(bound, &grid, verdicts, &counts.facts(), (&places, seeds));
         }
     }
     if let Some(verdicts) = &mut verdicts {
@@ -118,14 +126,6 @@ pub(super) async fn execute(
             .iter()
             .any(|planned| planned.needs_generator)
             .then_some(refused.is_some() && verdicts.ratings_refused.is_none());
-    }
-    if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
-        let places = plan.narrow(&round.tables, round.seeds);
-        let tables = measured.scored.iter_mut().map(|one| &mut one.table);
-        let tables = tables.chain(measured.separated.iter_mut().map(|one| &mut one.table));
-        for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
-            *table = places.get(*table).copied().flatten().unwrap_or(*table);
-        }
     }
 
     live.step(Stage::Report, 0, "profile, statistics, pages");

@@ -25,6 +25,7 @@ mod prompting;
 mod ratings;
 mod record;
 mod rounds;
+mod scale;
 mod separation;
 pub mod shared;
 mod store;

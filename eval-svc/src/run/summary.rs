@@ -73,7 +73,7 @@ pub(super) fn report(
             targets: Vec::new(),
         },
         error_rates: Vec::new(),
-        drift: drift::rows(plan, &measured.drifted),
+        drift: drift::rows(plan, &measured.drifted, &measured.separated),
         truncation: cuts::rows(plan, scored),
         scores: scored.iter().map(|scored| score(plan, scored)).collect(),
         examples: examples::pick(plan, transformed, &measured.drifted, examples),
@@ -208,7 +208,7 @@ pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
     for (d, table) in plan.tables.iter().enumerate() {
         grid.groups[d] = table.group();
         grid.tasks[d] = table.dataset.task().name().to_owned();
-        grid.multilingual[d] = table.dataset.is_multilingual();
+        grid.languages[d] = table.dataset.language_group();
     }
     let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
     for one in scored {

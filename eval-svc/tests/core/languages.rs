@@ -3,6 +3,7 @@
 use isomer_eval::{
     dataset::{LoadOptions, Role, Source, load},
     places::{Places, Wanted},
+    profile::LanguageGroup,
 };
 
 /// Loads a data set of the catalogue from a folder of its name.
@@ -43,7 +44,7 @@ async fn a_data_set_without_subsets_has_the_language_that_the_catalogue_knows() 
     ];
     let dataset = loaded("TwitterHjerneRetrieval", &files, None).await;
     assert_eq!(dataset.sides(), Some(("dan-Latn", "dan-Latn")));
-    assert!(dataset.is_multilingual());
+    assert_eq!(dataset.language_group(), LanguageGroup::Other);
     // It is no subset: the split's files have no language in their names, and mteb calls the subset `default`.
     assert_eq!(dataset.language(), None);
 }
@@ -56,5 +57,5 @@ async fn a_subset_of_two_languages_has_one_for_each_side() {
     let dataset = loaded("STS17", &files, Some("en-ar")).await;
     assert_eq!(dataset.language_of(Role::First), Some("eng-Latn"));
     assert_eq!(dataset.language_of(Role::Second), Some("ara-Arab"));
-    assert!(dataset.is_multilingual());
+    assert_eq!(dataset.language_group(), LanguageGroup::Other);
 }

@@ -4,22 +4,35 @@ use svg::node::element::Group;
 
 use super::{circle, drawing, fitted, label, line, scale::Scale};
 use crate::{
+    evidence::interval::DeltaInterval,
     profile::{EncoderProfile, Moved},
     report::{
         Report,
-        format::{points, signed},
+        format::{ends, points, signed},
     },
 };
 
-const WIDTH: f64 = 520.0;
-const LEFT: f64 = 128.0;
-const RIGHT: f64 = 444.0;
+const WIDTH: f64 = 560.0;
+const LEFT: f64 = 178.0;
+const RIGHT: f64 = 490.0;
 const ROW: f64 = 27.0;
 const HEAD: f64 = 30.0;
 const TOP: f64 = 12.0;
 const FOOT: f64 = 30.0;
 
-/// One block an encoder, one row an axis, the total first. A ring is the original, a disc what became of it.
+/// The interval that is drawn: that of the change with other items of these data sets.
+fn sure(moved: &Moved) -> Option<&DeltaInterval> {
+    moved.intervals.items.as_ref()
+}
+
+/// Whether any axis or total has an interval to draw.
+pub(in crate::report) fn has_intervals(report: &Report) -> bool {
+    let mut all = report.profile.encoders.iter().flat_map(rows);
+    all.any(|(_, moved, _)| sure(moved).is_some())
+}
+
+/// One block an encoder, one row an axis, the total first. A ring is the original, a disc what became of it, a thin line the interval
+/// of the change.
 pub(in crate::report) fn dumbbell(report: &Report) -> String {
     let blocks: Vec<(&EncoderProfile, Vec<(&str, &Moved, bool)>)> = report
         .profile
@@ -32,9 +45,12 @@ pub(in crate::report) fn dumbbell(report: &Report) -> String {
     let values: Vec<f64> = blocks
         .iter()
         .flat_map(|(encoder, rows)| {
-            let spread = |moved: &Moved| moved.sd.unwrap_or_default();
+            let ends = |moved: &Moved| {
+                let found = sure(moved).map(|found| [encoder.original + found.low, encoder.original + found.high]);
+                found.into_iter().flatten().chain([moved.mean]).collect::<Vec<f64>>()
+            };
             rows.iter()
-                .flat_map(move |(_, moved, _)| [moved.mean - spread(moved), moved.mean + spread(moved)])
+                .flat_map(move |(_, moved, _)| ends(moved))
                 .chain([encoder.original])
         })
         .collect();
@@ -103,8 +119,12 @@ fn bell(scale: &Scale, y: f64, name: &str, original: f64, moved: &Moved, is_tota
     group = group
         .add(label(LEFT - 12.0, y + 4.5, "row end", name))
         .add(line(from, y, to, y, "bar"));
-    if let Some(sd) = moved.sd.filter(|sd| *sd > 0.0) {
-        group = group.add(line(scale.at(moved.mean - sd), y, scale.at(moved.mean + sd), y, "sd"));
+    if let Some(found) = sure(moved) {
+        let (low, high) = (scale.at(original + found.low), scale.at(original + found.high));
+        group = group
+            .add(line(low, y, high, y, "sure"))
+            .add(line(low, y - 4.5, low, y + 4.5, "sure"))
+            .add(line(high, y - 4.5, high, y + 4.5, "sure"));
     }
     group
         .add(circle(from, y, radius, "was"))
@@ -119,10 +139,13 @@ fn description(report: &Report) -> String {
             .into_iter()
             .map(|(name, moved, _)| {
                 format!(
-                    "{} {} ({})",
+                    "{} {} ({}{})",
                     name.to_lowercase(),
                     points(moved.mean),
-                    signed(moved.delta)
+                    signed(moved.delta),
+                    sure(moved)
+                        .map(|found| format!(", {}", ends(found)))
+                        .unwrap_or_default()
                 )
             })
             .collect();

@@ -2,15 +2,15 @@
 
 use svg::node::element::{Group, SVG};
 
-use super::{circle, drawing, fitted, label, line, scale::Scale};
+use super::{circle, drawing, label, line, scale::Scale, wrapped};
 use crate::{
     profile::{ScopeProfile, ShiftInterval, TransformationShift},
     report::format::{fine, p_value, signed, signed_fine},
 };
 
-const WIDTH: f64 = 540.0;
-const LEFT: f64 = 148.0;
-const RIGHT: f64 = 344.0;
+const WIDTH: f64 = 582.0;
+const LEFT: f64 = 190.0;
+const RIGHT: f64 = 386.0;
 const ROW: f64 = 25.0;
 const HEAD: f64 = 30.0;
 const TOP: f64 = 26.0;
@@ -18,10 +18,25 @@ const FOOT: f64 = 30.0;
 /// Shifts whose adjusted p-value reaches this are drawn pale.
 const ALPHA: f64 = 0.05;
 
+/// Height of a further line of a name.
+const LINE: f64 = 14.0;
+/// Characters of a line of a name.
+const MOST: usize = 25;
+
+/// A transformation's name in lines.
+fn names(one: &TransformationShift) -> Vec<String> {
+    wrapped(&one.transformation, MOST)
+}
+
+/// Height of a row.
+fn tall(one: &TransformationShift) -> f64 {
+    ROW + (names(one).len() - 1) as f64 * LINE
+}
+
 /// One block an axis, one row a transformation: the dot is the Hodges–Lehmann shift, the line its interval.
 pub(in crate::report) fn forest(scope: &ScopeProfile, id: &str) -> String {
     let axes: Vec<_> = scope.axis_changes.iter().map(|change| change.axis).collect();
-    let height = TOP + axes.len() as f64 * HEAD + scope.shifts.len() as f64 * ROW + FOOT;
+    let height = TOP + axes.len() as f64 * HEAD + scope.shifts.iter().map(tall).sum::<f64>() + FOOT;
     let values: Vec<f64> = scope
         .shifts
         .iter()
@@ -52,7 +67,7 @@ pub(in crate::report) fn forest(scope: &ScopeProfile, id: &str) -> String {
         y += HEAD;
         for one in scope.shifts.iter().filter(|one| one.axis == change.axis) {
             chart = chart.add(row(&scale, y + ROW / 2.0 - 4.0, one));
-            y += ROW;
+            y += tall(one);
         }
     }
     chart.to_string()
@@ -82,10 +97,10 @@ fn row(scale: &Scale, y: f64, one: &TransformationShift) -> Group {
     } else {
         "bell same".to_owned()
     };
-    let mut group =
-        Group::new()
-            .set("class", class)
-            .add(label(LEFT - 14.0, y + 4.5, "row end", fitted(&one.transformation, 21)));
+    let mut group = Group::new().set("class", class);
+    for (i, part) in names(one).into_iter().enumerate() {
+        group = group.add(label(LEFT - 14.0, y + 4.5 + i as f64 * LINE, "row end", part));
+    }
     if let Some(found) = interval(one) {
         let exact = shift.signed_rank_interval.is_some();
         group = group.add(line(

@@ -2,12 +2,19 @@
 
 use svg::node::element::Group;
 
-use super::{drawing, fitted, label, rectangle, short};
+use super::{drawing, label, longest, rectangle, short, wrapped};
 use crate::report::{Report, format::signed};
 
-const LEFT: f64 = 170.0;
 const CELL: f64 = 74.0;
 const ROW: f64 = 34.0;
+/// Width of a character, and height of a line; estimated, since fonts differ.
+const CHARACTER: f64 = 7.2;
+const LINE: f64 = 15.0;
+/// Characters of a line of an encoder's and of a transformation's name.
+const ENCODER: usize = 28;
+const TRANSFORMATION: usize = 30;
+/// Slant of the transformations' names, in degrees.
+const SLANT: f64 = 38.0;
 const GAP: f64 = 3.0;
 /// Changes below this never take the strongest colour: a map of small changes should look like one.
 const LEAST_FULL: f64 = 5.0;
@@ -17,16 +24,25 @@ const STEPS: f64 = 4.0;
 /// Rows are encoders, columns transformations with their axis above; a cell is the change in points.
 pub(in crate::report) fn heat_map(report: &Report) -> String {
     let columns = &report.suite.transformations;
-    let longest = columns
+    let heads: Vec<Vec<String>> = columns
         .iter()
-        .map(|column| column.label.chars().count())
-        .max()
-        .unwrap_or(0)
-        .min(26);
-    // Names stand slanted: their height and what they reach over to the right.
-    let head = 26.0 + longest as f64 * 4.6;
-    let width = LEFT + columns.len() as f64 * CELL + longest as f64 * 4.6;
-    let height = head + report.profile.encoders.len() as f64 * ROW + 6.0;
+        .map(|column| wrapped(&column.label, TRANSFORMATION))
+        .collect();
+    let names: Vec<Vec<String>> = report
+        .profile
+        .encoders
+        .iter()
+        .map(|encoder| wrapped(&encoder.encoder, ENCODER))
+        .collect();
+    let left = 24.0 + longest(names.iter().flatten()) * CHARACTER;
+    // Names stand slanted: their height, with the lines above the last, and what they reach over to the right.
+    let (sine, cosine) = SLANT.to_radians().sin_cos();
+    let reach = longest(heads.iter().flatten()) * CHARACTER;
+    let lines = heads.iter().map(Vec::len).max().unwrap_or(1) as f64;
+    let head = 26.0 + reach * sine + (lines - 1.0) * LINE * cosine;
+    let width = left + columns.len() as f64 * CELL + (reach * cosine - CELL / 2.0).max(0.0) + 8.0;
+    let row = ROW.max(names.iter().map(Vec::len).max().unwrap_or(1) as f64 * LINE + 6.0);
+    let height = head + report.profile.encoders.len() as f64 * row + 6.0;
     let full = largest_change(report);
     let mut chart = drawing(
         "heat",
@@ -35,29 +51,31 @@ pub(in crate::report) fn heat_map(report: &Report) -> String {
         "Change per encoder and transformation, in points",
         &description(report),
     );
-    for (c, column) in columns.iter().enumerate() {
-        let x = LEFT + c as f64 * CELL + CELL / 2.0 - 8.0;
-        let turned = format!("rotate(-38 {} {})", short(x), short(head - 8.0));
-        chart = chart.add(label(x, head - 8.0, "row", fitted(&column.label, 26)).set("transform", turned));
+    for (c, lines) in heads.into_iter().enumerate() {
+        let x = left + c as f64 * CELL + CELL / 2.0 - 8.0;
+        let turned = format!("rotate(-{} {} {})", short(SLANT), short(x), short(head - 8.0));
+        let last = lines.len() - 1;
+        for (i, part) in lines.into_iter().enumerate() {
+            let y = head - 8.0 - (last - i) as f64 * LINE;
+            chart = chart.add(label(x, y, "row", part).set("transform", turned.clone()));
+        }
     }
-    for (r, encoder) in report.profile.encoders.iter().enumerate() {
-        let y = head + r as f64 * ROW;
-        chart = chart.add(label(
-            LEFT - 10.0,
-            y + ROW / 2.0 + 3.0,
-            "row end",
-            fitted(&encoder.encoder, 24),
-        ));
+    for (r, (encoder, lines)) in report.profile.encoders.iter().zip(names).enumerate() {
+        let y = head + r as f64 * row;
+        let first = y + row / 2.0 + 3.0 - (lines.len() - 1) as f64 * LINE / 2.0;
+        for (i, part) in lines.into_iter().enumerate() {
+            chart = chart.add(label(left - 10.0, first + i as f64 * LINE, "row end", part));
+        }
         for (c, one) in encoder.transformations.iter().enumerate() {
-            let x = LEFT + c as f64 * CELL;
+            let x = left + c as f64 * CELL;
             let class = heat_class(one.moved.delta, full);
             chart = chart.add(
                 Group::new()
                     .set("class", format!("cell {class}"))
-                    .add(rectangle(x, y, CELL - GAP, ROW - GAP, "box").set("rx", "4"))
+                    .add(rectangle(x, y, CELL - GAP, row - GAP, "box").set("rx", "4"))
                     .add(label(
                         x + (CELL - GAP) / 2.0,
-                        y + ROW / 2.0 + 3.0,
+                        y + row / 2.0 + 3.0,
                         "value middle",
                         signed(one.moved.delta),
                     )),

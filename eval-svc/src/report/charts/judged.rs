@@ -2,19 +2,34 @@
 
 use svg::node::element::Group;
 
-use super::{circle, drawing, fitted, label, line, scale::Scale as Ruler};
+use super::{circle, drawing, fitted, label, line, scale::Scale as Ruler, wrapped};
 use crate::{
     judging::Scale,
     report::{DriftRating, JudgeReport, format::signed_fine},
 };
 
-const WIDTH: f64 = 520.0;
-const LEFT: f64 = 148.0;
-const RIGHT: f64 = 394.0;
+const WIDTH: f64 = 570.0;
+const LEFT: f64 = 198.0;
+const RIGHT: f64 = 444.0;
 const ROW: f64 = 25.0;
 const HEAD: f64 = 30.0;
 const TOP: f64 = 26.0;
 const FOOT: f64 = 30.0;
+
+/// Height of a further line of a name.
+const LINE: f64 = 14.0;
+/// Characters of a line of a name.
+const MOST: usize = 25;
+
+/// A transformation's name in lines.
+fn names(one: &DriftRating) -> Vec<String> {
+    wrapped(&one.transformation, MOST)
+}
+
+/// Height of a row.
+fn tall(one: &DriftRating) -> f64 {
+    ROW + (names(one).len() - 1) as f64 * LINE
+}
 
 /// One block an encoder, one row a transformation, over all data sets: the dot is Spearman's rho, the line its interval.
 /// None where no correlation is defined.
@@ -31,7 +46,7 @@ pub(in crate::report) fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> 
             _ => blocks.push((&row.encoder, vec![row])),
         }
     }
-    let height = TOP + blocks.len() as f64 * HEAD + rows.len() as f64 * ROW + FOOT;
+    let height = TOP + blocks.len() as f64 * HEAD + rows.iter().map(|one| tall(one)).sum::<f64>() + FOOT;
     let ruler = Ruler::between(-1.0, 1.0, 0.5, LEFT, RIGHT);
     let title = format!("Drift against ratings, {}", scale.title());
     let mut chart = drawing(id, WIDTH, height, &title, &description(&rows))
@@ -49,7 +64,7 @@ pub(in crate::report) fn judged(judge: &JudgeReport, scale: Scale, id: &str) -> 
         y += HEAD;
         for one in own {
             chart = chart.add(row(&ruler, y + ROW / 2.0 - 4.0, one));
-            y += ROW;
+            y += tall(one);
         }
     }
     Some(chart.to_string())
@@ -61,12 +76,10 @@ fn row(ruler: &Ruler, y: f64, one: &DriftRating) -> Group {
         (Some(low), _) if low > 0.0 => "gain",
         _ => "same",
     };
-    let mut group = Group::new().set("class", format!("bell {trend}")).add(label(
-        LEFT - 14.0,
-        y + 4.5,
-        "row end",
-        fitted(&one.transformation, 21),
-    ));
+    let mut group = Group::new().set("class", format!("bell {trend}"));
+    for (i, part) in names(one).into_iter().enumerate() {
+        group = group.add(label(LEFT - 14.0, y + 4.5 + i as f64 * LINE, "row end", part));
+    }
     if let (Some(low), Some(high)) = (one.low, one.high) {
         group = group.add(line(ruler.at(low), y, ruler.at(high), y, "range"));
     }

@@ -2,17 +2,19 @@
 
 use svg::node::element::{Circle, Group, Polyline};
 
-use super::{drawing, fitted, label, short};
+use super::{drawing, fitted, label, short, wrapped};
 use crate::{
     profile::{Axis, Level, Quantity, RankShift, ScopeProfile},
     report::format::place,
 };
 
-const LEFT: f64 = 196.0;
-const COLUMN: f64 = 104.0;
-const RIGHT: f64 = 190.0;
+const LEFT: f64 = 226.0;
+const COLUMN: f64 = 112.0;
+const RIGHT: f64 = 220.0;
 const ROW: f64 = 30.0;
-const TOP: f64 = 34.0;
+const TOP: f64 = 44.0;
+/// Characters of a line of an encoder's name.
+const NAME: usize = 29;
 
 /// One line an encoder, one column a ranking; the best stands at the top. None with fewer than two encoders.
 pub(in crate::report) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<String> {
@@ -38,7 +40,9 @@ pub(in crate::report) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<Str
     );
     chart = chart.add(label(x(0), 14.0, "tick middle", "Original"));
     for (c, quantity) in columns.iter().enumerate() {
-        chart = chart.add(label(x(c + 1), 14.0, "tick middle", heading(quantity)));
+        for (i, part) in wrapped(&heading(quantity), 17).into_iter().enumerate() {
+            chart = chart.add(label(x(c + 1), 14.0 + i as f64 * 13.0, "tick middle", part));
+        }
     }
     // Who moved is drawn over who stayed.
     let mut order: Vec<&RankShift> = scope.rank_shifts.iter().collect();
@@ -66,19 +70,18 @@ pub(in crate::report) fn rank_flow(scope: &ScopeProfile, id: &str) -> Option<Str
             let mark = Circle::new().set("cx", short(x)).set("cy", short(y)).set("r", "10");
             group = group.add(mark).add(label(x, y + 4.0, "place middle", place(*rank)));
         }
-        group = group
-            .add(label(
-                x(0) - 18.0,
-                beside(scope, one, None, &y),
-                "row end",
-                fitted(&one.encoder, 24),
-            ))
-            .add(label(
-                x(columns.len()) + 18.0,
-                beside(scope, one, columns.last().copied(), &y),
-                "row",
-                fitted(&one.encoder, 24),
-            ));
+        let ends = [
+            (x(0) - 18.0, None, "row end"),
+            (x(columns.len()) + 18.0, columns.last().copied(), "row"),
+        ];
+        for (x, quantity, class) in ends {
+            // Two lines fit a row.
+            let lines = wrapped(&fitted(&one.encoder, 2 * NAME - 4), NAME);
+            let first = beside(scope, one, quantity, &y) - (lines.len() - 1) as f64 * 6.5;
+            for (i, part) in lines.into_iter().enumerate() {
+                group = group.add(label(x, first + i as f64 * 13.0, class, part));
+            }
+        }
         chart = chart.add(group);
     }
     Some(chart.to_string())

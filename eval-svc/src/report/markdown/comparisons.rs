@@ -1,6 +1,6 @@
 //! What compares encoders: rankings, groups of significance, drift.
 
-use super::{Report, header, plain, row};
+use super::{Report, header, plain, quantity, row};
 use crate::{
     profile::{Level, Quantity, ScopeProfile},
     report::{
@@ -32,17 +32,17 @@ fn wide(quantity: &Quantity) -> bool {
 fn places(page: &mut String, scope: &ScopeProfile) {
     page.push_str(
         "Places by mean score (1 the best), places gained or lost in brackets; below, Kendall's τ-b between original and \
-         transformed rankings, mean ± SD over data sets.\n\n",
+         transformed rankings, mean over data sets (and its SD over them), and data sets on which two encoders at least change places.\n\n",
     );
     let Some(first) = scope.rank_shifts.first() else { return };
-    let names: Vec<&str> = first
+    let names: Vec<String> = first
         .under
         .iter()
         .filter(|one| wide(&one.quantity))
-        .map(|one| one.quantity.name.as_str())
+        .map(|one| quantity(&one.quantity.name))
         .collect();
     let mut heads = vec!["Encoder", "original"];
-    heads.extend(&names);
+    heads.extend(names.iter().map(String::as_str));
     header(page, &heads, 1);
     for encoder in &scope.rank_shifts {
         let mut cells = vec![plain(&encoder.encoder), place(encoder.original)];
@@ -62,10 +62,14 @@ fn places(page: &mut String, scope: &ScopeProfile) {
             .rank_stability
             .iter()
             .filter(|one| wide(&one.quantity))
-            .map(|one| match (one.tau, one.sd) {
-                (Some(tau), Some(sd)) => format!("{} ± {}", fine3(tau), fine3(sd)),
-                (Some(tau), None) => fine3(tau),
-                (None, _) => "–".to_owned(),
+            .map(|one| {
+                let Some(tau) = one.tau else { return "–".to_owned() };
+                let sd = one.sd.map(|sd| format!("SD over data sets {}", fine3(sd)));
+                let told: Vec<String> = sd.into_iter().chain(one.reordered_text()).collect();
+                match told.as_slice() {
+                    [] => fine3(tau),
+                    told => format!("{} ({})", fine3(tau), told.join("; ")),
+                }
             }),
     );
     row(page, &cells);
@@ -94,7 +98,7 @@ fn groups(page: &mut String, scope: &ScopeProfile) {
         let told = test.note.clone().unwrap_or_else(|| encoders.join(", "));
         let p = test.p_value.map_or("–".to_owned(), p_value);
         let cd = test.critical_difference.map_or("–".to_owned(), fine);
-        row(page, &[plain(&test.quantity.name), p, cd, told]);
+        row(page, &[quantity(&test.quantity.name), p, cd, told]);
     }
     page.push('\n');
 }
@@ -114,9 +118,27 @@ fn reliability(page: &mut String, scope: &ScopeProfile) {
             (_, _, note) => note.as_deref().map_or("–".to_owned(), plain),
         };
         let median = one.median.map_or("–".to_owned(), signed_fine);
-        row(page, &[plain(&one.quantity.name), median, quantiles]);
+        row(page, &[quantity(&one.quantity.name), median, quantiles]);
     }
     page.push('\n');
+}
+
+/// Drift of a transformation, and in parallel gaps where they are known.
+fn moved(report: &Report, encoder: &str, label: &str) -> String {
+    let Some(drift) = report.drift_of(encoder, label) else {
+        return "–".to_owned();
+    };
+    match report.drift_in_gaps(encoder, label) {
+        Some(scaled) if scaled.datasets < scaled.of => format!(
+            "{} ({} gaps, {} of {} data sets)",
+            fine3(drift),
+            fine(scaled.mean),
+            scaled.datasets,
+            scaled.of
+        ),
+        Some(scaled) => format!("{} ({} gaps)", fine3(drift), fine(scaled.mean)),
+        None => fine3(drift),
+    }
 }
 
 fn drift(page: &mut String, report: &Report) {
@@ -125,7 +147,8 @@ fn drift(page: &mut String, report: &Report) {
     }
     page.push_str(
         "## Drift\n\n1 − cosine of each distinct text and what became of it, under the encoder; mean over texts, seeds and data \
-         sets. Texts for which the original stood in are left out.\n\n",
+         sets. Texts for which the original stood in are left out. In brackets the same in units of the encoder's own parallel gap: mean \
+         cosine of texts with their rewrites less that with the rewrites of other texts, over rewrites in the text's language.\n\n",
     );
     let labels: Vec<String> = report
         .suite
@@ -133,23 +156,22 @@ fn drift(page: &mut String, report: &Report) {
         .iter()
         .map(|one| plain(&one.label))
         .collect();
-    let mut heads = vec!["Encoder"];
+    let mut heads = vec!["Encoder", "Parallel gap"];
     heads.extend(labels.iter().map(String::as_str));
     header(page, &heads, 1);
     for encoder in &report.profile.encoders {
-        let mut cells = vec![plain(&encoder.encoder)];
-        cells.extend(report.suite.transformations.iter().map(|one| {
-            let drift = report.drift_of(&encoder.encoder, &one.label);
-            drift.map_or("–".to_owned(), fine3)
-        }));
+        let gap = report.parallel_gap_of(&encoder.encoder);
+        let mut cells = vec![plain(&encoder.encoder), gap.map_or("not known".to_owned(), fine3)];
+        let transformations = report.suite.transformations.iter();
+        cells.extend(transformations.map(|one| moved(report, &encoder.encoder, &one.label)));
         row(page, &cells);
     }
-    let mut cells = vec!["Texts left unchanged".to_owned()];
+    let mut cells = vec!["Texts left unchanged".to_owned(), "–".to_owned()];
     let transformations = report.suite.transformations.iter();
     cells.extend(transformations.map(|one| percent(report.unchanged_share(&one.label, None))));
     row(page, &cells);
     for encoder in report.encoders.iter().filter(|_| !report.truncation.is_empty()) {
-        let mut cells = vec![format!("Texts cut by {}", plain(&encoder.id))];
+        let mut cells = vec![format!("Texts cut by {}", plain(&encoder.id)), "–".to_owned()];
         cells.extend(report.suite.transformations.iter().map(|one| {
             let share = report.cut(&encoder.id, None, Some(&one.label)).share();
             share.map_or("unknown".to_owned(), percent)
@@ -157,7 +179,10 @@ fn drift(page: &mut String, report: &Report) {
         row(page, &cells);
     }
     for scale in report.judged_scales() {
-        let mut cells = vec![format!("Mean rating ({})", scale.title())];
+        let mut cells = vec![
+            format!("Mean rating ({}; ± SD over texts)", scale.title()),
+            "–".to_owned(),
+        ];
         cells.extend(report.suite.transformations.iter().map(|one| {
             let rating = report.rating_of(scale, &one.label);
             rating.map_or("–".to_owned(), RatingRow::rating_text)

@@ -93,7 +93,10 @@ pub(super) fn write(page: &mut String, report: &Report) {
             "- Dataset {} ({}, {} rows): `{}`",
             plain(&dataset.name),
             dataset.task,
-            dataset.items,
+            match &dataset.sample {
+                Some(sample) => format!("{} of {}", sample.rows, sample.of),
+                None => dataset.items.to_string(),
+            },
             dataset.digest
         );
     }

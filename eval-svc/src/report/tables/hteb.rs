@@ -1,8 +1,10 @@
 //! HTEB: original texts against the mean of the axes.
 
-use super::{Cell, TableColumn, TableRow, Tables, column, mean, multilingual, of_language, plain, scope, sum};
+use std::collections::BTreeSet;
+
+use super::{Cell, TableColumn, TableRow, Tables, column, mean, plain, sum};
 use crate::{
-    profile::{Axis, Grid, Level, Scope, ScopeProfile, encoders},
+    profile::{Axis, Grid, LanguageGroup, Level, RankStability, Scope, ScopeProfile, encoders},
     report::{Report, format::fine3},
     stats,
 };
@@ -12,20 +14,24 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
         "HTEB, table 2",
         "it holds people's ratings of transformations, and a run has none",
     );
-    rankings(tables, report);
+    rankings(tables, grid, report);
     if !grid.columns.iter().any(|column| column.axis.in_total()) {
         tables.lacks(
             "HTEB, tables 14 to 21",
-            "only controls were run; a total needs a transformation of words and style, length or language",
+            "only controls (augmentation) were run; a total needs a transformation of words and style, length or language",
         );
         return;
     }
     for (other, axes, datasets) in [(false, 14, "17 to 19"), (true, 15, "20 and 21")] {
-        let own = of_language(grid, other);
+        let own = grid.of_language(if other {
+            LanguageGroup::Other
+        } else {
+            LanguageGroup::English
+        });
         if own.is_empty() {
             let why = match other {
-                false => "no data set in English is in the run",
-                true => "no data set names a language other than English",
+                false => "no data set that is known to be in English is in the run",
+                true => "no data set is known to be in a language other than English",
             };
             tables.lacks(&format!("HTEB, tables {axes} and {datasets}"), why);
             continue;
@@ -34,27 +40,24 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
         by_axis(tables, &part, other);
         by_dataset(tables, &part, other);
     }
-    languages(tables, grid);
+    languages(tables, grid, report);
 }
 
-/// A table's columns, one a scope: English and multilingual where there are both, else everything.
-fn sides(report: &Report) -> Vec<(&'static str, &ScopeProfile)> {
-    match (scope(report, Scope::English), scope(report, Scope::Multilingual)) {
-        (Some(english), Some(other)) => vec![("English", english), ("Multilingual", other)],
-        _ => {
-            let name = if multilingual(report).is_empty() {
-                "English"
-            } else {
-                "Multilingual"
-            };
-            scope(report, Scope::All).map(|all| (name, all)).into_iter().collect()
-        }
+/// A table's columns: one for each language group of the run's data sets, named as what it is.
+fn sides<'a>(grid: &Grid, report: &'a Report) -> Vec<(&'static str, &'a ScopeProfile)> {
+    let scopes = &report.profile.scopes;
+    if scopes.len() > 1 {
+        let parts = scopes.iter().filter(|one| one.scope != Scope::All);
+        return parts.map(|own| (own.scope.title(), own)).collect();
     }
+    // One kind of data alone: the scope of all data sets is that kind's.
+    let name = grid.languages.first().map_or(Scope::All, |group| Scope::from(*group));
+    scopes.first().map(|all| (name.title(), all)).into_iter().collect()
 }
 
 /// Tables 3 and 4.
-fn rankings(tables: &mut Tables, report: &Report) {
-    let sides = sides(report);
+fn rankings(tables: &mut Tables, grid: &Grid, report: &Report) {
+    let sides = sides(grid, report);
     let Some((_, first)) = sides.first() else { return };
     let heads = |first: &str| -> Vec<TableColumn> {
         let sides = sides
@@ -91,14 +94,21 @@ fn rankings(tables: &mut Tables, report: &Report) {
         tables.lacks("HTEB, table 4", "one encoder: there is no ranking");
         return;
     }
+    let mut columns = heads("Transformation");
+    columns.extend(sides.iter().map(|(name, _)| column("Order changes", name)));
     let rows = first.rank_stability.iter().map(|one| {
-        let cell = |own: &ScopeProfile| {
-            let found = own.rank_stability.iter().find(|other| other.quantity == one.quantity);
-            match found.and_then(|found| Some((found.tau?, found.sd))) {
-                Some((tau, Some(sd))) => Cell::shown(format!("{} ± {}", fine3(tau), fine3(sd)), tau),
-                Some((tau, None)) => Cell::shown(fine3(tau), tau),
-                None => Cell::text("–"),
-            }
+        let found = |own: &'_ ScopeProfile| -> Option<RankStability> {
+            let mut all = own.rank_stability.iter();
+            all.find(|other| other.quantity == one.quantity).cloned()
+        };
+        let cell = |own: &ScopeProfile| match found(own).and_then(|found| Some((found.tau?, found.sd))) {
+            Some((tau, Some(sd))) => Cell::shown(format!("{} ± {}", fine3(tau), fine3(sd)), tau),
+            Some((tau, None)) => Cell::shown(fine3(tau), tau),
+            None => Cell::text("–"),
+        };
+        let changed = |own: &ScopeProfile| match found(own).and_then(|found| Some((found.reordered?, found.n))) {
+            Some((reordered, n)) if n > 0 => Cell::shown(format!("{reordered} of {n}"), reordered as f64 / n as f64),
+            _ => Cell::text("–"),
         };
         let name = match one.quantity.level {
             Level::Axis => title(&one.quantity.name),
@@ -107,6 +117,7 @@ fn rankings(tables: &mut Tables, report: &Report) {
         };
         let mut cells = vec![Cell::text(name)];
         cells.extend(sides.iter().map(|(_, own)| cell(own)));
+        cells.extend(sides.iter().map(|(_, own)| changed(own)));
         match one.quantity.level {
             Level::Axis | Level::Total => sum(cells),
             _ => plain(cells),
@@ -116,12 +127,17 @@ fn rankings(tables: &mut Tables, report: &Report) {
         "hteb-4",
         "HTEB, table 4",
         format!(
-            "Kendall's τ-b between original and transformed rankings of {} encoders, per axis and transformation: mean ± \
-             sample standard deviation over data sets. Data sets on which all encoders score alike have no τ and are left \
-             out.",
-            report.profile.encoders.len()
+            "Kendall's τ-b between original and transformed rankings of {} encoders, per axis and transformation: mean{} over data \
+             sets. Order changes: data sets on which two encoders at least change places. Data sets on which all encoders score alike \
+             have no τ and are left out.",
+            report.profile.encoders.len(),
+            if first.rank_stability.iter().any(|one| one.sd.is_some()) {
+                " ± sample standard deviation"
+            } else {
+                ""
+            }
         ),
-        heads("Transformation"),
+        columns,
         rows.collect(),
     );
 }
@@ -137,7 +153,7 @@ fn short_title(axis: Axis) -> &'static str {
         Axis::Lexical => "Lexical/Stylistic",
         Axis::Length => "Length",
         Axis::Language => "Language",
-        Axis::Augmentation => "Controls",
+        Axis::Augmentation => "Controls (augmentation)",
     }
 }
 
@@ -263,17 +279,26 @@ fn abbreviation(task: &str) -> &str {
     }
 }
 
-/// Table 16: a dataset in several languages, side by side.
-fn languages(tables: &mut Tables, grid: &Grid) {
+/// Table 16: a dataset in several languages, side by side. Datasets whose language nobody says are in none.
+fn languages(tables: &mut Tables, grid: &Grid, report: &Report) {
     let mut families: Vec<(&str, Vec<usize>)> = Vec::new();
-    for (d, name) in grid.datasets.iter().enumerate() {
+    let spoken = |d: usize| {
+        report
+            .datasets
+            .get(d)
+            .map(|one| one.languages.as_slice())
+            .unwrap_or_default()
+    };
+    for (d, name) in grid.datasets.iter().enumerate().filter(|(d, _)| !spoken(*d).is_empty()) {
         let stem = stem(name);
         match families.iter_mut().find(|(other, _)| *other == stem) {
             Some((_, own)) => own.push(d),
             None => families.push((stem, vec![d])),
         }
     }
-    families.retain(|(_, own)| own.len() > 1);
+    // Parts of a data set in one language are no languages.
+    families
+        .retain(|(_, own)| own.iter().map(|d| spoken(*d)).collect::<BTreeSet<_>>().len() == own.len() && own.len() > 1);
     if families.is_empty() {
         tables.lacks("HTEB, table 16", "no data set is in the run in more than one language");
     }

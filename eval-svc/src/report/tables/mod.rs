@@ -1,6 +1,7 @@
 //! The papers' tables, in the papers' form, from the numbers of a report.
 //!
-//! PTEB compares original texts with their paraphrases; HTEB takes the mean of its axes. A table whose transformation,
+//! PTEB compares original texts with their paraphrases; HTEB takes the mean of its axes. A table of English data holds data sets that
+//! are known to be English and no others, and likewise one of multilingual data. A table whose transformation,
 //! baseline, task or language is not in the run is left out, and the report says so ([`Tables::missing`]).
 
 mod analysis;
@@ -13,10 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Report,
+    DatasetInfo, Report,
     format::{fine, signed_fine},
 };
-use crate::profile::{Column, Grid, NotComputed, Scope, ScopeProfile};
+use crate::profile::{Column, Grid, LanguageGroup, NotComputed};
 
 /// A table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -175,6 +176,7 @@ pub(super) fn tables(report: &Report) -> Tables {
     hteb::add(&mut tables, &grid, report);
     analysis::add(&mut tables, &grid, report);
     targets::add(&mut tables, report);
+    unknown(&mut tables, &grid);
     tables.tables.sort_by_key(|table| place(&table.id));
     tables
 }
@@ -226,38 +228,28 @@ fn grid(report: &Report) -> Grid {
         }
     }
     grid.tasks = report.datasets.iter().map(|one| one.task.name().to_owned()).collect();
-    let other = multilingual(report);
-    grid.multilingual = grid.datasets.iter().map(|name| other.contains(name)).collect();
+    grid.languages = report.datasets.iter().map(DatasetInfo::language_group).collect();
     grid
 }
 
-/// Names of the datasets in other languages than English.
-fn multilingual(report: &Report) -> Vec<String> {
-    let scopes = &report.profile.scopes;
-    match scope(report, Scope::Multilingual) {
-        Some(own) => own.datasets.clone(),
-        // One kind only: the languages that the data sets name tell which.
-        None if scopes.is_empty() => Vec::new(),
-        None => report
-            .datasets
-            .iter()
-            .filter(|one| one.is_multilingual())
-            .map(|one| one.name.clone())
-            .collect(),
+/// Says which data sets are in no table of a language, since nobody says theirs.
+fn unknown(tables: &mut Tables, grid: &Grid) {
+    let names: Vec<&str> = grid
+        .of_language(LanguageGroup::Unknown)
+        .into_iter()
+        .map(|d| grid.datasets[d].as_str())
+        .collect();
+    if !names.is_empty() {
+        tables.lacks(
+            "Data sets of unknown language in the tables of English and of multilingual data",
+            &format!(
+                "nobody says the language of {}; a suite says it as languages = [\"…\"] of the data set",
+                names.join(", ")
+            ),
+        );
     }
-}
-
-fn scope(report: &Report, scope: Scope) -> Option<&ScopeProfile> {
-    report.profile.scopes.iter().find(|one| one.scope == scope)
 }
 
 fn mean(values: impl IntoIterator<Item = f64>) -> f64 {
     crate::stats::mean(&values.into_iter().collect::<Vec<f64>>()).unwrap_or(f64::NAN)
-}
-
-/// Positions of the datasets in English (or of no named language), or of the others.
-fn of_language(grid: &Grid, multilingual: bool) -> Vec<usize> {
-    (0..grid.datasets.len())
-        .filter(|d| grid.multilingual[*d] == multilingual)
-        .collect()
 }

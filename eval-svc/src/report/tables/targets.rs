@@ -49,7 +49,7 @@ pub(super) fn add(tables: &mut Tables, report: &Report) {
         "HTEB, table 14, by target language",
         "Scores on translated texts per target language: the mean over the seeds of a data set that went into the language, then \
          over data sets. Original: the same data sets, so rows with other data sets have another original. Unchanged: texts \
-         for which the original stood in. Two languages with a plus: the sides of a pair went into one each."
+         that stayed as they were. Two languages with a plus: the sides of a pair went into one each."
             .to_owned(),
         ["Encoder", "Into", "Data sets", "Data sets × seeds", "Original", "Translated", "Δ", "Unchanged"]
             .map(|name| column("", name))

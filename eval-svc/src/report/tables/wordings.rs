@@ -1,8 +1,8 @@
 //! PTEB, table 12: how much the wording of the paraphrase prompt matters.
 
-use super::{Cell, Tables, column, mean, of_language, plain};
+use super::{Cell, Tables, column, mean, plain};
 use crate::{
-    profile::Grid,
+    profile::{Grid, LanguageGroup},
     report::{Report, format::fine},
 };
 
@@ -19,7 +19,7 @@ pub(super) fn add(tables: &mut Tables, grid: &Grid, report: &Report) {
     if wordings.len() < 2 {
         return;
     }
-    let english = of_language(grid, false);
+    let english = grid.of_language(LanguageGroup::English);
     let similarity: Vec<usize> = english.into_iter().filter(|d| grid.tasks[*d] == "sts").collect();
     if similarity.is_empty() {
         tables.lacks("PTEB, table 12", "no STS data set in English is in the run");

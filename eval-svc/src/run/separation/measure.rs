@@ -60,6 +60,17 @@ impl Separated {
         (self.encoder, self.table, self.transformation, self.seed)
     }
 
+    /// Position of the transformation.
+    pub(in crate::run) fn transformation(&self) -> usize {
+        self.transformation
+    }
+
+    /// The parallel gap of its texts; none of fewer than two, since there is no unrelated one then.
+    pub(in crate::run) fn gap(&self) -> Option<f64> {
+        let texts: HashSet<u32> = self.triples.iter().map(|one| one.text).collect();
+        (texts.len() > 1).then_some(self.kept.gap)
+    }
+
     /// Which set it is.
     pub(super) fn set(&self) -> (usize, usize, usize) {
         (self.table, self.transformation, self.seed)

@@ -40,6 +40,6 @@ fn rewrites(planned: &PlannedTransformation) -> bool {
 
 /// Whether the transformation's rewrites count in the separation of an encoder as a whole: those in the text's own language. A
 /// translation asks whether the encoder knows the other language too; it is shown by itself.
-fn counts(planned: &PlannedTransformation) -> bool {
+pub(super) fn counts(planned: &PlannedTransformation) -> bool {
     matches!(planned.axis, Axis::Lexical | Axis::Length)
 }
