@@ -162,7 +162,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
             }
             _ if one.unit == Unit::Item => {
                 let message = "is \"item\": it is about these data sets, and an early look has not all of them; name basis = \"signed-rank\" (or \
-                               \"student\") for bounds over groups, or leave `sequential` out";
+                               \"student\") for bounds over groups, leave `sequential` out, or leave the suite's rules out with --no-suite-rules";
                 return Err(one.rule.place.wrong("unit", message));
             }
             Basis::Bounded | Basis::SignedRank | Basis::Student | Basis::ClopperPearson => continue,
