@@ -12,8 +12,9 @@ use isomer_proto::{
 use run_stubs::{DIMENSIONS, House, Vectoriser, create, many, repeats, report, report_json, run_to_end, spec, vector};
 use serde_json::Value;
 
-/// A limit on drops that every encoder keeps: only sensitivity tells the encoders apart.
-const GATE: &str = "[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
+/// A limit on drops that every encoder keeps, and none on texts that share a vector: only sensitivity tells the encoders apart.
+const GATE: &str =
+    "[gate]\nmax_shared = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
 
 /// Forty pairs of sentences, eighty texts, to each of which two kinds of change or more apply.
 fn suite(house: &House, more: &str) -> SuiteRef {
@@ -407,7 +408,7 @@ fn short(_: &str, text: &str) -> [f32; DIMENSIONS] {
 
 #[tokio::test]
 async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_is_judged() {
-    let rule = "[[gate.rule]]\nmin_separation = 0.5\n";
+    let rule = "[[gate.rule]]\nmin_separation = 0.5\nmax_cut = 1.0\nmax_shared = 1.0\n";
     for (limit, verdict) in [(Some(30), Verdict::Invalid), (Some(500), Verdict::Pass)] {
         let house = healthy();
         *house.encoder.limit.lock().unwrap() = limit;
@@ -469,7 +470,7 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
     });
-    let run = run_to_end(&mut client, few(14, "min_separation = 0.2")).await;
+    let run = run_to_end(&mut client, few(14, "min_separation = 0.2\nmax_shared = 1.0")).await;
     let json = report_json(&mut client, &run.id).await;
     let told = &json["gate"]["encoders"][0]["rules"][0];
     assert_eq!(run.verdict(), Verdict::Undecided, "{told}");
@@ -532,7 +533,9 @@ async fn rounds_ask_for_look_alikes_of_their_own_data_sets_and_all_rounds_are_th
     let everything = asked_for(&house, "distractors");
     // At the share itself, no number of texts decides.
     let share = own["separation"].as_f64().unwrap();
-    let rule = |least: f64| format!("[gate]\nsequential = \"pocock\"\n[[gate.rule]]\nmin_separation = {least}\n");
+    let rule = |least: f64| {
+        format!("[gate]\nsequential = \"pocock\"\n[[gate.rule]]\nmin_separation = {least}\nmax_shared = 1.0\n")
+    };
     let house = House::new();
     let (run, rounds) = many_sets(&house, &rule(share)).await;
     assert_eq!(run.verdict(), Verdict::Undecided, "{}", rounds["gate"]);

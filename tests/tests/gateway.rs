@@ -261,7 +261,13 @@ fn a_run_is_charged(home: &Home, file: &str, server: &str, key: &str) {
     command
         .env("ISOMER_API_KEY", key)
         .args(["check", "--server", server, "--model", ENCODER]);
-    command.args(["--transformation", "random_keywords", "--limit", "5"]);
+    command.args([
+        "--transformation",
+        "random_keywords",
+        "--limit",
+        "5",
+        "--no-suite-rules",
+    ]);
     let (code, stdout, stderr) = finish(command.args(["--format", "json", "--out", &out]));
     assert_eq!(code, 0, "{stderr}");
     let report: Value = serde_json::from_str(&stdout).unwrap();
