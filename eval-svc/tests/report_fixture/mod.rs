@@ -546,7 +546,7 @@ fn judge() -> JudgeReport {
     }
 }
 
-/// Changed texts of every encoder, and ratings that do not count.
+/// Changed texts and accepted rewrites of every encoder.
 fn subsets() -> Vec<SubsetReport> {
     let row = |e: usize, of: &str, all: f64, chosen: f64| SubsetRow {
         encoder: ENCODERS[e].0.to_owned(),
@@ -574,8 +574,10 @@ fn subsets() -> Vec<SubsetReport> {
         SubsetReport {
             texts: Texts::Accepted,
             accept: Some(3.0),
-            refused: Some("the judge refused 9 of 16 unrelated texts, where at least 80 % is needed".to_owned()),
-            rows: Vec::new(),
+            refused: None,
+            rows: (0..ENCODERS.len())
+                .map(|e| row(e, "total", -6.0 - e as f64, -4.5 - e as f64))
+                .collect(),
         },
     ]
 }
