@@ -244,8 +244,9 @@ fn judge(
     match decision {
         Ok(decision) => fill(&mut verdict, decision, rule),
         Err(why) => {
+            // Undecided; and what was not rewritten is invalid all the same.
             verdict.note = Some(why);
-            return verdict;
+            return valid(verdict, rule, encoder, grid, look, &own);
         }
     }
     if rule.is_test() {

@@ -1013,3 +1013,39 @@ fn ratings_after_the_rounds_take_decisions_back() {
     assert_eq!(after(&rated(10)), (GateVerdict::Pass, false));
     assert_eq!(after(&rated(2)), (GateVerdict::Invalid, true));
 }
+
+#[test]
+fn a_rule_that_cannot_be_decided_is_invalid_where_nothing_was_rewritten() {
+    let by_items = Rule {
+        basis: Some(Basis::Bounded),
+        unit: Some(Unit::Item),
+        ..rule(RuleLimit::MaxDrop(3.0))
+    };
+    let warned = Gate {
+        undecided: Some(OnUndecided::Warn),
+        ..gate(vec![by_items])
+    };
+    let grid = grid(&["a"], &[0.0; 2]);
+    let bound = bound(&warned, &grid, None).unwrap();
+    let items = ItemStrata::from([((0, 0), Err("its score is undefined".to_owned()))]);
+    let decide = |rewrites: &RewriteCounts| {
+        let whole = Look {
+            facts: facts(rewrites),
+            subsets: &SubsetScores::new(),
+            items: &items,
+            separation: &Separations::new(),
+            datasets: &[0, 1],
+            seeds: 2,
+            alpha: 0.05,
+            round: 1,
+        };
+        let report = look(&bound, &grid, &whole, None);
+        (report.verdict, report.blocked)
+    };
+    let mut rewrites = rewritten(&grid);
+    assert_eq!(decide(&rewrites), (GateVerdict::Undecided, false));
+    for cell in rewrites.iter_mut().flatten().flatten() {
+        cell.unchanged = 5;
+    }
+    assert_eq!(decide(&rewrites), (GateVerdict::Invalid, true));
+}
