@@ -1,7 +1,8 @@
 //! Error of a gate's bounds where the truth lies exactly at the limit, under laws that are skewed, collapsed or clustered, and
 //! how often the shipped suites decide. Prints markdown tables.
 //!
-//! `cargo run --release -p isomer-stats --example gate_laws [GATES] [units|many|items|strata|power]`
+//! `cargo run --release -p isomer-stats --example gate_laws [GATES] [units|many|items|shared|strata|power] [LAW]`; with LAW (a part of a
+//! law's name) only the rows of such laws.
 
 use isomer_stats::{
     StatsError,
@@ -212,19 +213,28 @@ fn main() -> Result<(), StatsError> {
     let mut args = std::env::args().skip(1);
     let gates = args.next().and_then(|arg| arg.parse().ok()).unwrap_or(4_000);
     let only = args.next();
+    let law = args.next();
+    let chosen = |all: Vec<Law>| -> Vec<Law> {
+        let named = |one: &Law| law.as_deref().is_none_or(|law| one.name.contains(law));
+        all.into_iter().filter(named).collect()
+    };
     let asked = |part: &str| only.as_deref().is_none_or(|only| only == part);
     if asked("units") {
-        table(gates, "units: data sets or groups", laws::of_units(), &UNITS)?;
-        clustered(gates)?;
+        table(gates, "units: data sets or groups", chosen(laws::of_units()), &UNITS)?;
+        if law.is_none() {
+            clustered(gates)?;
+        }
     }
     if asked("many") {
-        table(gates, "many units", laws::of_units(), &MANY)?;
+        table(gates, "many units", chosen(laws::of_units()), &MANY)?;
     }
     if asked("power") {
         power(gates / 2)?;
     }
     if asked("items") {
-        table(gates, "items of one data set", laws::of_items(), &ITEMS)?;
+        table(gates, "items of one data set", chosen(laws::of_items()), &ITEMS)?;
+    }
+    if asked("shared") {
         shared_texts(gates)?;
     }
     if asked("strata") {
