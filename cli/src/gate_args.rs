@@ -148,6 +148,8 @@ enum SequentialArg {
     Pocock,
     /// Little early, most at the end.
     ObrienFleming,
+    /// Rounds over the items of one data set, decided by a betting test: stops clear cases early.
+    Betting,
 }
 
 impl GateArgs {
@@ -182,6 +184,7 @@ impl GateArgs {
                 Some(SequentialArg::Off) => GateSequential::Off,
                 Some(SequentialArg::Pocock) => GateSequential::Pocock,
                 Some(SequentialArg::ObrienFleming) => GateSequential::ObrienFleming,
+                Some(SequentialArg::Betting) => GateSequential::Betting,
             }
             .into(),
         };

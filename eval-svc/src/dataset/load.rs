@@ -10,7 +10,7 @@ use super::{
     lists, pairs, retrieval,
     row::Row,
     rows::Rows,
-    sample::{self, Picked, Sample, Strata, Stratum},
+    sample::{self, Draw, Drawn, Picked, Strata, Stratum},
     sides,
 };
 use crate::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
@@ -20,7 +20,7 @@ use crate::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 struct Read {
     notes: Vec<String>,
     measures: BTreeMap<String, f64>,
-    sample: Option<Sample>,
+    drawn: Drawn,
 }
 
 /// Loads a dataset and checks every row. A source that lies on the hub or is a name of the catalogue must have been located
@@ -41,9 +41,9 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         Source::Builtin(_) if options.languages.is_empty() => sides::Sides::One("en".to_owned()),
         _ => sides::decide(task, options, chosen.language.as_deref())?,
     };
-    read.notes.extend(read.sample.iter().map(ToString::to_string));
+    read.notes.extend(read.drawn.sample.iter().map(ToString::to_string));
     read.notes.extend(sides.note(chosen.language.as_deref()));
-    Ok(Dataset {
+    let mut dataset = Dataset {
         name: options.name.clone().unwrap_or_else(|| source.name()),
         task,
         split: options.split.clone(),
@@ -54,11 +54,16 @@ pub fn load(task: TaskType, source: &Source, options: &LoadOptions) -> Result<Da
         labels,
         notes: read.notes,
         measures: read.measures,
-        sample: read.sample,
+        sample: read.drawn.sample,
+        order: read.drawn.order,
         revision: source.revision(),
         entry: options.entry,
         remarks: BTreeMap::new(),
-    })
+    };
+    // Clustering's rows are sets of documents: the order of such a draw is not one of items.
+    let items = dataset.items();
+    dataset.order = dataset.order.filter(|order| order.len() == items);
+    Ok(dataset)
 }
 
 /// Whether the source holds the split and language asked for; nothing is read.
@@ -74,8 +79,8 @@ fn read_task(
     read: &mut Read,
 ) -> Result<(Vec<DatasetText>, Labels), DatasetError> {
     let mut picked = |name: &str| -> Result<Picked, DatasetError> {
-        let (picked, sample) = pick(task, files, name, options.limit, options.sample_seed)?;
-        read.sample = sample;
+        let (picked, drawn) = pick(task, files, name, options.limit, (options.sample_seed, options.draw))?;
+        read.drawn = drawn;
         Ok(picked)
     };
     Ok(match task {
@@ -97,8 +102,8 @@ fn read_task(
         TaskType::Reranking => {
             let (texts, labels, notes) = match chosen.ranked() {
                 Some((names, candidates)) => {
-                    let (texts, labels, notes, sample) = retrieval::read_ranked(files, names, candidates, options)?;
-                    read.sample = sample;
+                    let (texts, labels, notes, drawn) = retrieval::read_ranked(files, names, candidates, options)?;
+                    read.drawn = drawn;
                     (texts, labels, notes)
                 }
                 None => {
@@ -131,16 +136,18 @@ fn read_task(
             (texts, Labels::GradedRanking(counts))
         }
         TaskType::Retrieval => {
-            let (texts, labels, notes, sample) = retrieval::read(files, chosen.retrieval()?, options)?;
-            (read.notes, read.sample) = (notes, sample);
+            let (texts, labels, notes, drawn) = retrieval::read(files, chosen.retrieval()?, options)?;
+            (read.notes, read.drawn) = (notes, drawn);
             (texts, Labels::Retrieval(labels))
         }
         TaskType::Classification => {
             let (train, test) = chosen.train_and_test()?;
-            let (rows, sample) = pick(task, files, train, options.train_limit, options.sample_seed)?;
+            let by_label = (options.sample_seed, Draw::Proportional);
+            let (rows, drawn) = pick(task, files, train, options.train_limit, by_label)?;
             let picked = [rows, picked(test)?];
             let (texts, labels) = labelled::read_classification(files, [train, test], picked)?;
-            read.notes.extend(sample.map(|sample| format!("train rows: {sample}")));
+            read.notes
+                .extend(drawn.sample.map(|sample| format!("train rows: {sample}")));
             let samples_per_label = options.samples_per_label.unwrap_or(SAMPLES_PER_LABEL);
             let experiments = options.experiments.unwrap_or(EXPERIMENTS);
             (
@@ -175,10 +182,12 @@ fn pick(
     files: &Files<'_>,
     name: &str,
     limit: Option<usize>,
-    seed: u64,
-) -> Result<(Picked, Option<Sample>), DatasetError> {
-    let Some(limit) = limit else {
-        return Ok((Picked::all(), None));
+    (seed, draw): (u64, Draw),
+) -> Result<(Picked, Drawn), DatasetError> {
+    let limit = match (limit, draw) {
+        (Some(limit), _) => limit,
+        (None, Draw::OneByOne) => usize::MAX,
+        (None, Draw::Proportional) => return Ok((Picked::all(), Drawn::default())),
     };
     let mut rows = Rows::open(files, name)?;
     let mut strata = Strata::default();
@@ -192,7 +201,7 @@ fn pick(
             _ => strata.push(stratum(task, row)?),
         }
     }
-    Ok(sample::draw(&strata, limit, seed))
+    Ok(sample::draw(&strata, limit, seed, draw))
 }
 
 fn stratum(task: TaskType, mut row: Row) -> Result<Option<Stratum>, DatasetError> {

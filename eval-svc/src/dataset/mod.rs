@@ -42,7 +42,7 @@ pub use hub_ref::HubRef;
 pub(crate) use load::holds;
 pub use load::load;
 pub use roots::below_roots;
-pub use sample::{DEFAULT_SAMPLE_SEED, Sample};
+pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
 pub use source::{Fetched, FieldMap, InlineFile, Source};
 
 use std::collections::BTreeMap;
@@ -68,6 +68,8 @@ pub struct LoadOptions {
     pub train_limit: Option<usize>,
     /// Seed of the samples.
     pub sample_seed: u64,
+    /// How rows are drawn; a train split is always drawn in proportion to labels.
+    pub draw: Draw,
     /// Columns of other names than ours.
     pub fields: FieldMap,
     /// Name shown in reports. `None`: from the source.
@@ -96,6 +98,7 @@ impl Default for LoadOptions {
             limit: None,
             train_limit: None,
             sample_seed: DEFAULT_SAMPLE_SEED,
+            draw: Draw::default(),
             fields: FieldMap::new(),
             name: None,
             ignore_identical_ids: false,
@@ -157,6 +160,7 @@ pub struct Dataset {
     notes: Vec<String>,
     measures: BTreeMap<String, f64>,
     sample: Option<Sample>,
+    order: Option<Vec<u32>>,
     revision: Option<String>,
     entry: Option<&'static catalogue::Entry>,
     remarks: BTreeMap<&'static str, Value>,
@@ -225,6 +229,11 @@ impl Dataset {
             Labels::PairClassification(labels) => labels.len(),
             Labels::Retrieval(labels) => labels.query_ids.len(),
         }
+    }
+
+    /// The place of each item in the order of the draw, where rows were drawn one by one ([`Draw::OneByOne`]).
+    pub fn order(&self) -> Option<&[u32]> {
+        self.order.as_deref()
     }
 
     /// Language subset, where the files name one. What language the texts are in: [`Dataset::sides`].

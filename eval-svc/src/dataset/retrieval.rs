@@ -10,7 +10,7 @@ use super::{
     lists::RerankingLabels,
     row::{Place, Row},
     rows::{Lines, Rows},
-    sample::{self, Sample, Strata, Stratum},
+    sample::{self, Drawn, Strata, Stratum},
 };
 use crate::task::Candidates;
 
@@ -25,7 +25,7 @@ pub(super) struct Labels {
 }
 
 /// What was read: texts, labels, notes, and how the queries were sampled.
-type Read<L> = (Vec<DatasetText>, L, Vec<String>, Option<Sample>);
+type Read<L> = (Vec<DatasetText>, L, Vec<String>, Drawn);
 /// Document row and grade.
 type Judgements = Vec<(usize, i32)>;
 
@@ -40,7 +40,7 @@ pub(super) fn read(
     let queries = read_texts(files, &names.queries, |row| row.text("text"))?;
     let judged = read_judgements(files, &names.qrels, &queries, &documents)?;
     let notes = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
-    let (judged, sample) = sampled(queries, judged, options);
+    let (judged, drawn) = sampled(queries, judged, options);
 
     let mut texts = Vec::with_capacity(judged.len() + documents.texts.len());
     let (mut query_ids, mut judgements) = (Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ pub(super) fn read(
         judgements,
         ignore_identical_ids: options.ignore_identical_ids,
     };
-    Ok((texts, labels, notes, sample))
+    Ok((texts, labels, notes, drawn))
 }
 
 /// Reads mteb's newer layout of reranking: the three files of retrieval and the candidates of each query. Texts are the
@@ -129,7 +129,7 @@ pub(super) fn read_ranked(
         }
     }
     let rows = queries.rows.clone();
-    let (judged, sample) = sampled(queries, judged, options);
+    let (judged, drawn) = sampled(queries, judged, options);
     let (mut texts, mut listed, mut labels) = (Vec::new(), Vec::new(), RerankingLabels::default());
     for ((id, text), _) in judged {
         let Some((positive, negative)) = rows.get(&id).and_then(|row| split.remove(row)) else {
@@ -153,7 +153,7 @@ pub(super) fn read_ranked(
         }
     }
     texts.append(&mut listed);
-    Ok((texts, labels, notes, sample))
+    Ok((texts, labels, notes, drawn))
 }
 
 fn query(id: &str, text: String) -> DatasetText {
@@ -176,16 +176,13 @@ fn unjudged(queries: &Texts, judged: &HashMap<usize, Judgements>, qrels: &str) -
 type JudgedQuery = ((String, String), Judgements);
 
 /// The judged queries in their order, or a sample of them.
-fn sampled(
-    queries: Texts,
-    mut judged: HashMap<usize, Judgements>,
-    options: &LoadOptions,
-) -> (Vec<JudgedQuery>, Option<Sample>) {
+fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &LoadOptions) -> (Vec<JudgedQuery>, Drawn) {
     let mut strata = Strata::default();
     for row in 0..queries.texts.len() {
         strata.push(judged.contains_key(&row).then_some(Stratum::None));
     }
-    let (mut picked, sample) = sample::draw(&strata, options.limit.unwrap_or(usize::MAX), options.sample_seed);
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let (mut picked, drawn) = sample::draw(&strata, limit, options.sample_seed, options.draw);
     let mut taken = Vec::new();
     for (row, text) in queries.texts.into_iter().enumerate() {
         match picked.takes() {
@@ -194,7 +191,7 @@ fn sampled(
             None => break,
         }
     }
-    (taken, sample)
+    (taken, drawn)
 }
 
 /// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text where there is no title.

@@ -121,6 +121,26 @@ impl Strata {
     }
 }
 
+/// How rows are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Draw {
+    /// In proportion to labels or gold scores where rows have them.
+    #[default]
+    Proportional,
+    /// By chance alone, one after the other. A smaller limit draws the first rows of a larger one, and the order of the draw is kept:
+    /// a sequential test needs rows in an order that has nothing to do with what they hold.
+    OneByOne,
+}
+
+/// What is known of a draw.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Drawn {
+    /// How the sample was drawn; none where all rows are in.
+    pub sample: Option<Sample>,
+    /// [`Draw::OneByOne`]: for each row taken, in the order of the table, its place in the order of the draw.
+    pub order: Option<Vec<u32>>,
+}
+
 /// Rows to take, in the order of the table.
 #[derive(Debug, Clone)]
 pub(super) struct Picked {
@@ -159,11 +179,14 @@ impl Picked {
     }
 }
 
-/// Draws at most `limit` of the rows that count. Where there are no more of them than the limit, nothing is drawn.
-pub(super) fn draw(strata: &Strata, limit: usize, seed: u64) -> (Picked, Option<Sample>) {
+/// Draws at most `limit` of the rows that count. Where there are no more of them than the limit, all are taken.
+pub(super) fn draw(strata: &Strata, limit: usize, seed: u64, draw: Draw) -> (Picked, Drawn) {
     let of = strata.groups.iter().filter(|group| **group != NO_GROUP).count();
+    if draw == Draw::OneByOne {
+        return one_by_one(strata, of, limit, seed);
+    }
     if of <= limit {
-        return (Picked::all(), None);
+        return (Picked::all(), Drawn::default());
     }
     let (groups, by) = strata.groups();
     let sizes: Vec<usize> = groups.iter().map(|(_, rows)| rows.len()).collect();
@@ -183,7 +206,38 @@ pub(super) fn draw(strata: &Strata, limit: usize, seed: u64) -> (Picked, Option<
         seed,
         by: by.map(str::to_owned),
     };
-    (Picked::only(rows), Some(sample))
+    let drawn = Drawn {
+        sample: Some(sample),
+        order: None,
+    };
+    (Picked::only(rows), drawn)
+}
+
+/// The first `limit` rows of one random order of all `of` rows that count.
+fn one_by_one(strata: &Strata, of: usize, limit: usize, seed: u64) -> (Picked, Drawn) {
+    let counted = strata
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(_, group)| **group != NO_GROUP);
+    let mut members: Vec<usize> = counted.map(|(row, _)| row).collect();
+    let seed_of_order = blake3::hash(&seed.to_le_bytes());
+    members.shuffle(&mut ChaCha8Rng::from_seed(*seed_of_order.as_bytes()));
+    members.truncate(limit);
+    let mut placed: Vec<(usize, u32)> = members.into_iter().zip(0..).collect();
+    placed.sort_unstable();
+    let (rows, order): (Vec<usize>, Vec<u32>) = placed.into_iter().unzip();
+    let sample = (rows.len() < of).then_some(Sample {
+        rows: rows.len(),
+        of,
+        seed,
+        by: None,
+    });
+    let drawn = Drawn {
+        sample,
+        order: Some(order),
+    };
+    (Picked::only(rows), drawn)
 }
 
 /// Shares out `limit` rows to groups in proportion to their sizes, largest remainders first; every group gets one where
@@ -223,7 +277,7 @@ mod tests {
     }
 
     fn drawn(rows: &[Option<Stratum>], limit: usize, seed: u64) -> Vec<usize> {
-        let (mut picked, _) = draw(&strata(rows), limit, seed);
+        let (mut picked, _) = draw(&strata(rows), limit, seed, Draw::Proportional);
         (0..rows.len()).filter(|_| picked.takes() == Some(true)).collect()
     }
 
@@ -275,13 +329,37 @@ mod tests {
     #[test]
     fn what_fits_is_not_sampled() {
         let strata = strata(&labels(&[("a", 2), ("b", 1)]));
-        let (_, sample) = draw(&strata, 3, 42);
-        assert_eq!(sample, None);
-        let (_, sample) = draw(&strata, 2, 42);
+        let (_, drawn) = draw(&strata, 3, 42, Draw::Proportional);
+        assert_eq!(drawn, Drawn::default());
+        let (_, drawn) = draw(&strata, 2, 42, Draw::Proportional);
         assert_eq!(
-            sample.unwrap().to_string(),
+            drawn.sample.unwrap().to_string(),
             "a sample of 2 of 3 rows, seed 42, in proportion to label"
         );
+    }
+
+    #[test]
+    fn one_by_one_a_smaller_sample_is_the_beginning_of_a_larger_one() {
+        let mut rows = labels(&[("a", 60), ("b", 40)]);
+        rows[7] = None;
+        let strata = strata(&rows);
+        let in_order = |limit: usize, seed: u64| -> Vec<usize> {
+            let (mut picked, drawn) = draw(&strata, limit, seed, Draw::OneByOne);
+            let taken = (0..rows.len()).filter(|_| picked.takes() == Some(true));
+            let mut placed: Vec<(u32, usize)> = drawn.order.unwrap().into_iter().zip(taken).collect();
+            placed.sort_unstable();
+            assert!(placed.iter().map(|(place, _)| *place).eq(0..placed.len() as u32));
+            placed.into_iter().map(|(_, row)| row).collect()
+        };
+        let all = in_order(1000, 42);
+        assert_eq!(all.len(), 99);
+        assert!(!all.contains(&7) && all.windows(2).any(|pair| pair[0] > pair[1]));
+        for limit in [1, 10, 98] {
+            assert_eq!(in_order(limit, 42), all[..limit]);
+        }
+        assert_ne!(in_order(10, 43), all[..10]);
+        let (_, whole) = draw(&strata, 99, 42, Draw::OneByOne);
+        assert_eq!(whole.sample, None);
     }
 
     #[test]

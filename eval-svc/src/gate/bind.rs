@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{
-    Adjust, Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Texts, Unit, limits::Settled,
+    Adjust, Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Texts, Unit, bets, limits::Settled,
     observe::Quantity, sensitivity, spec::check_alpha,
 };
 use crate::{
@@ -147,7 +147,8 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
             return Err(one.rule.place.wrong("", message));
         }
         let why = match one.basis {
-            _ if sequential == Sequential::Off => continue,
+            // Bets were looked at rule by rule.
+            _ if matches!(sequential, Sequential::Off | Sequential::Betting) => continue,
             _ if one.rule.texts != Texts::All => {
                 let message = format!(
                     "is \"{}\", which is known when everything is in, and an early look has not everything; leave `sequential` out",
@@ -165,7 +166,7 @@ pub(crate) fn bind(gate: &Gate, scene: &Scene<'_>) -> Result<Option<Bound>, Gate
                                \"student\") for bounds over groups, leave `sequential` out, or leave the suite's rules out with --no-suite-rules";
                 return Err(one.rule.place.wrong("unit", message));
             }
-            Basis::Bounded | Basis::SignedRank | Basis::Student | Basis::ClopperPearson => continue,
+            Basis::Bounded | Basis::SignedRank | Basis::Student | Basis::ClopperPearson | Basis::Betting => continue,
             Basis::StudentisedBootstrap => "resamples do not reach the small share of alpha that an early look has",
             Basis::Point => "points say nothing about chance, so no early look can decide this rule",
             Basis::Bootstrap => "percentiles of resamples do not reach the small share of alpha that an early look has",
@@ -242,6 +243,14 @@ fn bound(rule: &Rule, gate: &Gate, scene: &Scene<'_>) -> Result<BoundRule, GateE
     };
     let named = rule.unit.or(gate.unit);
     let unit = unit(rule, basis, named, units, scene.datasets.is_some())?;
+    let (basis, unit) = if gate.sequential == Some(Sequential::Betting) {
+        let tasks = scene
+            .datasets
+            .map(|all| datasets.iter().map(|d| all[*d].1).collect::<Vec<_>>());
+        bets::bound(rule, (basis, unit), tasks.as_deref())?
+    } else {
+        (basis, unit)
+    };
     Ok(BoundRule {
         quantity: quantity(rule, scene.transformations)?,
         units,
@@ -437,7 +446,7 @@ fn undecidable(gate: &Bound) -> Option<GateError> {
     gate.rules.iter().find_map(|rule| {
         let n = rule.units;
         let needed = match rule.basis {
-            Basis::Point | Basis::ClopperPearson => 1,
+            Basis::Point | Basis::ClopperPearson | Basis::Betting => 1,
             // The smallest p-value of a one-sided signed-rank test of n pairs is 2^-n, which Holm may multiply.
             Basis::SignedRank => {
                 let family = if rule.is_test() { tests.max(1) } else { 1 };
@@ -480,8 +489,8 @@ const WIDTH: Range = Range {
     high: 100.0,
 };
 
-/// What a group's value is at best.
-fn best(limit: RuleLimit) -> f64 {
+/// What a group's, or an item's, value is at best.
+pub(super) fn best(limit: RuleLimit) -> f64 {
     match limit {
         RuleLimit::MinScore(_) => 100.0,
         RuleLimit::Margin(_) => 100.0,

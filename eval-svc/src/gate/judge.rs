@@ -2,6 +2,7 @@
 
 use super::{
     Adjust, Basis, OnUndecided, Unit, adjust,
+    bets::{self, ItemSequences},
     bind::{Bound, BoundRule},
     limits::Settled,
     observe::{Quantity, Source, SubsetScores, observations, range},
@@ -42,6 +43,10 @@ pub(crate) struct Look<'a> {
     pub separation: &'a Separations,
     /// Items of the rules that count items.
     pub items: &'a ItemStrata,
+    /// Items of the rules that bet on them, in the order of their draw.
+    pub sequences: &'a ItemSequences,
+    /// How many looks share the chance of error of a rule on separation, where other rules spend nothing by being looked at.
+    pub shared_by: usize,
 }
 
 /// What the rules that count items look at, by position of the encoder and of the rule: the data sets with their items, or why there are none.
@@ -206,6 +211,7 @@ fn judge(
         return verdict;
     }
     if matches!(rule.quantity, Quantity::Separation(_)) {
+        verdict.alpha = alpha / look.shared_by.max(1) as f64;
         let verdict = sensitivity::judge(rule, look.separation.get(&(encoder, position)), verdict);
         return valid(verdict, rule, encoder, grid, look, &own);
     }
@@ -234,6 +240,9 @@ fn judge(
                 alpha,
             };
             decide(&held, &series).map_err(|error| refused(&error))
+        }
+        Unit::Item if rule.basis == Basis::Betting => {
+            bets::decide(rule, alpha, look.sequences.get(&(encoder, position)))
         }
         Unit::Item => match look.items.get(&(encoder, position)) {
             Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata).map_err(|error| refused(&error)),
@@ -344,7 +353,7 @@ fn conclude(gate: &Bound, report: &mut GateReport) {
     };
 }
 
-fn refused(error: &StatsError) -> String {
+pub(super) fn refused(error: &StatsError) -> String {
     format!("no decision is possible: {error}")
 }
 

@@ -24,6 +24,10 @@
 //! bootstrap bounds cannot be looked at early: points say nothing about chance, and percentiles of 10,000 resamples do not
 //! reach the small shares.
 //!
+//! **Bets.** With `sequential = "betting"` the rounds are over the items of one data set, in a random order. Rules on scores are decided by
+//! [`crate::stats::gate::betting`], which holds its error whenever one looks; separation has its bounds at an equal share of `alpha` for
+//! each look. The last look decides with everything that is in, so that a verdict never rests on other numbers than the report's.
+//!
 //! **What may never pass.** A rule neither passes nor fails on texts that were not rewritten, on scores that are not numbers, or on a drop in
 //! percent of nothing: it is *invalid*, and so is the gate where no rule fails (`validity`). Invalid blocks, whatever `undecided` says. A rule
 //! that its data can never decide is refused when it is bound.
@@ -36,6 +40,7 @@
 //! The baseline encoder is what others are compared with: where there are others, rules judge only them.
 
 mod adjust;
+mod bets;
 mod bind;
 mod judge;
 mod limits;
@@ -47,6 +52,7 @@ mod tests;
 mod validity;
 mod worst;
 
+pub(crate) use bets::{ItemSequences, Sequence, check_items};
 pub(crate) use bind::{Bound, BoundRule, Named, Scene, bind};
 pub(crate) use judge::{ItemStrata, Look, apply_ratings, look};
 pub use limits::{Limits, check_share};

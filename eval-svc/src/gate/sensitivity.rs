@@ -75,15 +75,20 @@ pub(crate) fn check_separation(gate: &Gate, kinds: Option<&[Kind]>) -> Result<()
 }
 
 /// Refuses rules that could not pass if every text were separated, because there are too few. `texts`: most texts that may be compared
-/// for a kind of change over data sets.
+/// for a kind of change over data sets; `looks`: how many looks share the chance of error.
 ///
 /// # Errors
 /// The first such rule, with the texts that it needs.
-pub(crate) fn check_texts(gate: &Bound, texts: impl Fn(Option<Kind>, &[usize]) -> u64) -> Result<(), GateError> {
+pub(crate) fn check_texts(
+    gate: &Bound,
+    looks: usize,
+    texts: impl Fn(Option<Kind>, &[usize]) -> u64,
+) -> Result<(), GateError> {
+    let alpha = gate.alpha / looks.max(1) as f64;
     for (r, kind, datasets) in gate.separations() {
         let Some(rule) = gate.rules.get(r) else { continue };
         let limit = rule.rule.limit.value();
-        let passes = |n: u64| clopper_pearson_lower(n, n, gate.alpha) >= limit;
+        let passes = |n: u64| clopper_pearson_lower(n, n, alpha) >= limit;
         let there = texts(kind, datasets);
         if passes(there) {
             continue;
@@ -91,8 +96,8 @@ pub(crate) fn check_texts(gate: &Bound, texts: impl Fn(Option<Kind>, &[usize]) -
         let of = kind.map_or(String::new(), |kind| format!(" by {}", kind.name()));
         // With all of n texts separated, the lower bound is the n-th root of alpha.
         let needed = if limit < 1.0 {
-            let least = (gate.alpha.ln() / limit.ln()).ceil();
-            format!("at a chance of error of {} it takes at least {least}", gate.alpha)
+            let least = (alpha.ln() / limit.ln()).ceil();
+            format!("at a chance of error of {alpha} it takes at least {least}")
         } else {
             format!("no number of texts proves a share of {limit}")
         };

@@ -159,6 +159,8 @@ pub enum Basis {
     StudentisedBootstrap,
     /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule names it.
     ClopperPearson,
+    /// Bets on items, one after the other: of rules with `sequential = "betting"`, so that no rule names it.
+    Betting,
 }
 
 /// What counts as drawn: what a rule's chance of error is over.
@@ -218,6 +220,8 @@ pub enum Sequential {
     Pocock,
     /// Little early, most at the end.
     ObrienFleming,
+    /// Rounds over the items of one data set, decided by a betting test, which may be looked at whenever one likes.
+    Betting,
 }
 
 /// A rule that does not fit the run.
@@ -493,6 +497,7 @@ impl Basis {
             Self::Student => "student",
             Self::Bootstrap => "bootstrap",
             Self::ClopperPearson => "clopper-pearson",
+            Self::Betting => "betting",
         }
     }
 
@@ -505,8 +510,8 @@ impl Basis {
             Self::Student => rule::Basis::StudentMean,
             Self::Bootstrap => rule::Basis::BootstrapMean,
             Self::StudentisedBootstrap => rule::Basis::StudentisedBootstrap,
-            // Separation is not decided here.
-            Self::ClopperPearson => rule::Basis::Point,
+            // Separation and bets are not decided here.
+            Self::ClopperPearson | Self::Betting => rule::Basis::Point,
         }
     }
 }
@@ -527,7 +532,7 @@ impl OnUndecided {
 
 impl Sequential {
     /// Every way.
-    pub const ALL: [Self; 3] = [Self::Off, Self::Pocock, Self::ObrienFleming];
+    pub const ALL: [Self; 4] = [Self::Off, Self::Pocock, Self::ObrienFleming, Self::Betting];
 
     /// As a suite spells it.
     pub fn name(self) -> &'static str {
@@ -535,13 +540,14 @@ impl Sequential {
             Self::Off => "off",
             Self::Pocock => "pocock",
             Self::ObrienFleming => "obrien-fleming",
+            Self::Betting => "betting",
         }
     }
 
-    /// How the chance of error is spent; `None` with one look.
+    /// How the chance of error is spent; `None` with one look, and with bets, whose looks spend nothing.
     pub(crate) fn spending(self) -> Option<Spending> {
         match self {
-            Self::Off => None,
+            Self::Off | Self::Betting => None,
             Self::Pocock => Some(Spending::Pocock),
             Self::ObrienFleming => Some(Spending::OBrienFleming),
         }

@@ -15,6 +15,7 @@ mod quantity;
 mod ranks;
 mod reliability;
 mod scope;
+mod sequence;
 mod shift;
 mod strata;
 mod subsets;
@@ -38,8 +39,9 @@ pub use quantity::{Level, Quantity};
 pub use ranks::{DatasetTau, RankShift, RankStability, RankUnder};
 pub use reliability::SplitHalf;
 pub use scope::{AxisChange, NotComputed, Scope, ScopeProfile};
+pub(crate) use sequence::sequence;
 pub use shift::{Shift, ShiftInterval, adjust, shift};
-pub(crate) use strata::{Figure, strata};
+pub(crate) use strata::{Figure, range, strata};
 pub use subsets::SubsetRow;
 pub(crate) use subsets::{Choice, rows as subset_rows, series as subset_series};
 

@@ -59,12 +59,7 @@ pub(crate) fn strata(
             let of = |why: String| format!("{name}: {why}");
             let own = items.get(d).ok_or_else(|| of("its items are not known".to_owned()))?;
             let unit = evidence(d).map_err(of)?;
-            // A correlation within a text lies between -1 and 1, every other value of an item between 0 and 1.
-            let least = if grid.tasks[d] == "summarisation" { -100.0 } else { 0.0 };
-            let range = Range {
-                low: if drop { least - 100.0 } else { least },
-                high: if drop { 100.0 - least } else { 100.0 },
-            };
+            let range = range(&grid.tasks[d], drop);
             let known = match choice.masks(own) {
                 Some(masks) => subsets::evidence(grid, (figure, drop), (name, own, masks), &unit, range).map_err(of)?,
                 None => match values(&sum, &unit) {
@@ -83,8 +78,18 @@ pub(crate) fn strata(
         .collect()
 }
 
+/// What an item's value may be, in points. A correlation within a text lies between −1 and 1, every other value of an item between 0
+/// and 1.
+pub(crate) fn range(task: &str, drop: bool) -> Range {
+    let least = if task == "summarisation" { -100.0 } else { 0.0 };
+    Range {
+        low: if drop { least - 100.0 } else { least },
+        high: if drop { 100.0 - least } else { 100.0 },
+    }
+}
+
 /// The rule's sum on each item, in points; `None` where a score is no mean over items.
-fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
+pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
     let all = std::iter::once(&unit.original).chain(unit.transformed.iter().flatten());
     let mut total: Option<Vec<Option<f64>>> = None;
     for (term, evidence) in sum.terms().iter().zip(all) {

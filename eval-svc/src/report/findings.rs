@@ -230,15 +230,16 @@ pub fn notes(report: &Report) -> Vec<String> {
         )
         && sequential.taken < sequential.rounds.len()
     {
+        let rounds = format!("{} of {} rounds", sequential.taken, sequential.rounds.len());
+        let of = match sequential.items() {
+            Some((last, all)) => format!("at most {last} of {all} items of each data set"),
+            None => format!(
+                "{} of {} data sets and {} of {} seeds",
+                last.datasets, full.datasets, last.seeds, full.seeds
+            ),
+        };
         notes.push(format!(
-            "The gate was decided after {} of {} rounds, and the run stopped: every number here is of {} of {} data sets \
-             and {} of {} seeds.",
-            sequential.taken,
-            sequential.rounds.len(),
-            last.datasets,
-            full.datasets,
-            last.seeds,
-            full.seeds
+            "The gate was decided after {rounds}, and the run stopped: every number here is of {of}."
         ));
     }
     match report.profile.n() {

@@ -177,7 +177,7 @@ pub struct RuleVerdict {
 /// A run in rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct SequentialReport {
-    /// How the chance of error is spent, `pocock` or `obrien-fleming`.
+    /// How the chance of error is spent, `pocock` or `obrien-fleming`; or `betting`, whose looks spend nothing.
     pub spending: String,
     /// The looks that were planned.
     pub rounds: Vec<RoundReport>,
@@ -200,9 +200,12 @@ pub struct RoundReport {
     pub datasets: usize,
     /// Seeds of each of them.
     pub seeds: usize,
-    /// Share of the full run's data sets x seeds.
+    /// `betting`: most items of each data set that are in; absent otherwise.
+    #[serde(default)]
+    pub items: Option<u64>,
+    /// Share of the full run's data sets x seeds, or of its items.
     pub fraction: f64,
-    /// Chance of error that it may spend; all together `alpha`.
+    /// Chance of error that it may spend; all together `alpha`. `betting`: the chance of error of all looks together.
     pub alpha: f64,
 }
 
@@ -242,6 +245,12 @@ impl SequentialReport {
     /// Share of the full run's texts that were not asked for.
     pub fn texts_saved(&self) -> f64 {
         saved(self.texts_asked, self.texts_planned)
+    }
+
+    /// Rounds over items: items of the last round that was taken, and of the last that was planned.
+    pub fn items(&self) -> Option<(u64, u64)> {
+        let last = self.rounds.get(self.taken.checked_sub(1)?)?;
+        Some((last.items?, self.rounds.last()?.items?))
     }
 
     /// Share of the full run's scores that were not made.
@@ -312,6 +321,15 @@ impl GateReport {
     /// How the rounds went, in a sentence.
     pub fn rounds(&self) -> Option<String> {
         let sequential = self.sequential.as_ref()?;
+        if let Some((last, all)) = sequential.items() {
+            return Some(format!(
+                "{} of {} rounds over items were run (betting test): {last} of at most {all} items of each data set, and {} of the full run's texts \
+                 were not needed.",
+                sequential.taken,
+                sequential.rounds.len(),
+                percent(sequential.texts_saved()),
+            ));
+        }
         Some(format!(
             "{} of {} rounds were run ({} spending): {} of the full run's texts and {} of its scores were not needed.",
             sequential.taken,

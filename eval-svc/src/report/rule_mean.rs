@@ -15,7 +15,12 @@ impl GateRule {
         match self.basis {
             Basis::SignedRank => "pseudo-median",
             Basis::ClopperPearson => "share of texts",
-            Basis::Point | Basis::Bounded | Basis::Student | Basis::Bootstrap | Basis::StudentisedBootstrap => "mean",
+            Basis::Point
+            | Basis::Bounded
+            | Basis::Student
+            | Basis::Bootstrap
+            | Basis::StudentisedBootstrap
+            | Basis::Betting => "mean",
         }
     }
 }

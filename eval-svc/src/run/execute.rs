@@ -10,6 +10,7 @@ use super::{
     live::Live,
     measure::{self, Carried, Measured},
     plan::Plan,
+    portions,
     progress::Meter,
     ratings,
     record::{GateOutcome, Stage},
@@ -25,91 +26,45 @@ use crate::{
     report::{self, GateReport},
 };
 
+/// What the rounds of a run came to.
+pub(super) struct Looked {
+    /// The plan of what is in.
+    pub plan: Plan,
+    /// What became of its texts.
+    pub transformed: Transformed,
+    /// Its scores.
+    pub measured: Measured,
+    /// What the gate says; none without a gate.
+    pub verdicts: Option<GateReport>,
+    /// Where each data set of the rules is in the plan, if it is.
+    pub places: Vec<Option<usize>>,
+    /// Whether there was more than one look.
+    pub several: bool,
+}
+
+/// How long the stages took, in seconds.
+pub(super) type Durations = BTreeMap<String, f64>;
+
 /// Executes a plan to its report.
-pub(super) async fn execute(
-    context: &RunContext,
-    store: &RunStore,
-    mut plan: Plan,
-    live: &Live,
-) -> Result<(), RunError> {
-    let mut durations = BTreeMap::new();
+pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, live: &Live) -> Result<(), RunError> {
+    let mut durations = Durations::new();
     announce(&plan, live);
     live.step(Stage::Plan, 1, "inputs checked");
-
-    let rounds = rounds::rounds(&plan);
-    let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
-    let mut transformed = Transformed::new(&plan);
-    let (mut carried, mut measured) = (Carried::new(&plan), Measured::default());
-    let mut verdicts: Option<GateReport> = None;
-    let mut taken = 0;
-    for (i, round) in rounds.iter().enumerate() {
-        let last = i + 1 == rounds.len();
-        let clock = Instant::now();
-        transform::transform(context, &mut plan, round, &mut transformed, live, &mut meter).await?;
-        separation::copy(context, &mut plan, round, &mut transformed, live, &mut meter).await?;
-        let middle = Instant::now();
-        measure::measure(
-            context,
-            &plan,
-            &transformed,
-            round,
-            last,
-            &mut carried,
-            &mut measured,
-            live,
-        )
-        .await?;
-        let spent = [("transform", middle - clock), ("encode_and_score", middle.elapsed())];
-        for (stage, time) in spent {
-            *durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
-        }
-        taken = round.number;
-        // One look at everything can ask how the rewrites are rated; rounds need no rating.
-        if rounds.len() == 1 {
-            measured.judged = rated(context, &plan, &transformed, live, &mut durations).await?;
-        }
-        if plan.gate.is_some() {
-            let (look_at, units, earlier) = (round.clone(), context.units.clone(), verdicts.take());
-            // On a thread of its own: bounds over resampled items take their time. What it reads is lent to it.
-            let lent = tokio::task::spawn_blocking(move || {
-                let report = look(&plan, &transformed, &measured, &units, &look_at, earlier);
-                (plan, transformed, measured, report)
-            });
-            let report;
-            (plan, transformed, measured, report) =
-                lent.await.map_err(|error| RunError::Internal(error.to_string()))?;
-            let Some(report) = report else { continue };
-            let (decided, all) = rounds::decided(&report);
-            if rounds.len() > 1 {
-                live.message(format!(
-                    "round {} of {}: {} data sets, {} seeds; {decided} of {all} decisions made",
-                    round.number,
-                    rounds.len(),
-                    round.tables.len(),
-                    round.seeds
-                ));
-            }
-            verdicts = Some(report);
-            if decided == all {
-                break;
-            }
-        }
-    }
-    drop(carried);
-    if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
-        verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
-    }
-    let mut places: Vec<Option<usize>> = (0..plan.tables.len()).map(Some).collect();
-    if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
-        places = plan.narrow(&round.tables, round.seeds);
-        let tables = measured.scored.iter_mut().map(|one| &mut one.table);
-        let tables = tables.chain(measured.separated.iter_mut().map(|one| &mut one.table));
-        for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
-            *table = places.get(*table).copied().flatten().unwrap_or(*table);
-        }
-    }
+    let looked = if portions::bets(&plan) {
+        Box::pin(portions::in_portions(context, plan, live, &mut durations)).await?
+    } else {
+        Box::pin(in_rounds(context, plan, live, &mut durations)).await?
+    };
+    let Looked {
+        plan,
+        transformed,
+        mut measured,
+        mut verdicts,
+        places,
+        several,
+    } = looked;
     // Only what the report speaks of is rated, so rounds come first.
-    if rounds.len() > 1 {
+    if several {
         measured.judged = rated(context, &plan, &transformed, live, &mut durations).await?;
         if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
             let counts = Counts::new(&plan, &transformed, &measured);
@@ -160,13 +115,158 @@ pub(super) async fn execute(
     Ok(())
 }
 
+/// Runs all stages up to the gate, in the rounds of the plan.
+async fn in_rounds(
+    context: &RunContext,
+    mut plan: Plan,
+    live: &Live,
+    durations: &mut Durations,
+) -> Result<Looked, RunError> {
+    let rounds = rounds::rounds(&plan);
+    let mut meter = Meter::new(Stage::Transform, 0, Instant::now());
+    let mut transformed = Transformed::new(&plan);
+    let (mut carried, mut measured) = (Carried::new(&plan), Measured::default());
+    let mut verdicts: Option<GateReport> = None;
+    let mut taken = 0;
+    for (i, round) in rounds.iter().enumerate() {
+        let keep = i + 1 < rounds.len();
+        let mut stages = Stages {
+            plan: &mut plan,
+            transformed: &mut transformed,
+            carried: &mut carried,
+            measured: &mut measured,
+            meter: &mut meter,
+        };
+        stages.run(context, round, keep, live, durations).await?;
+        taken = round.number;
+        // One look at everything can ask how the rewrites are rated; rounds need no rating.
+        if rounds.len() == 1 {
+            measured.judged = rated(context, &plan, &transformed, live, durations).await?;
+        }
+        let report;
+        (plan, transformed, measured, report) = look_at(
+            context,
+            (plan, transformed, measured),
+            round.clone(),
+            1,
+            verdicts.take(),
+        )
+        .await?;
+        let Some(report) = report else { continue };
+        let (decided, all) = rounds::decided(&report);
+        if rounds.len() > 1 {
+            live.message(format!(
+                "round {} of {}: {} data sets, {} seeds; {decided} of {all} decisions made",
+                round.number,
+                rounds.len(),
+                round.tables.len(),
+                round.seeds
+            ));
+        }
+        verdicts = Some(report);
+        if decided == all {
+            break;
+        }
+    }
+    drop(carried);
+    if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
+        verdicts.sequential = rounds::told(&plan, bound, &rounds, taken, &transformed, &measured.scored);
+    }
+    let mut places: Vec<Option<usize>> = (0..plan.tables.len()).map(Some).collect();
+    if let Some(round) = rounds.get(taken.saturating_sub(1)).filter(|_| taken < rounds.len()) {
+        places = plan.narrow(&round.tables, round.seeds);
+        let tables = measured.scored.iter_mut().map(|one| &mut one.table);
+        let tables = tables.chain(measured.separated.iter_mut().map(|one| &mut one.table));
+        for table in tables.chain(measured.drifted.iter_mut().map(|one| &mut one.table)) {
+            *table = places.get(*table).copied().flatten().unwrap_or(*table);
+        }
+    }
+    Ok(Looked {
+        plan,
+        transformed,
+        measured,
+        verdicts,
+        places,
+        several: rounds.len() > 1,
+    })
+}
+
+/// What the stages before the gate work on.
+pub(super) struct Stages<'a> {
+    /// The plan: texts that are made are numbered in it.
+    pub plan: &'a mut Plan,
+    /// What became of the texts.
+    pub transformed: &'a mut Transformed,
+    /// What later rounds want again.
+    pub carried: &'a mut Carried,
+    /// The scores.
+    pub measured: &'a mut Measured,
+    /// Texts made.
+    pub meter: &'a mut Meter,
+}
+
+impl Stages<'_> {
+    /// Transforms, encodes and scores what a round adds; `keep`: vectors of the originals, for a later round.
+    pub(super) async fn run(
+        &mut self,
+        context: &RunContext,
+        round: &Round,
+        keep: bool,
+        live: &Live,
+        durations: &mut Durations,
+    ) -> Result<(), RunError> {
+        let clock = Instant::now();
+        transform::transform(context, self.plan, round, self.transformed, live, self.meter).await?;
+        separation::copy(context, self.plan, round, self.transformed, live, self.meter).await?;
+        let middle = Instant::now();
+        let (carried, measured) = (&mut *self.carried, &mut *self.measured);
+        measure::measure(
+            context,
+            self.plan,
+            self.transformed,
+            round,
+            !keep,
+            carried,
+            measured,
+            live,
+        )
+        .await?;
+        let spent = [("transform", middle - clock), ("encode_and_score", middle.elapsed())];
+        for (stage, time) in spent {
+            *durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
+        }
+        Ok(())
+    }
+}
+
+/// Looks, on a thread of its own: bounds over resampled items take their time. What it reads is lent to it. `shared_by`: how many
+/// looks share the chance of error of rules on separation.
+pub(super) async fn look_at(
+    context: &RunContext,
+    (plan, transformed, measured): (Plan, Transformed, Measured),
+    round: Round,
+    shared_by: usize,
+    earlier: Option<GateReport>,
+) -> Result<(Plan, Transformed, Measured, Option<GateReport>), RunError> {
+    if plan.gate.is_none() {
+        return Ok((plan, transformed, measured, None));
+    }
+    let units = context.units.clone();
+    tokio::task::spawn_blocking(move || {
+        let report = look(&plan, &transformed, &measured, &units, (&round, shared_by), earlier);
+        (plan, transformed, measured, report)
+    })
+    .await
+    .map_err(|error| RunError::Internal(error.to_string()))
+}
+
 /// The judge's stage; nothing without a judge.
 async fn rated(
     context: &RunContext,
     plan: &Plan,
     transformed: &Transformed,
     live: &Live,
-    durations: &mut BTreeMap<String, f64>,
+    durations: &mut Durations,
 ) -> Result<Option<Judged>, RunError> {
     let clock = Instant::now();
     let judged = judge::judge(context, plan, transformed, live).await?;
@@ -182,7 +282,7 @@ fn look(
     transformed: &Transformed,
     measured: &Measured,
     units: &UnitStore,
-    round: &Round,
+    (round, shared_by): (&Round, usize),
     earlier: Option<GateReport>,
 ) -> Option<GateReport> {
     let bound = plan.gate.as_ref()?;
@@ -196,6 +296,8 @@ fn look(
         subsets: &items::subsets_of_rules(plan, bound, transformed, measured, units),
         separation: &separation::of_rules(plan, bound, &measured.separated, round),
         items: &items::of_rules(plan, bound, transformed, measured, units),
+        sequences: &items::sequences_of_rules(plan, bound, measured, units),
+        shared_by,
     };
     Some(gate::look(
         bound,

@@ -16,7 +16,9 @@ use crate::{
         clusters::clusters,
         subset::{Mask, items_where},
     },
-    gate::{Bound, BoundRule, ItemStrata, Quantity, RuleLimit, SubsetScores, Texts, Unit},
+    gate::{
+        Basis, Bound, BoundRule, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores, Texts, Unit,
+    },
     profile::{self, Choice, DatasetItems, Figure, RobustnessProfile, UnitItems, add_intervals},
     report::SubsetReport,
 };
@@ -91,19 +93,15 @@ pub(super) fn of_rules(
     units: &UnitStore,
 ) -> ItemStrata {
     let mut all = ItemStrata::new();
-    if gate.rules.iter().all(|rule| rule.unit == Unit::Group) {
+    let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
+    if !gate.rules.iter().any(counts) {
         return all;
     }
     let grid = summary::grid(plan, &measured.scored);
     let items = all_items(plan, transformed, measured);
     let addresses = addresses(&measured.scored);
     for &encoder in &gate.judged {
-        for (r, rule) in gate
-            .rules
-            .iter()
-            .enumerate()
-            .filter(|(_, rule)| rule.unit == Unit::Item)
-        {
+        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
             let Some(figure) = figure(rule) else { continue };
             let found = known(plan, measured, rule).and_then(|choice| {
                 profile::strata(
@@ -115,6 +113,35 @@ pub(super) fn of_rules(
                     &items,
                     |table| evidence(plan, units, &addresses, encoder, table),
                 )
+            });
+            all.insert((encoder, r), found);
+        }
+    }
+    all
+}
+
+/// What the gate's rules that bet on items look at, for each judged encoder.
+pub(super) fn sequences_of_rules(plan: &Plan, gate: &Bound, measured: &Measured, units: &UnitStore) -> ItemSequences {
+    let bets = |rule: &BoundRule| rule.basis == Basis::Betting;
+    let mut all = ItemSequences::new();
+    if !gate.rules.iter().any(bets) {
+        return all;
+    }
+    let grid = summary::grid(plan, &measured.scored);
+    let addresses = addresses(&measured.scored);
+    for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| bets(rule)) {
+        let (Some(figure), &[d]) = (figure(rule), rule.datasets.as_slice()) else {
+            continue;
+        };
+        let texts = item_texts(&plan.tables[d]);
+        let order = plan.tables[d].dataset.order().unwrap_or_default();
+        for &encoder in &gate.judged {
+            let found = evidence(plan, units, &addresses, encoder, d)
+                .and_then(|unit| profile::sequence(&grid, (figure, rule.is_drop()), order, &texts, &unit));
+            let found = found.map(|(values, repeated)| Sequence {
+                values,
+                range: profile::range(&grid.tasks[d], rule.is_drop()),
+                repeated,
             });
             all.insert((encoder, r), found);
         }
@@ -231,10 +258,6 @@ pub(super) fn subset_reports(
 
 fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Table) -> DatasetItems {
     let texts = table.dataset.item_texts();
-    let distinct = texts.iter().map(|own| {
-        let numbers = own.iter().filter_map(|text| table.texts.get(*text as usize));
-        numbers.copied().collect::<Vec<u32>>()
-    });
     let seeds = plan.suite.seeds.len();
     let each = |mask: &dyn Fn(usize, usize) -> Mask| -> Vec<Vec<Mask>> {
         let of_transformation = |t: usize| (0..seeds).map(|s| mask(t, s)).collect();
@@ -246,7 +269,7 @@ fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Ta
         .zip(measured.judged.as_ref())
         .filter(|_| refused(plan, measured).is_none());
     DatasetItems {
-        clusters: clusters(distinct),
+        clusters: clusters(item_texts(table)),
         changed: each(&|t, s| {
             chosen(plan, transformed, table, &texts, (t, s), |_, made| {
                 made.change != Change::Unchanged
@@ -260,6 +283,16 @@ fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Ta
             })
         }),
     }
+}
+
+/// The numbers of each item's texts: equal texts have equal numbers.
+fn item_texts(table: &Table) -> Vec<Vec<u32>> {
+    let numbers = |own: Vec<u32>| {
+        own.iter()
+            .filter_map(|text| table.texts.get(*text as usize).copied())
+            .collect()
+    };
+    table.dataset.item_texts().into_iter().map(numbers).collect()
 }
 
 /// The items all of whose transformed texts pass a test, which sees the number of the original and what was made of it.

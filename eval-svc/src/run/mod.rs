@@ -18,6 +18,7 @@ mod manager;
 mod measure;
 mod order;
 mod plan;
+mod portions;
 mod prepare;
 mod probe;
 mod progress;

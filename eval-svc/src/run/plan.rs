@@ -181,7 +181,8 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
             Some(language) => format!("{}/{}.{language}", dataset.name(), dataset.split()),
             None => format!("{}/{}", dataset.name(), dataset.split()),
         };
-        for text in dataset.texts() {
+        let drawn = drawn_ids(&dataset);
+        for (position, text) in dataset.texts().iter().enumerate() {
             let number = corpus.intern(&text.text);
             let language = dataset.language_of(text.role).map(str::to_owned);
             table.texts.push(number);
@@ -203,13 +204,30 @@ pub(super) fn lay_out(datasets: Vec<(Arc<Dataset>, DatasetSpec)>) -> (Corpus, Ve
                     }
                 }));
             table.requests.each.push(transformed.then(|| {
-                requests.each.push(request(format!("{place}/{}", text.id)));
+                let id = drawn.get(&position).unwrap_or(&text.id);
+                requests.each.push(request(format!("{place}/{id}")));
                 requests.each.len() - 1
             }));
         }
         tables.push(table);
     }
     (corpus, tables, requests)
+}
+
+/// Ids of the texts of items that were drawn one by one, by position: by their place in the order of the draw, since a larger sample
+/// must ask for the same, and rows are numbered within the sample.
+fn drawn_ids(dataset: &Dataset) -> HashMap<usize, String> {
+    let Some(order) = dataset.order() else {
+        return HashMap::new();
+    };
+    let items = dataset.item_texts().into_iter().zip(order);
+    let of_item = |(own, place): (Vec<u32>, &u32)| {
+        let named = own.into_iter().enumerate();
+        named
+            .map(|(i, text)| (text as usize, format!("drawn {place}:{i}")))
+            .collect::<Vec<_>>()
+    };
+    items.flat_map(of_item).collect()
 }
 
 impl Plan {

@@ -13,14 +13,15 @@ use isomer_service_kit::Fault;
 use super::{
     RunContext, RunError, judge,
     plan::{self, Plan, PlannedTransformation},
-    probe, prompting,
+    portions, probe, prompting,
     record::{RunRequest, SuiteChoice},
     separation, wire,
 };
 use crate::{
-    dataset::{self, Dataset, DatasetError},
-    encoding, gate,
-    judging::Scale,
+    dataset::{self, Dataset, DatasetError, Draw},
+    encoding,
+    gate::{self, Sequential},
+    judging::{Judging, Scale},
     places::Located,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
@@ -32,12 +33,41 @@ const MOST_ENCODERS: usize = 256;
 
 /// Checks a request and lays the run out.
 pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Result<Plan, RunError> {
-    let (mut suite, suite_digest) = suite(&request.suite)?;
-    apply(&mut suite, request)?;
-    let judging = suite.judge.settled().map_err(|set| {
+    let mut plan = lay_out(context, request, None).await?;
+    probe::probe(context, &plan).await?;
+    if let Some(judging) = judging(&plan.suite)? {
+        let field = match request.judge.generator {
+            Some(_) => "spec.judge.generator_id",
+            None => "spec.suite",
+        };
+        plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
+    }
+    if let Some(gate) = &plan.gate {
+        let looks = portions::looks(&plan);
+        gate::check_texts(gate, looks, |kind, datasets| {
+            separation::most_texts(&plan, kind, datasets)
+        })?;
+        gate::check_items(gate, |d| {
+            let dataset = &plan.tables[d].dataset;
+            (dataset.task(), dataset.items())
+        })?;
+    }
+    Ok(plan)
+}
+
+/// Who rates the rewrites, where anybody does.
+fn judging(suite: &Suite) -> Result<Option<Judging>, RunError> {
+    suite.judge.settled().map_err(|set| {
         let message = format!("is missing: {set}; name one with --judge, or as [judge] generator in the suite");
         invalid("spec.judge.generator_id", message)
-    })?;
+    })
+}
+
+/// Lays a checked request out on the first `most` rows of each data set.
+pub(super) async fn lay_out(context: &RunContext, request: &RunRequest, most: Option<usize>) -> Result<Plan, RunError> {
+    let (mut suite, suite_digest) = suite(&request.suite)?;
+    apply(&mut suite, request)?;
+    let judging = judging(&suite)?;
     let ids = encoder_ids(context, &suite, request)?;
     let baseline = suite
         .baseline
@@ -66,7 +96,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
     gate::check_separation(&suite.gate, kinds.as_deref())?;
     // A typo is told before data sets are fetched, a data set's name can be checked only after.
     gate::bind(&suite.gate, &scene)?;
-    let datasets = datasets(context, &suite).await?;
+    let datasets = datasets(context, &suite, most).await?;
     let loaded: Vec<(String, TaskType)> = datasets
         .iter()
         .map(|(dataset, _)| (dataset.name().to_owned(), dataset.task()))
@@ -103,18 +133,7 @@ pub(super) async fn prepare(context: &RunContext, request: &RunRequest) -> Resul
         tables,
         requests,
     };
-    probe::probe(context, &plan).await?;
-    if let Some(judging) = judging {
-        let field = match request.judge.generator {
-            Some(_) => "spec.judge.generator_id",
-            None => "spec.suite",
-        };
-        plan.judge = Some(judge::probe(context, &plan.suite, judging, field).await?);
-    }
     separation::prepare(&mut plan).await?;
-    if let Some(gate) = &plan.gate {
-        gate::check_texts(gate, |kind, datasets| separation::most_texts(&plan, kind, datasets))?;
-    }
     Ok(plan)
 }
 
@@ -359,7 +378,11 @@ async fn catalogue(context: &RunContext) -> Result<Vec<TransformationInfo>, RunE
 
 /// Makes every dataset's files present and loads them, each on a thread of its own: files are read and rows are checked.
 /// What cannot be had is said of all datasets together.
-async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Dataset>, DatasetSpec)>, RunError> {
+async fn datasets(
+    context: &RunContext,
+    suite: &Suite,
+    most: Option<usize>,
+) -> Result<Vec<(Arc<Dataset>, DatasetSpec)>, RunError> {
     let mut located = Vec::with_capacity(suite.datasets.len());
     let mut missing = Vec::new();
     for spec in &suite.datasets {
@@ -385,7 +408,11 @@ async fn datasets(context: &RunContext, suite: &Suite) -> Result<Vec<(Arc<Datase
         });
     }
     let mut loaded: Vec<(Arc<Dataset>, DatasetSpec)> = Vec::with_capacity(located.len());
-    for (found, spec) in located {
+    for (mut found, spec) in located {
+        if suite.gate.sequential == Some(Sequential::Betting) {
+            found.options.draw = Draw::OneByOne;
+            found.options.limit = found.options.limit.into_iter().chain(most).min();
+        }
         let dataset = tokio::task::spawn_blocking(move || dataset::load(found.task, &found.source, &found.options))
             .await
             .map_err(|error| RunError::Internal(error.to_string()))?

@@ -34,6 +34,17 @@ pub(super) struct Round {
 }
 
 impl Round {
+    /// Everything that a plan has, at one look.
+    pub(super) fn whole(plan: &Plan) -> Self {
+        Self {
+            number: 1,
+            tables: (0..plan.tables.len()).collect(),
+            seeds: plan.suite.seeds.len(),
+            fraction: 1.0,
+            alpha: plan.gate.as_ref().map_or(0.0, |gate| gate.alpha),
+        }
+    }
+
     /// Variants of a data set that are in.
     pub(super) fn variants(&self, plan: &Plan) -> Vec<Variant> {
         let seeded = |variant: &Variant| match variant {
@@ -50,13 +61,7 @@ pub(super) fn rounds(plan: &Plan) -> Vec<Round> {
     let gate = plan.gate.as_ref();
     let alpha = gate.map_or(0.0, |gate| gate.alpha);
     let Some(spending) = gate.and_then(|gate| gate.sequential.spending()) else {
-        return vec![Round {
-            number: 1,
-            tables: (0..tables).collect(),
-            seeds,
-            fraction: 1.0,
-            alpha,
-        }];
+        return vec![Round::whole(plan)];
     };
     let datasets: Vec<_> = plan
         .tables
@@ -117,6 +122,7 @@ pub(super) fn told(
             .map(|round| RoundReport {
                 datasets: round.tables.len(),
                 seeds: round.seeds,
+                items: None,
                 fraction: round.fraction,
                 alpha: round.alpha,
             })

@@ -1,7 +1,7 @@
 //! Stage: every distinct text transformed once per transformation and seed, for all datasets and encoders together.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Instant,
 };
 
@@ -88,6 +88,36 @@ impl Transformed {
                 .collect(),
             generators: BTreeMap::new(),
         }
+    }
+
+    /// Room for a plan, with what was made under an earlier one of the same transformations and seeds.
+    pub(super) fn carried(plan: &mut Plan, earlier: &Plan, from: Self) -> Self {
+        let mut all = Self::new(plan);
+        for (t, planned) in plan.transformations.iter().enumerate() {
+            let asked = earlier.requests.of(planned);
+            let key = |corpus: &Corpus, request: &TextRequest| {
+                let text: Box<str> = corpus.get(request.text).into();
+                (request.id.clone(), text, request.language.clone())
+            };
+            let known: HashMap<_, usize> = asked
+                .iter()
+                .enumerate()
+                .map(|(position, request)| (key(&earlier.corpus, request), position))
+                .collect();
+            for (request, wanted) in plan.requests.of(planned).iter().enumerate() {
+                let Some(position) = known.get(&key(&plan.corpus, wanted)) else {
+                    continue;
+                };
+                for s in 0..plan.suite.seeds.len() {
+                    if let Some(made) = from.get(t, s, *position) {
+                        let text = plan.corpus.intern(earlier.corpus.get(made.text));
+                        all.made[t][s][request] = Some(Made { text, ..made.clone() });
+                    }
+                }
+            }
+        }
+        all.generators = from.generators;
+        all
     }
 
     /// Texts made: each transformation and seed of a text counts.

@@ -49,6 +49,7 @@ pub(super) fn gate(gate: Option<proto::Gate>) -> Result<Gate, Fault> {
             proto::GateSequential::Off => Some(Sequential::Off),
             proto::GateSequential::Pocock => Some(Sequential::Pocock),
             proto::GateSequential::ObrienFleming => Some(Sequential::ObrienFleming),
+            proto::GateSequential::Betting => Some(Sequential::Betting),
         },
         alpha: gate.alpha,
         rules: gate
@@ -188,6 +189,7 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
             Some(Sequential::Off) => proto::GateSequential::Off,
             Some(Sequential::Pocock) => proto::GateSequential::Pocock,
             Some(Sequential::ObrienFleming) => proto::GateSequential::ObrienFleming,
+            Some(Sequential::Betting) => proto::GateSequential::Betting,
         }
         .into(),
     })
@@ -195,7 +197,7 @@ pub(super) fn proto(gate: &Gate) -> Option<proto::Gate> {
 
 fn proto_basis(basis: Option<Basis>) -> i32 {
     match basis {
-        None | Some(Basis::ClopperPearson) => proto::GateBasis::Unspecified,
+        None | Some(Basis::ClopperPearson | Basis::Betting) => proto::GateBasis::Unspecified,
         Some(Basis::Point) => proto::GateBasis::Point,
         Some(Basis::SignedRank) => proto::GateBasis::SignedRank,
         Some(Basis::Student) => proto::GateBasis::Student,

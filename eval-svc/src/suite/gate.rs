@@ -105,7 +105,7 @@ fn limits(section: &Section<'_>) -> Result<Limits, SuiteError> {
     Ok(limits)
 }
 
-/// `true`, `false`, or how the chance of error is spent.
+/// `true`, `false`, or how the rounds go.
 fn sequential(section: &Section<'_>) -> Result<Option<Sequential>, SuiteError> {
     match section.get("sequential").map(|value| value.get_ref().as_bool()) {
         None => Ok(None),

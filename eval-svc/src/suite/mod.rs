@@ -53,7 +53,8 @@
 //! max_unchanged = 0.10                                               # a rule is invalid where more of its texts stayed as they
 //! max_near_copies = 0.50                                             # were, or differ in one word; a rule may name its own
 //! sequential = true                                                  # rounds, until all is decided: "pocock" (true) or
-//!                                                                    # "obrien-fleming"; default false
+//!                                                                    # "obrien-fleming", "betting" (rounds over
+//!                                                                    # the items of one data set); default false
 //!
 //! [[gate.rule]]                                                      # each has exactly one limit; scores x 100 are points
 //! max_drop = 3.0                                                     # original less transformed is at most so many points

@@ -11,11 +11,17 @@
 //! Source: I. Waudby-Smith and A. Ramdas, "Estimating means of bounded random variables by betting", Journal of the Royal
 //! Statistical Society B 86 (2024), sections 4 and 5, appendix B (grid Kelly).
 
-use super::{Limit, Side, Verdict};
+use super::{
+    Limit, Side, Verdict,
+    rule::{Decision, Need},
+};
 use crate::{
     StatsError,
     error::{level as check_level, probability},
 };
+
+/// Most items that are proposed.
+const MOST: usize = 100_000;
 
 /// Fractions of the largest bet, equal stakes on each.
 const FRACTIONS: [f64; 14] = [
@@ -205,6 +211,54 @@ impl BettingTest {
     }
 }
 
+/// What the test says of items in the order of their draw. Its bounds hold at every number of items at once, so that an early end
+/// costs them nothing.
+///
+/// # Errors
+/// As [`BettingTest::new`] and [`BettingTest::push`]; no items.
+pub fn decide_bets(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<Decision, StatsError> {
+    let mut test = BettingTest::new(*items, limit, alpha)?;
+    for value in values {
+        test.push(*value)?;
+    }
+    let (low, high) = betting_interval(values, items, 1.0 - 2.0 * alpha)?;
+    let needed = match test.verdict() {
+        Verdict::Undecided => repeated(values, items, limit, alpha)?,
+        Verdict::Pass | Verdict::Fail => None,
+    };
+    Ok(Decision {
+        verdict: test.verdict(),
+        estimate: values.iter().sum::<f64>() / values.len() as f64,
+        low: Some(low),
+        high: Some(high),
+        units: values.len(),
+        need: needed.map(|units| Need {
+            units: Some(units),
+            seeds: None,
+        }),
+        note: None,
+    })
+}
+
+/// Items like these that would decide, if there were more of them; `None`: more than [`MOST`].
+fn repeated(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<Option<usize>, StatsError> {
+    if items.population.is_some() {
+        return Ok(None);
+    }
+    let mut test = BettingTest::new(*items, limit, alpha)?;
+    for value in values.iter().cycle().take(MOST) {
+        if test.push(*value)? != Verdict::Undecided {
+            return Ok(Some(test.seen()));
+        }
+    }
+    Ok(None)
+}
+
+/// The fewest items, each with the value `best`, that would decide; `None`: more than [`MOST`], or a limit that no item decides.
+pub fn fewest_bets(best: f64, items: &Items, limit: Limit, alpha: f64) -> Option<usize> {
+    repeated(&[best], items, limit, alpha).ok().flatten()
+}
+
 /// A confidence interval for the mean that holds at every number of items at once (a confidence sequence, read off at
 /// the last item): the means that neither gambler, each at (1 − level)/2, ever refuted.
 ///
@@ -275,7 +329,10 @@ fn check(items: &Items) -> Result<(), StatsError> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::random::{shuffle, stream, uniform};
+    use crate::{
+        proportion::clopper_pearson_lower,
+        random::{shuffle, stream, uniform},
+    };
 
     const OPEN: Items = Items {
         range: (-1.0, 1.0),
@@ -326,6 +383,64 @@ mod tests {
             assert_eq!(test.verdict(), if limit < 0.25 { Verdict::Pass } else { Verdict::Fail });
             assert!(test.push(0.0).is_err());
         }
+    }
+
+    #[test]
+    fn what_is_decided_once_stays_decided_on_more_items() {
+        let items = Items {
+            range: (-100.0, 100.0),
+            population: None,
+        };
+        let limit = Limit::at_most(5.0);
+        let fewest = fewest_bets(0.0, &items, limit, 0.05).unwrap();
+        assert_eq!(fewest, 112);
+        let no_drop = vec![0.0; 400];
+        let says = |n: usize| decide_bets(&no_drop[..n], &items, limit, 0.05).unwrap();
+        assert_eq!(says(fewest - 1).verdict, Verdict::Undecided);
+        assert_eq!(says(fewest - 1).need.unwrap().units, Some(fewest));
+        for n in [fewest, fewest + 1, 400] {
+            let said = says(n);
+            assert_eq!((said.verdict, said.units, said.estimate), (Verdict::Pass, n, 0.0));
+            assert!(said.high.unwrap() <= 5.0 && said.low.unwrap() < 0.0, "{said:?}");
+        }
+        // Nothing shows that a mean is exactly its limit, and a limit at the end of the range needs no test.
+        assert_eq!(fewest_bets(0.0, &items, Limit::at_most(0.0), 0.05), None);
+        assert_eq!(fewest_bets(100.0, &items, Limit::at_least(100.0), 0.05), None);
+        assert!(decide_bets(&[], &items, limit, 0.05).is_err());
+    }
+
+    #[test]
+    fn looking_after_every_round_keeps_the_error() {
+        // Answers that are lost with the chance of the limit: whoever passes, passes falsely.
+        let items = Items {
+            range: (-100.0, 100.0),
+            population: None,
+        };
+        let (gates, alpha, mut passed, mut failed) = (2_000, 0.05, 0, 0);
+        for gate in 0..gates {
+            let mut rng = stream(1337, gate);
+            let drops: Vec<f64> = (0..800)
+                .map(|_| if uniform(&mut rng) < 0.05 { 100.0 } else { 0.0 })
+                .collect();
+            let looks = [100, 200, 400, 800].map(|n| decided(&drops[..n], &items, alpha));
+            passed += u64::from(looks.contains(&Verdict::Pass));
+            failed += u64::from(looks.contains(&Verdict::Fail));
+        }
+        for wrong in [passed, failed] {
+            assert!(wrong > 0_u64, "a test that never decides keeps its error for nothing");
+            assert!(
+                clopper_pearson_lower(wrong, gates as u64, 0.01) <= alpha,
+                "{wrong} of {gates}"
+            );
+        }
+    }
+
+    fn decided(values: &[f64], items: &Items, alpha: f64) -> Verdict {
+        let mut test = BettingTest::new(*items, Limit::at_most(5.0), alpha).unwrap();
+        for value in values {
+            test.push(*value).unwrap();
+        }
+        test.verdict()
     }
 
     #[test]

@@ -1,0 +1,170 @@
+//! `sequential = "betting"`: rules on one data set, whose items come in a random order and are bet on one after the other
+//! ([`crate::stats::gate::betting`]).
+
+use std::collections::BTreeMap;
+
+use super::{
+    Basis, GateError, Rule, RuleLimit, Texts, Unit,
+    bind::{Bound, BoundRule, best},
+    judge::refused,
+};
+use crate::{
+    profile::range,
+    stats::gate::{
+        betting::{Items, decide_bets, fewest_bets},
+        bounded::Range,
+        rule::Decision,
+    },
+    task::TaskType,
+};
+
+/// What a rule bets on, by position of the encoder and of the rule, or why there is nothing.
+pub(crate) type ItemSequences = BTreeMap<(usize, usize), Result<Sequence, String>>;
+
+/// Items in the order of their draw. One that shares a text with an earlier one is left out, since the two fall together.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sequence {
+    /// A drop or a score in points, one an item.
+    pub values: Vec<f64>,
+    /// What a value may be.
+    pub range: Range,
+    /// Items that were left out.
+    pub repeated: usize,
+}
+
+/// Task types whose score is a mean of items that do not depend on each other. Correlations, average precision and V-measure are no
+/// means of items, and whether a pair of a bitext is found depends on the other pairs.
+const BY_ITEM: [TaskType; 6] = [
+    TaskType::Classification,
+    TaskType::Retrieval,
+    TaskType::Reranking,
+    TaskType::Summarisation,
+    TaskType::Clsd,
+    TaskType::GradedRanking,
+];
+
+/// The basis and unit of a rule that is bet on; `tasks`: of its data sets, where they are known.
+///
+/// # Errors
+/// Why the rule cannot be bet on, and what can be done.
+pub(super) fn bound(
+    rule: &Rule,
+    (basis, unit): (Basis, Unit),
+    tasks: Option<&[TaskType]>,
+) -> Result<(Basis, Unit), GateError> {
+    let leave = "or leave `sequential` out";
+    if matches!(rule.limit, RuleLimit::MinSeparation(_)) {
+        return Ok((basis, unit));
+    }
+    if !matches!(rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_)) {
+        let message = format!(
+            "has no value for each item, and sequential = \"betting\" bets on items; use max_drop, min_score or min_separation, {leave}"
+        );
+        return Err(rule.place.wrong(rule.limit.kind(), message));
+    }
+    if rule.texts != Texts::All {
+        let message = format!(
+            "is \"{}\", which is known when everything is in, and an early look has not everything; {leave}",
+            rule.texts.name()
+        );
+        return Err(rule.place.wrong("texts", message));
+    }
+    if basis != Basis::Bounded {
+        let message = format!(
+            "is \"{}\", and sequential = \"betting\" has bounds of its own; leave `basis` out, {leave}",
+            basis.name()
+        );
+        return Err(rule.place.wrong("basis", message));
+    }
+    if rule.unit == Some(Unit::Group) {
+        let message = format!("is \"group\", and sequential = \"betting\" bets on items; take \"item\", {leave}");
+        return Err(rule.place.wrong("unit", message));
+    }
+    match tasks {
+        Some([task]) if !BY_ITEM.contains(task) => {
+            let message = format!(
+                "is about a data set of the task {}, whose score is no mean over independent items, so that nothing can be bet on; \
+                 leave `sequential` out",
+                task.name()
+            );
+            Err(rule.place.wrong("dataset", message))
+        }
+        Some([_]) | None => Ok((Basis::Betting, Unit::Item)),
+        Some(several) => {
+            let message = format!(
+                "is about {} data sets, and sequential = \"betting\" decides one: name it with dataset = \"…\", {leave}",
+                several.len()
+            );
+            Err(rule.place.wrong("dataset", message))
+        }
+    }
+}
+
+fn items(range: Range) -> Items {
+    Items {
+        range: (range.low, range.high),
+        population: None,
+    }
+}
+
+/// Refuses rules that could not be decided in favour of a perfect encoder, because there are too few items. `there`: the task of a data
+/// set and its items.
+///
+/// # Errors
+/// The first such rule, with the items that it needs.
+pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usize)) -> Result<(), GateError> {
+    for rule in gate.rules.iter().filter(|rule| rule.basis == Basis::Betting) {
+        let Some(&dataset) = rule.datasets.first() else {
+            continue;
+        };
+        let (task, own) = there(dataset);
+        let needed = fewest_bets(
+            best(rule.rule.limit),
+            &items(range(task.name(), rule.is_drop())),
+            rule.rule.limit.held(),
+            gate.alpha,
+        );
+        if needed.is_some_and(|needed| needed <= own) {
+            continue;
+        }
+        let takes = match needed {
+            Some(needed) => format!(
+                "a perfect encoder takes {needed} at a chance of error of {}",
+                gate.alpha
+            ),
+            None => "no number of items shows that this limit is kept".to_owned(),
+        };
+        let message = format!(
+            "\"{}\" can never pass: the data set has {own} items, and {takes}; add items, lower the demand, or leave `sequential` out: one look at \
+             everything takes fewer items",
+            rule.title
+        );
+        return Err(rule.rule.place.wrong(rule.rule.limit.kind(), message));
+    }
+    Ok(())
+}
+
+/// Decides a rule on the items that are in.
+pub(super) fn decide(
+    rule: &BoundRule,
+    alpha: f64,
+    sequence: Option<&Result<Sequence, String>>,
+) -> Result<Decision, String> {
+    let sequence = match sequence {
+        Some(Ok(sequence)) => sequence,
+        Some(Err(why)) => return Err(format!("nothing can be bet on: {why}")),
+        None => return Err("nothing can be bet on: the items are not known".to_owned()),
+    };
+    let held = rule.rule.limit.held();
+    let mut decision =
+        decide_bets(&sequence.values, &items(sequence.range), held, alpha).map_err(|error| refused(&error))?;
+    let mut note = "bounds of a betting test, which hold however often one looks".to_owned();
+    if sequence.repeated > 0 {
+        note.push_str(&format!(
+            "; {} items are left out because they share a text with an earlier one",
+            sequence.repeated
+        ));
+    }
+    decision.note = Some(note);
+    Ok(decision)
+}
