@@ -865,16 +865,10 @@ pub(crate) enum ChangeArg {
 }
 
 impl ChangeArg {
-    /// As a suite and the proto spell it.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Negation => "negation",
-            Self::Number => "number",
-            Self::Antonym => "antonym",
-            Self::Entity => "entity",
-            Self::MultiSwap => "multi_swap",
-            Self::Distractors => "distractors",
-        }
+    /// As a suite and the proto spell it, and so the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value()
+            .map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
 

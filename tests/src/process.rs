@@ -41,6 +41,23 @@ pub fn isomer(home: &Home) -> Command {
     command
 }
 
+/// `isomer check` of a suite with a generator, its report in JSON on standard output and as files in the home's `report`.
+pub fn check_into_report(home: &Home, suite: &str, generator: &str) -> Command {
+    let mut command = isomer(home);
+    command.args([
+        "check",
+        "--format",
+        "json",
+        "--suite",
+        suite,
+        "--generator",
+        generator,
+        "--out",
+    ]);
+    command.arg(home.path().join("report"));
+    command
+}
+
 /// Runs to the end and gives (exit code, stdout, stderr).
 pub fn finish(command: &mut Command) -> (i32, String, String) {
     let Output { status, stdout, stderr } = command.output().expect("isomer starts");

@@ -12,7 +12,7 @@ use std::{
 
 use isomer_tests::{
     home::Home,
-    process::{finish, isomer},
+    process::{check_into_report, finish},
 };
 use serde_json::Value;
 use stub::{Answer, Stub};
@@ -45,20 +45,7 @@ fn suite(home: &Home) -> String {
 }
 
 fn check(home: &Home, suite: &str, stub: &Stub, models: &[&str]) -> Command {
-    let mut command = isomer(home);
-    let out = home.path().join("report").display().to_string();
-    let generator = format!("openai:stub@{}", stub.url());
-    command.args([
-        "check",
-        "--format",
-        "json",
-        "--suite",
-        suite,
-        "--generator",
-        &generator,
-        "--out",
-        &out,
-    ]);
+    let mut command = check_into_report(home, suite, &format!("openai:stub@{}", stub.url()));
     for model in models {
         command.args(["--model", model]);
     }

@@ -13,7 +13,7 @@ use std::{
 
 use isomer_tests::{
     home::Home,
-    process::{finish, isomer},
+    process::{check_into_report, finish, isomer},
     workspace,
 };
 use serde_json::{Value, json};
@@ -84,20 +84,7 @@ fn suite(home: &Home, pairs: &[(String, String)]) -> String {
 
 /// Exit code, `report.json` and standard error of a check.
 async fn check(home: &Home, suite: &str, stub: &Stub, model: &Path, more: &[&str]) -> (i32, Value, String) {
-    let mut command = isomer(home);
-    let generator = format!("openai:stub@{}", stub.url());
-    let out = home.path().join("report").display().to_string();
-    command.args([
-        "check",
-        "--format",
-        "json",
-        "--suite",
-        suite,
-        "--generator",
-        &generator,
-        "--out",
-        &out,
-    ]);
+    let mut command = check_into_report(home, suite, &format!("openai:stub@{}", stub.url()));
     command.arg("--model").arg(model).args(more);
     let (code, stdout, stderr) = tokio::task::spawn_blocking(move || finish(&mut command)).await.unwrap();
     (code, serde_json::from_str(&stdout).unwrap_or_default(), stderr)

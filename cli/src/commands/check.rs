@@ -148,11 +148,7 @@ fn separation(args: &CheckSeparationArgs) -> Option<Separation> {
     let named = args.no_separation || args.separation_texts.is_some() || !args.separation_kinds.is_empty();
     named.then(|| Separation {
         off: args.no_separation.then_some(true),
-        kinds: args
-            .separation_kinds
-            .iter()
-            .map(|kind| kind.name().to_owned())
-            .collect(),
+        kinds: args.separation_kinds.iter().map(|kind| kind.name()).collect(),
         texts: args.separation_texts,
     })
 }

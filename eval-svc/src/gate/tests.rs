@@ -111,41 +111,44 @@ fn rewritten(grid: &Grid) -> RewriteCounts {
     vec![vec![vec![one; grid.seeds.len()]; grid.columns.len()]; grid.datasets.len()]
 }
 
+static NO_SUBSETS: SubsetScores = SubsetScores::new();
+static NO_ITEMS: ItemStrata = ItemStrata::new();
+static NO_SEQUENCES: ItemSequences = ItemSequences::new();
+static NO_SEPARATION: Separations = Separations::new();
+
+/// One look at these data sets, at a chance of error of 0.05, for rules over groups of whole data sets.
+fn whole<'a>(facts: Facts<'a>, datasets: &'a [usize], seeds: usize) -> Look<'a> {
+    Look {
+        datasets,
+        seeds,
+        alpha: 0.05,
+        round: 1,
+        facts,
+        subsets: &NO_SUBSETS,
+        separation: &NO_SEPARATION,
+        items: &NO_ITEMS,
+        sequences: &NO_SEQUENCES,
+        shared_by: 1,
+    }
+}
+
 fn all(gate: &Gate, grid: &Grid, baseline: Option<usize>) -> GateReport {
     let bound = bound(gate, grid, baseline).unwrap();
     let datasets: Vec<usize> = (0..grid.datasets.len()).collect();
     let rewrites = rewritten(grid);
-    let whole = Look {
-        facts: facts(&rewrites),
-        subsets: &SubsetScores::new(),
-        items: &ItemStrata::new(),
-        sequences: &ItemSequences::new(),
-        shared_by: 1,
-        separation: &Separations::new(),
-        datasets: &datasets,
-        seeds: grid.seeds.len(),
+    let everything = Look {
         alpha: bound.alpha,
-        round: 1,
+        ..whole(facts(&rewrites), &datasets, grid.seeds.len())
     };
-    look(&bound, grid, &whole, None)
+    look(&bound, grid, &everything, None)
 }
 
 /// What one rule says of the first so many data sets, as an early look sees them.
 fn said_early(rule: Rule, drops: &[f64], datasets: usize) -> RuleVerdict {
     let grid = grid(&["a"], drops);
     let rewrites = rewritten(&grid);
-    let early = Look {
-        datasets: &(0..datasets).collect::<Vec<_>>(),
-        seeds: 2,
-        alpha: 0.05,
-        round: 1,
-        facts: facts(&rewrites),
-        subsets: &SubsetScores::new(),
-        items: &ItemStrata::new(),
-        sequences: &ItemSequences::new(),
-        shared_by: 1,
-        separation: &Separations::new(),
-    };
+    let datasets: Vec<usize> = (0..datasets).collect();
+    let early = whole(facts(&rewrites), &datasets, 2);
     look(&bound(&gate(vec![rule]), &grid, None).unwrap(), &grid, &early, None).encoders[0].rules[0].clone()
 }
 
@@ -360,16 +363,8 @@ fn what_an_earlier_look_decided_stays_and_counts_its_own_data_sets() {
     let bound = bound(&rules, &scores, None).unwrap();
     let rewrites = rewritten(&scores);
     let first = Look {
-        facts: facts(&rewrites),
-        subsets: &SubsetScores::new(),
-        items: &ItemStrata::new(),
-        sequences: &ItemSequences::new(),
-        shared_by: 1,
-        separation: &Separations::new(),
-        datasets: &[0, 1, 2, 3, 4, 5],
-        seeds: 1,
         alpha: 0.02,
-        round: 1,
+        ..whole(facts(&rewrites), &[0, 1, 2, 3, 4, 5], 1)
     };
     let report = look(&bound, &scores, &first, None);
     assert_eq!(report.encoders[0].rules[0].verdict, GateVerdict::Pass);
@@ -530,19 +525,8 @@ fn unchanged_texts_make_a_rule_invalid_whether_it_would_pass_or_fail() {
             cell.unchanged = unchanged;
         }
         let bound = bound(&gate(vec![rule(RuleLimit::MaxDrop(limit))]), &grid, None).unwrap();
-        let whole = Look {
-            facts: facts(&rewrites),
-            subsets: &SubsetScores::new(),
-            items: &ItemStrata::new(),
-            sequences: &ItemSequences::new(),
-            shared_by: 1,
-            separation: &Separations::new(),
-            datasets: &datasets,
-            seeds: 2,
-            alpha: 0.05,
-            round: 1,
-        };
-        look(&bound, &grid, &whole, None)
+        let everything = whole(facts(&rewrites), &datasets, 2);
+        look(&bound, &grid, &everything, None)
     };
     assert_eq!(said(5.0, 1).verdict, GateVerdict::Pass);
     assert_eq!(said(1.9, 1).verdict, GateVerdict::Fail);
@@ -571,16 +555,8 @@ fn a_bound_without_an_end_decides_nothing() {
     let bound = bound(&gate(vec![student]), &scores, None).unwrap();
     let rewrites = rewritten(&scores);
     let early = Look {
-        facts: facts(&rewrites),
-        subsets: &SubsetScores::new(),
-        items: &ItemStrata::new(),
-        sequences: &ItemSequences::new(),
-        shared_by: 1,
-        separation: &Separations::new(),
-        datasets: &[0, 1, 2, 3, 4, 5],
-        seeds: 1,
         alpha: 1e-30,
-        round: 1,
+        ..whole(facts(&rewrites), &[0, 1, 2, 3, 4, 5], 1)
     };
     let said = look(&bound, &scores, &early, None);
     assert_eq!(said.verdict, GateVerdict::Undecided, "{said:?}");
@@ -750,19 +726,11 @@ fn items_decide_where_groups_are_too_few_and_without_them_nothing_is_decided() {
     let bound = bound(&gate(vec![plain]), &grid, None).unwrap();
     let rewrites = rewritten(&grid);
     let said = |items: ItemStrata| {
-        let whole = Look {
-            datasets: &[0, 1],
-            seeds: 2,
-            alpha: 0.05,
-            round: 1,
-            facts: facts(&rewrites),
-            subsets: &SubsetScores::new(),
-            separation: &Separations::new(),
+        let everything = Look {
             items: &items,
-            sequences: &ItemSequences::new(),
-            shared_by: 1,
+            ..whole(facts(&rewrites), &[0, 1], 2)
         };
-        look(&bound, &grid, &whole, None).encoders[0].rules[0].clone()
+        look(&bound, &grid, &everything, None).encoders[0].rules[0].clone()
     };
     let strata = |drop: f64| {
         let range = Range {
@@ -840,19 +808,11 @@ fn the_worst_data_set_has_bounds_over_its_own_items() {
         );
         let strata = ItemStrata::from([((0, 0), Ok(lost.map(items).to_vec()))]);
         let rewrites = rewritten(&grid);
-        let whole = Look {
-            facts: facts(&rewrites),
-            subsets: &SubsetScores::new(),
+        let everything = Look {
             items: &strata,
-            sequences: &ItemSequences::new(),
-            shared_by: 1,
-            separation: &Separations::new(),
-            datasets: &[0, 1, 2],
-            seeds: 2,
-            alpha: 0.05,
-            round: 1,
+            ..whole(facts(&rewrites), &[0, 1, 2], 2)
         };
-        look(&bound, &grid, &whole, None).encoders[0].rules[0].clone()
+        look(&bound, &grid, &everything, None).encoders[0].rules[0].clone()
     };
     assert_eq!(decide([2, 2, 2]).verdict, GateVerdict::Pass);
     let one = decide([2, 60, 2]);
@@ -928,19 +888,11 @@ fn a_rule_on_changed_texts_looks_at_their_scores_and_at_nothing_else() {
     let bound = bound(&gate(vec![changed]), &grid, None).unwrap();
     let rewrites = rewritten(&grid);
     let decide = |subsets: &SubsetScores| {
-        let whole = Look {
-            facts: facts(&rewrites),
+        let everything = Look {
             subsets,
-            items: &ItemStrata::new(),
-            sequences: &ItemSequences::new(),
-            shared_by: 1,
-            separation: &Separations::new(),
-            datasets: &[0, 1, 2, 3, 4, 5],
-            seeds: 2,
-            alpha: 0.05,
-            round: 1,
+            ..whole(facts(&rewrites), &[0, 1, 2, 3, 4, 5], 2)
         };
-        look(&bound, &grid, &whole, None).encoders[0].rules[0].clone()
+        look(&bound, &grid, &everything, None).encoders[0].rules[0].clone()
     };
     let of = |drop: f64| SubsetScores::from([((0, 0), Ok(vec![vec![drop; 2]; 6]))]);
     assert_eq!(decide(&of(1.0)).verdict, GateVerdict::Pass);
@@ -1045,19 +997,11 @@ fn a_rule_that_cannot_be_decided_is_invalid_where_nothing_was_rewritten() {
     let bound = bound(&warned, &grid, None).unwrap();
     let items = ItemStrata::from([((0, 0), Err("its score is undefined".to_owned()))]);
     let decide = |rewrites: &RewriteCounts| {
-        let whole = Look {
-            facts: facts(rewrites),
-            subsets: &SubsetScores::new(),
+        let everything = Look {
             items: &items,
-            sequences: &ItemSequences::new(),
-            shared_by: 1,
-            separation: &Separations::new(),
-            datasets: &[0, 1],
-            seeds: 2,
-            alpha: 0.05,
-            round: 1,
+            ..whole(facts(rewrites), &[0, 1], 2)
         };
-        let report = look(&bound, &grid, &whole, None);
+        let report = look(&bound, &grid, &everything, None);
         (report.verdict, report.blocked)
     };
     let mut rewrites = rewritten(&grid);

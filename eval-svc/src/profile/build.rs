@@ -258,27 +258,17 @@ fn compare(grid: &Grid, baseline: usize) -> Baseline {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::super::Column;
     use super::*;
 
     /// Two datasets, three seeds, two lexical transformations, one on length and a control. Worked by hand below.
     fn grid() -> Grid {
-        let column = |label: &str, axis| Column {
-            label: label.to_owned(),
-            axis,
-        };
-        let columns = vec![
-            column("paraphrase", Axis::Lexical),
-            column("style_change", Axis::Lexical),
-            column("summarisation", Axis::Length),
-            column("random_keywords", Axis::Augmentation),
+        let columns = [
+            ("paraphrase", Axis::Lexical),
+            ("style_change", Axis::Lexical),
+            ("summarisation", Axis::Length),
+            ("random_keywords", Axis::Augmentation),
         ];
-        let mut grid = Grid::new(
-            vec!["a".into(), "b".into()],
-            vec!["x".into(), "y".into()],
-            columns,
-            vec![1337, 1338, 1339],
-        );
+        let mut grid = Grid::of(&["a", "b"], &["x", "y"], &columns, &[1337, 1338, 1339]);
         grid.original = vec![vec![80.0, 60.0], vec![82.0, 58.0]];
         let first = vec![
             vec![78.0, 79.0, 80.0],
@@ -377,11 +367,7 @@ mod tests {
 
     #[test]
     fn only_controls_make_no_total() {
-        let columns = vec![Column {
-            label: "random_keywords".into(),
-            axis: Axis::Augmentation,
-        }];
-        let mut grid = Grid::new(vec!["a".into()], vec!["x".into()], columns, vec![1]);
+        let mut grid = Grid::of(&["a"], &["x"], &[("random_keywords", Axis::Augmentation)], &[1]);
         grid.original[0][0] = 50.0;
         grid.transformed[0][0][0][0] = 40.0;
         assert!(profile(&grid, None).encoders[0].total.is_none());

@@ -54,6 +54,17 @@ impl Grid {
         }
     }
 
+    /// A grid of tests, its scores not yet filled in.
+    #[cfg(test)]
+    pub(crate) fn of(encoders: &[&str], datasets: &[&str], columns: &[(&str, Axis)], seeds: &[u64]) -> Self {
+        let names = |own: &[&str]| own.iter().map(|name| (*name).to_owned()).collect();
+        let columns = columns.iter().map(|(label, axis)| Column {
+            label: (*label).to_owned(),
+            axis: *axis,
+        });
+        Self::new(names(encoders), names(datasets), columns.collect(), seeds.to_vec())
+    }
+
     /// Axes that occur, in the order of the tables.
     pub fn axes(&self) -> Vec<Axis> {
         Axis::ALL

@@ -306,6 +306,12 @@ mod tests {
         assert_eq!(scope.axis_changes[0].n, 6);
     }
 
+    /// Scopes of a profile with their number of data sets.
+    fn scopes(profile: &crate::profile::RobustnessProfile) -> Vec<(Scope, usize)> {
+        let one = |scope: &ScopeProfile| (scope.scope, scope.datasets.len());
+        profile.scopes.iter().map(one).collect()
+    }
+
     #[test]
     fn languages_are_reported_apart_where_there_are_both() {
         let mut grid = grid();
@@ -313,12 +319,10 @@ mod tests {
         grid.languages[4] = LanguageGroup::Other;
         grid.languages[5] = LanguageGroup::Other;
         let profile = profile(&grid, None);
-        let scopes: Vec<(Scope, usize)> = profile
-            .scopes
-            .iter()
-            .map(|one| (one.scope, one.datasets.len()))
-            .collect();
-        assert_eq!(scopes, [(Scope::All, 6), (Scope::English, 4), (Scope::Multilingual, 2)]);
+        assert_eq!(
+            scopes(&profile),
+            [(Scope::All, 6), (Scope::English, 4), (Scope::Multilingual, 2)]
+        );
     }
 
     #[test]
@@ -327,12 +331,10 @@ mod tests {
         grid.languages = vec![LanguageGroup::English; 6];
         grid.languages[5] = LanguageGroup::Unknown;
         let profile = profile(&grid, None);
-        let scopes: Vec<(Scope, usize)> = profile
-            .scopes
-            .iter()
-            .map(|one| (one.scope, one.datasets.len()))
-            .collect();
-        assert_eq!(scopes, [(Scope::All, 6), (Scope::English, 5), (Scope::Unknown, 1)]);
+        assert_eq!(
+            scopes(&profile),
+            [(Scope::All, 6), (Scope::English, 5), (Scope::Unknown, 1)]
+        );
         assert_eq!(profile.scopes[2].datasets, ["d5"]);
     }
 

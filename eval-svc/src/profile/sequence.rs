@@ -46,17 +46,10 @@ pub(crate) fn sequence(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        evidence::Evidence,
-        profile::{Axis, Column},
-    };
+    use crate::{evidence::Evidence, profile::Axis};
 
     fn grid() -> Grid {
-        let column = Column {
-            label: "paraphrase".to_owned(),
-            axis: Axis::Lexical,
-        };
-        Grid::new(vec!["e".to_owned()], vec!["d".to_owned()], vec![column], vec![1])
+        Grid::of(&["e"], &["d"], &[("paraphrase", Axis::Lexical)], &[1])
     }
 
     fn unit(original: &[f64], transformed: &[f64]) -> UnitItems {

@@ -164,21 +164,11 @@ pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        profile::Column,
-        stats::gate::{Limit, Verdict, items::decide_items},
-    };
+    use crate::stats::gate::{Limit, Verdict, items::decide_items};
 
     fn grid() -> Grid {
-        let column = |label: &str, axis| Column {
-            label: label.to_owned(),
-            axis,
-        };
-        let columns = vec![
-            column("paraphrase", Axis::Lexical),
-            column("summarisation", Axis::Length),
-        ];
-        let mut grid = Grid::new(vec!["a".into()], vec!["x".into()], columns, vec![1, 2]);
+        let columns = [("paraphrase", Axis::Lexical), ("summarisation", Axis::Length)];
+        let mut grid = Grid::of(&["a"], &["x"], &columns, &[1, 2]);
         grid.tasks[0] = "retrieval".to_owned();
         grid.groups[0] = "x".to_owned();
         grid

@@ -325,18 +325,10 @@ pub(crate) fn rows(
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::profile::Column;
 
     fn grid() -> Grid {
-        let column = |label: &str, axis| Column {
-            label: label.to_owned(),
-            axis,
-        };
-        let columns = vec![
-            column("paraphrase", Axis::Lexical),
-            column("summarisation", Axis::Length),
-        ];
-        let mut grid = Grid::new(vec!["a".into()], vec!["x".into()], columns, vec![1]);
+        let columns = [("paraphrase", Axis::Lexical), ("summarisation", Axis::Length)];
+        let mut grid = Grid::of(&["a"], &["x"], &columns, &[1]);
         grid.original[0][0] = 100.0;
         grid.transformed[0][0] = vec![vec![25.0], vec![50.0]];
         grid

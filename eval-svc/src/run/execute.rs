@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Instant};
 use super::{
     RunContext, RunError,
     facts::Counts,
-    items,
+    items::KnownItems,
     judge::{self, Judged},
     live::Live,
     measure::{self, Carried, Measured},
@@ -287,24 +287,20 @@ fn look(
 ) -> Option<GateReport> {
     let bound = plan.gate.as_ref()?;
     let counts = Counts::new(plan, transformed, measured);
+    let items = KnownItems::new(plan, transformed, measured, units);
     let look = gate::Look {
         datasets: &round.tables,
         seeds: round.seeds,
         alpha: round.alpha,
         round: round.number,
         facts: counts.facts(),
-        subsets: &items::subsets_of_rules(plan, bound, transformed, measured, units),
+        subsets: &items.subsets_of_rules(bound),
         separation: &separation::of_rules(plan, bound, &measured.separated, round),
-        items: &items::of_rules(plan, bound, transformed, measured, units),
-        sequences: &items::sequences_of_rules(plan, bound, measured, units),
+        items: &items.of_rules(bound),
+        sequences: &items.sequences_of_rules(bound),
         shared_by,
     };
-    Some(gate::look(
-        bound,
-        &summary::grid(plan, &measured.scored),
-        &look,
-        earlier,
-    ))
+    Some(gate::look(bound, &items.grid, &look, earlier))
 }
 
 /// Says what the plan comes to.

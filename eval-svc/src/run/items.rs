@@ -1,9 +1,9 @@
 //! The profile with its intervals: items of the data sets, and the evidence of their scores from the store.
 
-use std::collections::HashMap;
+use std::{cell::OnceCell, collections::HashMap};
 
 use super::{
-    measure::{Measured, Scored},
+    measure::Measured,
     plan::{Plan, Table, Variant},
     ratings, summary,
     transform::{Made, Transformed},
@@ -19,134 +19,189 @@ use crate::{
     gate::{
         Basis, Bound, BoundRule, ItemSequences, ItemStrata, Quantity, RuleLimit, Sequence, SubsetScores, Texts, Unit,
     },
-    profile::{self, Choice, DatasetItems, Figure, RobustnessProfile, UnitItems, add_intervals},
+    profile::{self, Choice, DatasetItems, Figure, Grid, RobustnessProfile, UnitItems, add_intervals},
     report::SubsetReport,
 };
 
-/// Makes the profile.
-pub(super) fn profile(
-    plan: &Plan,
-    transformed: &Transformed,
-    measured: &Measured,
-    units: &UnitStore,
-) -> RobustnessProfile {
-    let grid = summary::grid(plan, &measured.scored);
-    let mut profile = profile::profile(&grid, plan.baseline);
-    let items = all_items(plan, transformed, measured);
-    let addresses = addresses(&measured.scored);
-    add_intervals(&mut profile, &grid, &items, |encoder, table| {
-        evidence(plan, units, &addresses, encoder, table)
-    });
-    profile
+/// What is known of a run's items, read from the store of scores as it is asked for.
+pub(super) struct KnownItems<'a> {
+    plan: &'a Plan,
+    transformed: &'a Transformed,
+    measured: &'a Measured,
+    units: &'a UnitStore,
+    /// Every score.
+    pub(super) grid: Grid,
+    addresses: Addresses<'a>,
+    items: OnceCell<Vec<DatasetItems>>,
 }
 
 /// Addresses of the stored scores.
 type Addresses<'a> = HashMap<(usize, usize, Variant), &'a str>;
 
-fn addresses(scored: &[Scored]) -> Addresses<'_> {
-    scored
-        .iter()
-        .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
-        .collect()
-}
-
-fn all_items(plan: &Plan, transformed: &Transformed, measured: &Measured) -> Vec<DatasetItems> {
-    plan.tables
-        .iter()
-        .map(|table| items(plan, transformed, measured, table))
-        .collect()
-}
-
-/// What the scores of an encoder on a data set are made of.
-fn evidence(
-    plan: &Plan,
-    units: &UnitStore,
-    addresses: &Addresses<'_>,
-    encoder: usize,
-    table: usize,
-) -> Result<UnitItems, String> {
-    let one = |variant: Variant| -> Result<Evidence, String> {
-        let address = addresses.get(&(encoder, table, variant));
-        address
-            .and_then(|address| units.evidence(address))
-            .ok_or_else(|| format!("no items are kept for {}", plan.describe(variant)))
-    };
-    let of_transformation = |transformation: usize| {
-        (0..plan.suite.seeds.len())
-            .map(|seed| one(Variant::Transformed { transformation, seed }))
-            .collect::<Result<Vec<_>, _>>()
-    };
-    Ok(UnitItems {
-        original: one(Variant::Original)?,
-        transformed: (0..plan.transformations.len())
-            .map(of_transformation)
-            .collect::<Result<_, _>>()?,
-    })
-}
-
-/// What the gate's rules over items look at, for each judged encoder. Such rules are decided once, when everything is in.
-pub(super) fn of_rules(
-    plan: &Plan,
-    gate: &Bound,
-    transformed: &Transformed,
-    measured: &Measured,
-    units: &UnitStore,
-) -> ItemStrata {
-    let mut all = ItemStrata::new();
-    let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
-    if !gate.rules.iter().any(counts) {
-        return all;
-    }
-    let grid = summary::grid(plan, &measured.scored);
-    let items = all_items(plan, transformed, measured);
-    let addresses = addresses(&measured.scored);
-    for &encoder in &gate.judged {
-        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
-            let Some(figure) = figure(rule) else { continue };
-            let found = known(plan, measured, rule).and_then(|choice| {
-                profile::strata(
-                    &grid,
-                    encoder,
-                    (figure, rule.is_drop()),
-                    choice,
-                    &rule.datasets,
-                    &items,
-                    |table| evidence(plan, units, &addresses, encoder, table),
-                )
-            });
-            all.insert((encoder, r), found);
+impl<'a> KnownItems<'a> {
+    /// Of what was measured.
+    pub(super) fn new(
+        plan: &'a Plan,
+        transformed: &'a Transformed,
+        measured: &'a Measured,
+        units: &'a UnitStore,
+    ) -> Self {
+        let addresses = measured.scored.iter();
+        Self {
+            plan,
+            transformed,
+            measured,
+            units,
+            grid: summary::grid(plan, &measured.scored),
+            addresses: addresses
+                .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
+                .collect(),
+            items: OnceCell::new(),
         }
     }
-    all
-}
 
-/// What the gate's rules that bet on items look at, for each judged encoder.
-pub(super) fn sequences_of_rules(plan: &Plan, gate: &Bound, measured: &Measured, units: &UnitStore) -> ItemSequences {
-    let bets = |rule: &BoundRule| rule.basis == Basis::Betting;
-    let mut all = ItemSequences::new();
-    if !gate.rules.iter().any(bets) {
-        return all;
+    /// Makes the profile.
+    pub(super) fn profile(&self) -> RobustnessProfile {
+        let mut profile = profile::profile(&self.grid, self.plan.baseline);
+        add_intervals(&mut profile, &self.grid, self.items(), |encoder, table| {
+            self.evidence(encoder, table)
+        });
+        profile
     }
-    let grid = summary::grid(plan, &measured.scored);
-    let addresses = addresses(&measured.scored);
-    for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| bets(rule)) {
-        let (Some(figure), &[d]) = (figure(rule), rule.datasets.as_slice()) else {
-            continue;
+
+    /// The items of each data set.
+    fn items(&self) -> &[DatasetItems] {
+        self.items.get_or_init(|| {
+            let tables = self.plan.tables.iter();
+            tables
+                .map(|table| items(self.plan, self.transformed, self.measured, table))
+                .collect()
+        })
+    }
+
+    /// What the scores of an encoder on a data set are made of.
+    fn evidence(&self, encoder: usize, table: usize) -> Result<UnitItems, String> {
+        let one = |variant: Variant| -> Result<Evidence, String> {
+            let address = self.addresses.get(&(encoder, table, variant));
+            address
+                .and_then(|address| self.units.evidence(address))
+                .ok_or_else(|| format!("no items are kept for {}", self.plan.describe(variant)))
         };
-        let texts = item_texts(&plan.tables[d]);
-        let order = plan.tables[d].dataset.order().unwrap_or_default();
-        for &encoder in &gate.judged {
-            let found = evidence(plan, units, &addresses, encoder, d)
-                .and_then(|unit| profile::sequence(&grid, (figure, rule.is_drop()), order, &texts, &unit));
-            let found = found.map(|(values, repeated)| Sequence {
-                values,
-                range: profile::range(&grid.tasks[d], rule.is_drop()),
-                repeated,
-            });
-            all.insert((encoder, r), found);
-        }
+        let of_transformation = |transformation: usize| {
+            (0..self.plan.suite.seeds.len())
+                .map(|seed| one(Variant::Transformed { transformation, seed }))
+                .collect::<Result<Vec<_>, _>>()
+        };
+        Ok(UnitItems {
+            original: one(Variant::Original)?,
+            transformed: (0..self.plan.transformations.len())
+                .map(of_transformation)
+                .collect::<Result<_, _>>()?,
+        })
     }
-    all
+
+    /// What the gate's rules over items look at, for each judged encoder. Such rules are decided once, when everything is in.
+    pub(super) fn of_rules(&self, gate: &Bound) -> ItemStrata {
+        let mut all = ItemStrata::new();
+        let counts = |rule: &BoundRule| rule.unit == Unit::Item && rule.basis != Basis::Betting;
+        for &encoder in &gate.judged {
+            for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| counts(rule)) {
+                let Some(figure) = figure(rule) else { continue };
+                let found = known(self.plan, self.measured, rule).and_then(|choice| {
+                    profile::strata(
+                        &self.grid,
+                        encoder,
+                        (figure, rule.is_drop()),
+                        choice,
+                        &rule.datasets,
+                        self.items(),
+                        |table| self.evidence(encoder, table),
+                    )
+                });
+                all.insert((encoder, r), found);
+            }
+        }
+        all
+    }
+
+    /// What the gate's rules that bet on items look at, for each judged encoder.
+    pub(super) fn sequences_of_rules(&self, gate: &Bound) -> ItemSequences {
+        let mut all = ItemSequences::new();
+        let rules = gate.rules.iter().enumerate();
+        for (r, rule) in rules.filter(|(_, rule)| rule.basis == Basis::Betting) {
+            let (Some(figure), &[d]) = (figure(rule), rule.datasets.as_slice()) else {
+                continue;
+            };
+            let table = &self.plan.tables[d];
+            let (texts, order) = (item_texts(table), table.dataset.order().unwrap_or_default());
+            for &encoder in &gate.judged {
+                let found = self
+                    .evidence(encoder, d)
+                    .and_then(|unit| profile::sequence(&self.grid, (figure, rule.is_drop()), order, &texts, &unit));
+                let found = found.map(|(values, repeated)| Sequence {
+                    values,
+                    range: profile::range(&self.grid.tasks[d], rule.is_drop()),
+                    repeated,
+                });
+                all.insert((encoder, r), found);
+            }
+        }
+        all
+    }
+
+    /// What the gate's rules on some of the rewrites look at, for each judged encoder and the one that it is compared with.
+    pub(super) fn subsets_of_rules(&self, gate: &Bound) -> SubsetScores {
+        let mut all = SubsetScores::new();
+        let rules = gate.rules.iter().enumerate();
+        for (r, rule) in rules.filter(|(_, rule)| rule.rule.texts != Texts::All) {
+            let Some(figure) = figure(rule) else { continue };
+            let compared = gate
+                .baseline
+                .filter(|_| matches!(rule.rule.limit, RuleLimit::Margin(_)));
+            for encoder in gate.judged.iter().copied().chain(compared) {
+                let of_dataset = |choice: Choice, d: usize| {
+                    let unit = self.evidence(encoder, d);
+                    let own = &self.items()[d];
+                    unit.and_then(|unit| {
+                        profile::subset_series(&self.grid, (figure, rule.is_drop()), choice, own, &unit)
+                    })
+                    .map_err(|why| format!("{}: {why}", self.grid.datasets[d]))
+                };
+                let found = known(self.plan, self.measured, rule)
+                    .and_then(|choice| rule.datasets.iter().map(|d| of_dataset(choice, *d)).collect());
+                all.insert((encoder, r), found);
+            }
+        }
+        all
+    }
+
+    /// Every figure of the profile on changed rewrites and, with a judge, on accepted ones.
+    pub(super) fn subset_reports(&self) -> Vec<SubsetReport> {
+        let rows = |choice: Choice| {
+            (0..self.plan.encoders.len())
+                .flat_map(|e| profile::subset_rows(&self.grid, e, choice, self.items(), |d| self.evidence(e, d)))
+                .collect::<Vec<_>>()
+        };
+        let mut all = vec![SubsetReport {
+            texts: Texts::Changed,
+            accept: None,
+            refused: None,
+            rows: rows(Choice::Changed),
+        }];
+        if let Some(judge) = self.plan.judge.as_ref().filter(|_| self.measured.judged.is_some()) {
+            let refused = refused(self.plan, self.measured);
+            all.push(SubsetReport {
+                texts: Texts::Accepted,
+                accept: Some(judge.judging.accept),
+                rows: match refused {
+                    None => rows(Choice::Accepted),
+                    Some(_) => Vec::new(),
+                },
+                refused,
+            });
+        }
+        all
+    }
 }
 
 /// What a rule on scores looks at; none for separation, which is decided over texts by itself.
@@ -178,82 +233,6 @@ fn refused(plan: &Plan, measured: &Measured) -> Option<String> {
         None => Some("no judge rated them".to_owned()),
         Some((judge, judged)) => ratings::refused(judge, judged),
     }
-}
-
-/// What the gate's rules on some of the rewrites look at, for each judged encoder and the one that it is compared with.
-pub(super) fn subsets_of_rules(
-    plan: &Plan,
-    gate: &Bound,
-    transformed: &Transformed,
-    measured: &Measured,
-    units: &UnitStore,
-) -> SubsetScores {
-    let mut all = SubsetScores::new();
-    let mut rules = gate
-        .rules
-        .iter()
-        .enumerate()
-        .filter(|(_, rule)| rule.rule.texts != Texts::All)
-        .peekable();
-    if rules.peek().is_none() {
-        return all;
-    }
-    let grid = summary::grid(plan, &measured.scored);
-    let items = all_items(plan, transformed, measured);
-    let addresses = addresses(&measured.scored);
-    for (r, rule) in rules {
-        let Some(figure) = figure(rule) else { continue };
-        let compared = gate
-            .baseline
-            .filter(|_| matches!(rule.rule.limit, RuleLimit::Margin(_)));
-        for encoder in gate.judged.iter().copied().chain(compared) {
-            let of_dataset = |choice: Choice, d: usize| {
-                let unit = evidence(plan, units, &addresses, encoder, d);
-                unit.and_then(|unit| profile::subset_series(&grid, (figure, rule.is_drop()), choice, &items[d], &unit))
-                    .map_err(|why| format!("{}: {why}", grid.datasets[d]))
-            };
-            let found = known(plan, measured, rule)
-                .and_then(|choice| rule.datasets.iter().map(|d| of_dataset(choice, *d)).collect());
-            all.insert((encoder, r), found);
-        }
-    }
-    all
-}
-
-/// Every figure of the profile on changed rewrites and, with a judge, on accepted ones.
-pub(super) fn subset_reports(
-    plan: &Plan,
-    transformed: &Transformed,
-    measured: &Measured,
-    units: &UnitStore,
-) -> Vec<SubsetReport> {
-    let grid = summary::grid(plan, &measured.scored);
-    let items = all_items(plan, transformed, measured);
-    let addresses = addresses(&measured.scored);
-    let rows = |choice: Choice| {
-        (0..plan.encoders.len())
-            .flat_map(|e| profile::subset_rows(&grid, e, choice, &items, |d| evidence(plan, units, &addresses, e, d)))
-            .collect::<Vec<_>>()
-    };
-    let mut all = vec![SubsetReport {
-        texts: Texts::Changed,
-        accept: None,
-        refused: None,
-        rows: rows(Choice::Changed),
-    }];
-    if let Some(judge) = plan.judge.as_ref().filter(|_| measured.judged.is_some()) {
-        let refused = refused(plan, measured);
-        all.push(SubsetReport {
-            texts: Texts::Accepted,
-            accept: Some(judge.judging.accept),
-            rows: match refused {
-                None => rows(Choice::Accepted),
-                Some(_) => Vec::new(),
-            },
-            refused,
-        });
-    }
-    all
 }
 
 fn items(plan: &Plan, transformed: &Transformed, measured: &Measured, table: &Table) -> DatasetItems {

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::{
-    RunRecord, cuts, drift, examples, items,
+    RunRecord, cuts, drift, examples,
+    items::KnownItems,
     measure::{Measured, Scored},
     plan::{Plan, PlannedTransformation, Table, Variant},
     prompting, ratings, separation,
@@ -35,6 +36,7 @@ pub(super) fn report(
     examples: usize,
 ) -> Report {
     let scored = measured.scored.as_slice();
+    let items = KnownItems::new(plan, transformed, measured, units);
     let finished = Timestamp::now();
     let started = record.started.unwrap_or(record.created);
     let mut report = Report {
@@ -58,8 +60,8 @@ pub(super) fn report(
             })
             .collect(),
         datasets: plan.tables.iter().map(|table| dataset(plan, table, scored)).collect(),
-        profile: items::profile(plan, transformed, measured, units),
-        subsets: items::subset_reports(plan, transformed, measured, units),
+        profile: items.profile(),
+        subsets: items.subset_reports(),
         gate,
         judge: plan
             .judge

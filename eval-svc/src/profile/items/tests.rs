@@ -1,25 +1,20 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::{
-    profile::{Column, profile},
+    profile::profile,
     stats::random::{stream, uniform},
 };
 
 /// One encoder; data sets x, y and z of 40 items each, y and z of one group; two lexical transformations, one on length and a
 /// control, two seeds. Scores are means of the items.
 fn run() -> (Grid, Vec<DatasetItems>, Vec<UnitItems>) {
-    let column = |label: &str, axis| Column {
-        label: label.to_owned(),
-        axis,
-    };
-    let columns = vec![
-        column("paraphrase", Axis::Lexical),
-        column("style_change", Axis::Lexical),
-        column("summarisation", Axis::Length),
-        column("random_keywords", Axis::Augmentation),
+    let columns = [
+        ("paraphrase", Axis::Lexical),
+        ("style_change", Axis::Lexical),
+        ("summarisation", Axis::Length),
+        ("random_keywords", Axis::Augmentation),
     ];
-    let names = ["x", "y", "z"].map(str::to_owned).to_vec();
-    let mut grid = Grid::new(vec!["e".into()], names, columns, vec![1, 2]);
+    let mut grid = Grid::of(&["e"], &["x", "y", "z"], &columns, &[1, 2]);
     grid.groups = ["x", "yz", "yz"].map(str::to_owned).to_vec();
     let (mut items, mut units) = (Vec::new(), Vec::new());
     for d in 0..3 {
