@@ -15,7 +15,7 @@ use isomer_service_kit::{Doorkeeper, Fault, Services};
 
 use crate::{
     config::WebConfig,
-    encoder_service, openai,
+    dialects, encoder_service, openai,
     page::{self, Pages},
     provider::Audited,
     proxy::{self, Servers, Upstream},
@@ -144,6 +144,7 @@ pub(crate) fn services(
         )))
         .http(page::routes(pages))
         .web(&settings.web.allowed_origins);
+    let services = dialects::add(services, &backends);
     let services = openai::add(services, backends);
     let services = match access {
         None => services,

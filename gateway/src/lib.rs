@@ -9,6 +9,7 @@
 mod charging;
 pub mod compose;
 pub mod config;
+mod dialects;
 mod encoder_service;
 mod front;
 pub mod openai;

@@ -17,9 +17,9 @@ pub type Shape = fn(Fault) -> Response;
 pub(crate) struct Refusals(Arc<[(&'static str, Shape)]>);
 
 impl Refusals {
-    /// These, and `shape` for the paths that begin so; of two that fit a path, the one added first.
-    pub(crate) fn with(&self, prefix: &'static str, shape: Shape) -> Self {
-        Self(self.0.iter().copied().chain([(prefix, shape)]).collect())
+    /// These, and `shape` for a path, or for everything below one that ends in a slash; of two that fit, the one added first.
+    pub(crate) fn with(&self, path: &'static str, shape: Shape) -> Self {
+        Self(self.0.iter().copied().chain([(path, shape)]).collect())
     }
 
     /// Those of both; these first.
@@ -32,7 +32,11 @@ impl Refusals {
         if is_grpc {
             return |fault| Status::from(fault).into_http();
         }
-        let own = self.0.iter().find(|(prefix, _)| path.starts_with(prefix));
+        let fits = |known: &str| match known.ends_with('/') {
+            true => path.starts_with(known),
+            false => path == known,
+        };
+        let own = self.0.iter().find(|(known, _)| fits(known));
         own.map_or(plain_refusal, |(_, shape)| *shape)
     }
 }
@@ -93,6 +97,15 @@ mod tests {
         let told = |path: &str, is_grpc| refusals.shape(path, is_grpc)(Fault::unimplemented("no"));
         assert_eq!(told("/v1/x", false).status(), StatusCode::IM_A_TEAPOT);
         assert_eq!(told("/v10", false).status(), StatusCode::NOT_FOUND);
+        let one = Refusals::default().with("/v1", teapot);
+        assert_eq!(
+            one.shape("/v1", false)(Fault::unimplemented("no")).status(),
+            StatusCode::IM_A_TEAPOT
+        );
+        assert_eq!(
+            one.shape("/v1/x", false)(Fault::unimplemented("no")).status(),
+            StatusCode::NOT_FOUND
+        );
         let grpc = told("/v1/x", true);
         assert_eq!(
             (grpc.status(), &grpc.headers()["grpc-status"]),

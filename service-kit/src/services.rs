@@ -89,11 +89,11 @@ impl Services {
         self
     }
 
-    /// Sets how HTTP callers of the paths that begin with `prefix` are told of failures that no handler answers: no such path or method, a
+    /// Sets how HTTP callers of a path (of everything below it, where it ends in a slash) are told of failures that no handler answers: no such path or method, a
     /// body too large, no place, no time, a closed door. Elsewhere they read a sentence ([`plain_refusal`]).
     #[must_use]
-    pub fn refusals(mut self, prefix: &'static str, shape: Shape) -> Self {
-        self.refusals = self.refusals.with(prefix, shape);
+    pub fn refusals(mut self, path: &'static str, shape: Shape) -> Self {
+        self.refusals = self.refusals.with(path, shape);
         self
     }
 

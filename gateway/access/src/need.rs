@@ -24,14 +24,14 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
     }
     let path = parts.uri.path();
     match path {
-        "/healthz" | "/readyz" => return Need::Nothing,
+        "/healthz" | "/readyz" | "/health" | "/ping" => return Need::Nothing,
         "/metrics" => return door(config.metrics),
         _ => {}
     }
-    if is_page(path) {
+    if is_page(path) && parts.method != Method::POST {
         return of(&[Scope::Evaluate]);
     }
-    if path.starts_with("/v1/") || path.starts_with("/openai/") {
+    if is_encoding(&parts.method, path) {
         return of(&[Scope::Encode]);
     }
     let service = path[1.min(path.len())..].split('/').next().unwrap_or_default();
@@ -47,6 +47,26 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
         _ if service.starts_with("isomer.") => of(&[Scope::Admin]),
         _ => Need::Scopes(Scopes::NONE),
     }
+}
+
+/// Whether a path is one of the HTTP APIs for encoding and reranking: OpenAI's, Cohere's, Ollama's, text-embeddings-inference's, which also
+/// takes texts at the server's own address.
+fn is_encoding(method: &Method, path: &str) -> bool {
+    const BELOW: [&str; 5] = ["/v1/", "/v2/", "/openai/", "/api/", "/tei/"];
+    const ALONE: [&str; 9] = [
+        "/embed",
+        "/embed_all",
+        "/embed_sparse",
+        "/rerank",
+        "/predict",
+        "/similarity",
+        "/tokenize",
+        "/decode",
+        "/info",
+    ];
+    BELOW.iter().any(|prefix| path.starts_with(prefix))
+        || ALONE.contains(&path)
+        || (path == "/" && method == Method::POST)
 }
 
 /// Whether a request uses up anything that a budget limits. Who has used up a budget may still see, stop and forget runs and

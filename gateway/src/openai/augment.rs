@@ -122,6 +122,7 @@ pub(super) async fn encode(
         caller.require(Scope::Transform)?;
     }
     let mut client = backends.augmentation()?;
+    request.check_augmented()?;
     if request.truncation.is_some() {
         return Err(
             ApiError::invalid("truncation", "augmented vectors are of texts cut at their end, always")
@@ -169,6 +170,7 @@ pub(super) async fn encode(
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),
         usage,
+        row_counts: Vec::new(),
         errors: answer.errors,
         augment: Some(json!({ "used": answer.used.iter().map(used).collect::<Vec<_>>() })),
     })

@@ -5,6 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
@@ -20,7 +21,9 @@ use super::{
     augment::{self, Augment},
     decimals,
     error::ApiError,
+    nulls,
 };
+use crate::dialects::{Purpose, prompt};
 
 /// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
@@ -30,10 +33,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// What is asked for. `user` is taken and not used.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Request {
+pub(crate) struct Request {
     pub(super) model: String,
     pub(super) input: Inputs,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nulls::or_default")]
     encoding_format: EncodingFormat,
     pub(super) dimensions: Option<u32>,
     #[serde(default, rename = "user")]
@@ -43,6 +46,28 @@ pub(super) struct Request {
     /// What to do with a text that is too long; absent: drop its end.
     pub(super) truncation: Option<TruncationName>,
     pub(super) augment: Option<Augment>,
+    /// Voyage: what the texts are for. The encoder's own prompt for it is taken.
+    input_type: Option<InputType>,
+    /// Voyage's name for `dimensions`.
+    output_dimension: Option<u32>,
+    /// Voyage: the elements' type.
+    output_dtype: Option<String>,
+    /// Jina's name for `encoding_format`.
+    embedding_type: Option<EncodingFormat>,
+    /// Jina: unit length.
+    normalized: Option<bool>,
+    /// Jina: an adapter of the model.
+    task: Option<Value>,
+    /// Jina: one vector for each part of a text that was read as a whole.
+    late_chunking: Option<bool>,
+}
+
+/// What texts are for, as Voyage has it.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum InputType {
+    Query,
+    Document,
 }
 
 /// A text, texts, a text's token ids, or those of texts.
@@ -51,7 +76,7 @@ pub(super) struct Request {
     untagged,
     expecting = "input should be a string, a list of strings, a list of token ids, or a list of such lists"
 )]
-pub(super) enum Inputs {
+pub(crate) enum Inputs {
     Text(String),
     Texts(Vec<String>),
     Tokens(Vec<u32>),
@@ -59,7 +84,7 @@ pub(super) enum Inputs {
 }
 
 impl Inputs {
-    fn into_inputs(self) -> Vec<Input> {
+    pub(crate) fn into_inputs(self) -> Vec<Input> {
         let text = |text| input::Input::Text(text);
         let tokens = |ids| input::Input::TokenIds(TokenIds { ids });
         let all: Vec<input::Input> = match self {
@@ -95,22 +120,130 @@ enum EncodingFormat {
     Base64,
 }
 
+/// What to do with a text that is too long: our names, or Voyage's yes and no.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "truncation should be \"error\", \"head\", \"tail\", true or false"
+)]
+pub(super) enum TruncationName {
+    Named(End),
+    Cut(bool),
+}
+
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum TruncationName {
+pub(super) enum End {
     Error,
     Head,
     Tail,
 }
 
+impl TruncationName {
+    fn truncation(self) -> Truncation {
+        match self {
+            Self::Named(End::Error) | Self::Cut(false) => Truncation::Error,
+            Self::Named(End::Head) => Truncation::Head,
+            Self::Named(End::Tail) | Self::Cut(true) => Truncation::Tail,
+        }
+    }
+}
+
+impl Request {
+    /// Refuses what augmented vectors do not know.
+    pub(super) fn check_augmented(&self) -> Result<(), ApiError> {
+        if self.input_type.is_some() {
+            return Err(ApiError::invalid("input_type", "is not known with `augment`")
+                .mend("name the prompt with `prompt_name`"));
+        }
+        if self.normalized.is_some() {
+            return Err(
+                ApiError::invalid("normalized", "is not known with `augment`").mend("use `augment.normalise_after`")
+            );
+        }
+        Ok(())
+    }
+
+    /// Refuses what would change the vectors and is not offered, and gives other servers' names of a field their meaning.
+    fn settle(&mut self) -> Result<(), ApiError> {
+        if self.task.as_ref().is_some_and(|task| !task.is_null()) {
+            return Err(
+                ApiError::invalid("task", "chooses one of Jina's adapters, which encoders here have not")
+                    .mend("name one of the encoder's prompts with `prompt_name`, or leave it out"),
+            );
+        }
+        if self.late_chunking == Some(true) {
+            return Err(
+                ApiError::invalid("late_chunking", "is not offered: each text has one vector of its own")
+                    .mend("leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token"),
+            );
+        }
+        if let Some(other) = self.output_dtype.as_deref().filter(|dtype| *dtype != "float") {
+            return Err(
+                ApiError::invalid("output_dtype", format!("is `{other}`, and vectors here are `float`"))
+                    .mend("leave it out; over gRPC, output_dtype gives int8 and ubinary"),
+            );
+        }
+        if let Some(wanted) = self.output_dimension {
+            if self.dimensions.is_some_and(|own| own != wanted) {
+                return Err(ApiError::invalid(
+                    "output_dimension",
+                    "is not what `dimensions` says; give one of them",
+                ));
+            }
+            self.dimensions = Some(wanted);
+        }
+        if let Some(format) = self.embedding_type {
+            self.encoding_format = format;
+        }
+        if self.input_type.is_some() && self.prompt_name.is_some() {
+            return Err(ApiError::invalid(
+                "input_type",
+                "is given beside `prompt_name`; give one of them",
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Vectors with what they cost.
-pub(super) struct Encoded {
-    pub(super) matrix: Matrix,
-    pub(super) space: VectorSpace,
-    pub(super) usage: Usage,
-    pub(super) errors: Vec<ItemError>,
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) matrix: Matrix,
+    pub(crate) space: VectorSpace,
+    pub(crate) usage: Usage,
+    pub(crate) errors: Vec<ItemError>,
+    /// Rows of each input, where that is not one.
+    pub(crate) row_counts: Vec<u32>,
     /// What augmentation has to say.
     pub(super) augment: Option<Value>,
+}
+
+impl Encoded {
+    /// The vectors, each as little-endian 32-bit floats.
+    ///
+    /// # Errors
+    /// The first text that failed, since an answer over HTTP has no place for it; a matrix that is not of 32-bit floats.
+    pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
+        if let Some(first) = self.errors.first() {
+            let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
+            return Err(fault.field(format!("inputs[{}]", first.index)));
+        }
+        let matrix = &self.matrix;
+        let (rows, row) = (matrix.rows as usize, matrix.cols as usize * size_of::<f32>());
+        if matrix.dtype != i32::from(Dtype::F32) || matrix.data.len() != rows * row {
+            return Err(Fault::internal("the encoder's answer is no matrix of 32-bit floats"));
+        }
+        Ok((0..rows)
+            .map(|index| matrix.data.slice(index * row..(index + 1) * row))
+            .collect())
+    }
+}
+
+/// The numbers of a vector that [`Encoded::vectors`] gave.
+pub(crate) fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> {
+    let values = vector.as_chunks::<4>().0.iter();
+    values.map(|value| f32::from_le_bytes(*value))
 }
 
 pub(super) async fn create(
@@ -118,30 +251,48 @@ pub(super) async fn create(
     call: Call,
     Body(mut request): Body<Request>,
 ) -> Result<Response, ApiError> {
+    request.settle()?;
     let (model, format) = (request.model.clone(), request.encoding_format);
     let encoded = match request.augment.take() {
         Some(wanted) => augment::encode(&backends, &call, request, wanted).await?,
-        None => encode(&backends, &call, request).await?,
+        None => {
+            let wanted = wanted(&backends, &call, request).await?;
+            encode(&backends, &call, wanted).await?
+        }
     };
     answer(model, format, encoded)
 }
 
-async fn encode(backends: &Backends, call: &Call, request: Request) -> Result<Encoded, ApiError> {
-    let truncation = match request.truncation {
-        None => Truncation::Unspecified,
-        Some(TruncationName::Error) => Truncation::Error,
-        Some(TruncationName::Head) => Truncation::Head,
-        Some(TruncationName::Tail) => Truncation::Tail,
+/// The same over gRPC.
+async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<EncodeRequest, Fault> {
+    let purpose = request.input_type.map(|kind| match kind {
+        InputType::Query => Purpose::Query,
+        InputType::Document => Purpose::Document,
+    });
+    let prompt = match request.prompt_name {
+        Some(name) => Some(Prompt::PromptName(name)),
+        None => prompt(&backends.router, &request.model, purpose, call.deadline).await?,
     };
-    let request = EncodeRequest {
+    Ok(EncodeRequest {
         encoder_id: request.model,
         inputs: request.input.into_inputs(),
-        prompt: request.prompt_name.map(Prompt::PromptName),
-        truncation: truncation.into(),
+        prompt,
+        truncation: request
+            .truncation
+            .map_or(Truncation::Unspecified, TruncationName::truncation)
+            .into(),
         dimensions: request.dimensions,
+        normalise: request.normalized,
         output_dtype: Dtype::F32.into(),
         ..EncodeRequest::default()
-    };
+    })
+}
+
+/// Vectors of texts, charged to the caller.
+///
+/// # Errors
+/// As [`crate::routing::Router::encode`].
+pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
     let answer = backends.router.encode(request, call.deadline).await?;
     let (answer, cost) = (answer.response, answer.cost_usd);
     let mut usage = answer.usage.unwrap_or_default();
@@ -155,34 +306,18 @@ async fn encode(backends: &Backends, call: &Call, request: Request) -> Result<En
         space: answer.vector_space.unwrap_or_default(),
         usage,
         errors: answer.errors,
+        row_counts: answer.row_counts,
         augment: None,
     })
 }
 
 fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Response, ApiError> {
-    // OpenAI's answer has no place for a text that failed: the request fails with the first of them.
-    if let Some(first) = encoded.errors.first() {
-        let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());
-        return Err(ApiError::from(fault).at(&format!("input[{}]", first.index)));
-    }
-    let Matrix {
-        rows,
-        cols,
-        dtype,
-        data,
-    } = encoded.matrix;
-    let (rows, row) = (rows as usize, cols as usize * size_of::<f32>());
-    if dtype != i32::from(Dtype::F32) || data.len() != rows * row {
-        return Err(ApiError::from(Fault::internal(
-            "the encoder's answer is no matrix of 32-bit floats",
-        )));
-    }
+    let vectors = encoded.vectors()?;
     let usage = Tokens {
         prompt_tokens: encoded.usage.tokens,
         total_tokens: encoded.usage.tokens + encoded.usage.generated_tokens,
     };
-    let vectors = (0..rows).map(|index| &data[index * row..(index + 1) * row]);
-    let body = body(&model, format, vectors, &usage, encoded.augment.as_ref())
+    let body = body(&model, format, vectors.iter(), &usage, encoded.augment.as_ref())
         .map_err(|error| ApiError::from(Fault::internal(format!("the answer cannot be written: {error}"))))?;
     let mut response = ([(header::CONTENT_TYPE, JSON)], body).into_response();
     if let Ok(digest) = HeaderValue::from_str(&encoded.space.digest) {
@@ -201,7 +336,7 @@ struct Tokens {
 fn body<'a>(
     model: &str,
     format: EncodingFormat,
-    vectors: impl Iterator<Item = &'a [u8]>,
+    vectors: impl Iterator<Item = &'a Bytes>,
     usage: &Tokens,
     augment: Option<&Value>,
 ) -> serde_json::Result<Vec<u8>> {
@@ -215,8 +350,7 @@ fn body<'a>(
         out.extend_from_slice(br#","embedding":"#);
         match format {
             EncodingFormat::Float => {
-                let values = vector.as_chunks::<4>().0.iter();
-                decimals::array(values.map(|value| f32::from_le_bytes(*value)), &mut out);
+                decimals::array(floats(vector), &mut out);
             }
             EncodingFormat::Base64 => serde_json::to_writer(&mut out, &BASE64_STANDARD.encode(vector))?,
         }

@@ -23,6 +23,11 @@ impl ApiError {
         Self(Fault::invalid(param, message))
     }
 
+    /// What went wrong, for another shape.
+    pub(crate) fn into_fault(self) -> Fault {
+        self.0
+    }
+
     pub(super) fn mend(self, mend: impl Into<String>) -> Self {
         Self(self.0.mend(mend))
     }

@@ -10,14 +10,15 @@
 mod augment;
 mod azure;
 mod decimals;
-mod embeddings;
+pub(crate) mod embeddings;
 mod error;
 mod models;
+pub(crate) mod nulls;
 #[cfg(test)]
 mod refused;
-mod rerank;
+pub(crate) mod rerank;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::convert::Infallible;
 
@@ -35,7 +36,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tonic::Code;
 
-use error::ApiError;
+pub(crate) use error::ApiError;
 
 use crate::{proxy::Servers, routing::Router};
 
@@ -87,9 +88,9 @@ fn absent() -> ApiError {
 
 /// Who asks, and until when.
 #[derive(Debug, Clone, Default)]
-struct Call {
+pub(crate) struct Call {
     caller: Option<Caller>,
-    deadline: Option<Instant>,
+    pub(crate) deadline: Option<Instant>,
 }
 
 impl Call {
@@ -116,7 +117,7 @@ impl<S: Sync> FromRequestParts<S> for Call {
 }
 
 /// A request's body as JSON.
-struct Body<T>(T);
+pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = ApiError;

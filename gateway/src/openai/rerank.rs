@@ -1,11 +1,12 @@
 //! `POST /v1/rerank`.
 
 use axum::{Json, extract::State};
-use isomer_proto::encoder::v1::RerankRequest;
+use isomer_proto::encoder::v1::{RerankRequest, RerankResponse};
+use isomer_service_kit::Fault;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Backends, Body, Call, error::ApiError};
+use super::{Backends, Body, Call, error::ApiError, nulls};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -14,11 +15,17 @@ pub(super) struct Request {
     query: String,
     documents: Vec<Document>,
     top_n: Option<u32>,
-    #[serde(default)]
+    /// Voyage's name for `top_n`.
+    top_k: Option<u32>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
     return_documents: bool,
     /// The label to rank by, where the model has several.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "nulls::or_default")]
     label: String,
+    /// Voyage: whether a pair that is too long is cut. Pairs are always cut.
+    truncation: Option<bool>,
+    /// Cohere: most parts of a document. A document is one part, cut at the encoder's length.
+    max_chunks_per_doc: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -42,6 +49,23 @@ pub(super) async fn create(
     call: Call,
     Body(request): Body<Request>,
 ) -> Result<Json<Value>, ApiError> {
+    if request.truncation == Some(false) {
+        let message = "is false, and pairs that are too long are always cut; leave it out";
+        return Err(ApiError::invalid("truncation", message));
+    }
+    if request.max_chunks_per_doc == Some(0) {
+        return Err(ApiError::invalid("max_chunks_per_doc", "is 0, should be 1 or more"));
+    }
+    let top_n = match (request.top_n, request.top_k) {
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "top_k",
+                "is given beside `top_n`, which means the same; give one",
+            ));
+        }
+        (one, other) => one.or(other),
+    };
+    let voyage = request.top_k.is_some() || request.truncation.is_some();
     let model = request.model.clone();
     let documents: Vec<String> = request.documents.into_iter().map(Document::into_text).collect();
     let kept = request.return_documents.then(|| documents.clone());
@@ -49,23 +73,34 @@ pub(super) async fn create(
         encoder_id: request.model,
         query: request.query,
         documents,
-        top_n: request.top_n,
+        top_n,
         label: request.label,
     };
-    let answer = backends.router.rerank(wanted, call.deadline).await?;
+    let answer = rank(&backends, &call, wanted).await?;
     let results = answer.results.iter().map(|result| {
         let mut shown = json!({ "index": result.index, "relevance_score": result.score });
         if let Some(text) = kept.as_ref().and_then(|kept| kept.get(result.index as usize)) {
-            shown["document"] = json!({ "text": text });
+            shown["document"] = if voyage { json!(text) } else { json!({ "text": text }) };
         }
         shown
     });
     let tokens = answer.usage.unwrap_or_default().tokens;
-    call.charge(tokens, 0.0);
+    // Voyage's clients read the results under another name.
+    let results_are = if voyage { "data" } else { "results" };
     Ok(Json(json!({
         "object": "list",
         "model": model,
-        "results": results.collect::<Vec<_>>(),
+        results_are: results.collect::<Vec<_>>(),
         "usage": { "prompt_tokens": tokens, "total_tokens": tokens },
     })))
+}
+
+/// Documents by relevance, charged to the caller.
+///
+/// # Errors
+/// As [`crate::routing::Router::rerank`].
+pub(crate) async fn rank(backends: &Backends, call: &Call, wanted: RerankRequest) -> Result<RerankResponse, Fault> {
+    let answer = backends.router.rerank(wanted, call.deadline).await?;
+    call.charge(answer.usage.as_ref().map_or(0, |usage| usage.tokens), 0.0);
+    Ok(answer)
 }

@@ -148,7 +148,7 @@ async fn front() -> Router {
     routes(backends().await)
 }
 
-pub(super) async fn backends() -> Backends {
+pub(crate) async fn backends() -> Backends {
     let services = Services::new().add(EncoderServiceServer::new(Stub));
     let encoder = memory::channel(services, &LimitsConfig::default()).await.unwrap();
     let fixed = Fixed {
@@ -163,10 +163,10 @@ pub(super) async fn backends() -> Backends {
     }
 }
 
-struct Answered {
-    status: StatusCode,
-    headers: http::HeaderMap,
-    json: Value,
+pub(crate) struct Answered {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: http::HeaderMap,
+    pub(crate) json: Value,
 }
 
 async fn send(front: &Router, request: Request<Body>) -> Answered {
@@ -180,12 +180,12 @@ async fn send(front: &Router, request: Request<Body>) -> Answered {
     }
 }
 
-async fn post(front: &Router, path: &str, body: Value) -> Answered {
+pub(crate) async fn post(front: &Router, path: &str, body: Value) -> Answered {
     let request = Request::post(path).header(header::CONTENT_TYPE, "application/json; charset=utf-8");
     send(front, request.body(Body::from(body.to_string())).unwrap()).await
 }
 
-async fn get(front: &Router, path: &str) -> Answered {
+pub(crate) async fn get(front: &Router, path: &str) -> Answered {
     send(front, Request::get(path).body(Body::empty()).unwrap()).await
 }
 

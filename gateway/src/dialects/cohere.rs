@@ -1,0 +1,322 @@
+//! Cohere's API, versions 1 and 2: `POST /v1/embed`, `/v2/embed`, `/v2/rerank`. `/v1/rerank` is with OpenAI's shapes, where Jina's and Voyage's
+//! clients ask too.
+//!
+//! <https://docs.cohere.com/reference/embed>, <https://docs.cohere.com/reference/rerank>
+
+use std::collections::BTreeMap;
+
+use axum::{Json, extract::State, routing::post};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use bytes::Bytes;
+use isomer_proto::{
+    common::v1::Dtype,
+    encoder::v1::{EncodeRequest, Input, RerankRequest, Truncation, input},
+};
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    model::{self, Purpose},
+    numbers::Numbers,
+    refusal::{Dialect, Refused},
+};
+use crate::openai::{ApiError, Backends, Body, Call, embeddings, nulls, rerank};
+
+/// The shape of its errors: a message.
+#[derive(Debug)]
+pub(super) struct Cohere;
+
+impl Dialect for Cohere {
+    const FIELDS: &'static [(&'static str, &'static str)] = &[
+        ("encoder_id", "model"),
+        ("inputs", "texts"),
+        ("dimensions", "output_dimension"),
+    ];
+
+    fn body(message: String, _: &Fault) -> Value {
+        json!({ "message": message })
+    }
+}
+
+type Answer<T> = Result<Json<T>, Refused<Cohere>>;
+
+pub(super) fn routes() -> axum::Router<Backends> {
+    axum::Router::new()
+        .route("/v1/embed", post(embed_1))
+        .route("/v2/embed", post(embed_2))
+        .route("/v2/rerank", post(rerank_2))
+}
+
+/// A request to embed, of either version.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Embed {
+    model: String,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    texts: Vec<String>,
+    input_type: Option<InputType>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    embedding_types: Vec<EmbeddingType>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    truncate: Truncate,
+    output_dimension: Option<u32>,
+    images: Option<Value>,
+    inputs: Option<Value>,
+    max_tokens: Option<Value>,
+    /// Which request is served first; all are served as they come.
+    #[serde(rename = "priority")]
+    _priority: Option<i64>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum InputType {
+    SearchQuery,
+    SearchDocument,
+    Classification,
+    Clustering,
+    Image,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum EmbeddingType {
+    Float,
+    Base64,
+    Int8,
+    Uint8,
+    Binary,
+    Ubinary,
+}
+
+impl EmbeddingType {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Float => "float",
+            Self::Base64 => "base64",
+            Self::Int8 => "int8",
+            Self::Uint8 => "uint8",
+            Self::Binary => "binary",
+            Self::Ubinary => "ubinary",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+enum Truncate {
+    None,
+    Start,
+    #[default]
+    End,
+}
+
+/// One vector, as a type has it.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Vector {
+    Floats(Numbers),
+    Base64(String),
+    Bytes(Vec<i16>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Embeddings {
+    Plain(Vec<Vector>),
+    ByType(BTreeMap<&'static str, Vec<Vector>>),
+}
+
+#[derive(Debug, Serialize)]
+struct Embedded {
+    response_type: &'static str,
+    id: String,
+    texts: Vec<String>,
+    embeddings: Embeddings,
+    meta: Value,
+}
+
+async fn embed_1(
+    State(backends): State<Backends>,
+    call: Call,
+    body: Result<Body<Embed>, ApiError>,
+) -> Answer<Embedded> {
+    let Body(request) = body?;
+    let plain = request.embedding_types.is_empty();
+    let mut embedded = embed(&backends, &call, request, "1").await?;
+    if plain && let Embeddings::ByType(mut types) = embedded.embeddings {
+        embedded.response_type = "embeddings_floats";
+        embedded.embeddings = Embeddings::Plain(types.remove("float").unwrap_or_default());
+    }
+    Ok(Json(embedded))
+}
+
+async fn embed_2(
+    State(backends): State<Backends>,
+    call: Call,
+    body: Result<Body<Embed>, ApiError>,
+) -> Answer<Embedded> {
+    let Body(request) = body?;
+    if request.input_type.is_none() {
+        let missing =
+            Fault::invalid("input_type", "is missing").mend("say what the texts are for, e.g. \"search_document\"");
+        return Err(missing.into());
+    }
+    embed(&backends, &call, request, "2").await.map(Json)
+}
+
+fn refuse(field: &str, value: Option<&Value>, why: &str) -> Result<(), Refused<Cohere>> {
+    match value {
+        None | Some(Value::Null) => Ok(()),
+        Some(_) => Err(Refused::invalid(field, why)),
+    }
+}
+
+async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) -> Result<Embedded, Refused<Cohere>> {
+    refuse(
+        "images",
+        request.images.as_ref(),
+        "encoders here read texts, not images; leave it out",
+    )?;
+    refuse(
+        "inputs",
+        request.inputs.as_ref(),
+        "encoders here read texts, not mixed inputs; send `texts`",
+    )?;
+    refuse(
+        "max_tokens",
+        request.max_tokens.as_ref(),
+        "texts are cut at the encoder's own length only; leave it out",
+    )?;
+    let purpose = match request.input_type {
+        None => None,
+        Some(InputType::SearchQuery) => Some(Purpose::Query),
+        Some(InputType::SearchDocument) => Some(Purpose::Document),
+        Some(InputType::Classification) => Some(Purpose::Classification),
+        Some(InputType::Clustering) => Some(Purpose::Clustering),
+        Some(InputType::Image) => {
+            return Err(Refused::invalid(
+                "input_type",
+                "is `image`, and encoders here read texts",
+            ));
+        }
+    };
+    let mut types = request.embedding_types;
+    if types.is_empty() {
+        types.push(EmbeddingType::Float);
+    }
+    if let Some(other) = types
+        .iter()
+        .find(|kind| matches!(kind, EmbeddingType::Int8 | EmbeddingType::Uint8))
+    {
+        let message = format!(
+            "`{}` needs ranges from a calibration set; ask for float, base64, binary or ubinary, or over gRPC for DTYPE_INT8",
+            other.name()
+        );
+        return Err(Refused::invalid("embedding_types", message));
+    }
+    let prompt = model::prompt(&backends.router, &request.model, purpose, call.deadline).await?;
+    let wanted = EncodeRequest {
+        encoder_id: request.model,
+        inputs: request
+            .texts
+            .iter()
+            .map(|text| Input {
+                input: Some(input::Input::Text(text.clone())),
+            })
+            .collect(),
+        prompt,
+        truncation: match request.truncate {
+            Truncate::None => Truncation::Error,
+            Truncate::Start => Truncation::Head,
+            Truncate::End => Truncation::Tail,
+        }
+        .into(),
+        dimensions: request.output_dimension,
+        output_dtype: Dtype::F32.into(),
+        ..EncodeRequest::default()
+    };
+    let encoded = embeddings::encode(backends, call, wanted).await?;
+    let vectors = encoded.vectors()?;
+    let one = |kind: EmbeddingType, vector: &Bytes| match kind {
+        EmbeddingType::Base64 => Vector::Base64(BASE64_STANDARD.encode(vector)),
+        EmbeddingType::Ubinary => Vector::Bytes(signs(vector).map(i16::from).collect()),
+        // As numpy has it: the same bytes, less 128.
+        EmbeddingType::Binary => Vector::Bytes(signs(vector).map(|byte| i16::from(byte) - 128).collect()),
+        EmbeddingType::Float | EmbeddingType::Int8 | EmbeddingType::Uint8 => Vector::Floats(Numbers(vector.clone())),
+    };
+    let by_type = types.into_iter().map(|kind| {
+        let all: Vec<Vector> = vectors.iter().map(|vector| one(kind, vector)).collect();
+        (kind.name(), all)
+    });
+    Ok(Embedded {
+        response_type: "embeddings_by_type",
+        id: id(),
+        texts: request.texts,
+        embeddings: Embeddings::ByType(by_type.collect()),
+        meta: meta(version, json!({ "input_tokens": encoded.usage.tokens })),
+    })
+}
+
+/// One bit a dimension, set where the value is above 0, eight to a byte, the first in the highest bit (as `numpy.packbits`).
+fn signs(vector: &[u8]) -> impl Iterator<Item = u8> {
+    let bits: Vec<bool> = embeddings::floats(vector).map(|value| value > 0.0).collect();
+    let bytes: Vec<u8> = bits
+        .chunks(8)
+        .map(|eight| {
+            let set = eight.iter().enumerate().filter(|(_, bit)| **bit);
+            set.fold(0, |byte, (place, _)| byte | (0x80 >> place))
+        })
+        .collect();
+    bytes.into_iter()
+}
+
+/// A request to rerank.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rerank {
+    model: String,
+    query: String,
+    documents: Vec<String>,
+    top_n: Option<u32>,
+    max_tokens_per_doc: Option<Value>,
+    #[serde(rename = "priority")]
+    _priority: Option<i64>,
+}
+
+async fn rerank_2(State(backends): State<Backends>, call: Call, body: Result<Body<Rerank>, ApiError>) -> Answer<Value> {
+    let Body(request) = body?;
+    refuse(
+        "max_tokens_per_doc",
+        request.max_tokens_per_doc.as_ref(),
+        "pairs are cut at the encoder's own length only; leave it out",
+    )?;
+    let wanted = RerankRequest {
+        encoder_id: request.model,
+        query: request.query,
+        documents: request.documents,
+        top_n: request.top_n,
+        label: String::new(),
+    };
+    let ranked = rerank::rank(&backends, &call, wanted).await?;
+    let results: Vec<Value> = ranked
+        .results
+        .iter()
+        .map(|result| json!({ "index": result.index, "relevance_score": result.score }))
+        .collect();
+    Ok(Json(json!({
+        "id": id(),
+        "results": results,
+        "meta": meta("2", json!({ "search_units": 1 })),
+    })))
+}
+
+/// Which version answered, and what it counts. Cohere counts a search of up to a hundred documents as one unit; here it says nothing of a price.
+fn meta(version: &str, units: Value) -> Value {
+    json!({ "api_version": { "version": version }, "billed_units": units })
+}
+
+fn id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}

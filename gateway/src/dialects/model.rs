@@ -1,0 +1,87 @@
+//! Which encoder is meant, and which of its prompts.
+
+use isomer_proto::encoder::v1::{Capability, Encoder, encode_request::Prompt};
+use isomer_service_kit::Fault;
+use tokio::time::Instant;
+
+use crate::routing::Router;
+
+/// What texts are for, as clients say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What is searched for.
+    Query,
+    /// What is found.
+    Document,
+    /// What a classifier reads.
+    Classification,
+    /// What is clustered.
+    Clustering,
+}
+
+impl Purpose {
+    /// Names that encoders give their prompts for it, the commonest first.
+    fn prompts(self) -> &'static [&'static str] {
+        match self {
+            Self::Query => &["query", "search_query"],
+            Self::Document => &["document", "passage", "search_document"],
+            Self::Classification => &["classification"],
+            Self::Clustering => &["clustering"],
+        }
+    }
+
+    /// The encoder's own prompt for it; none where it has none.
+    fn prompt(self, encoder: &Encoder) -> Option<String> {
+        let has =
+            |name: &&&str| encoder.prompts.contains_key(**name) || encoder.prompt_names.iter().any(|own| own == **name);
+        self.prompts().iter().find(has).map(|name| (*name).to_owned())
+    }
+}
+
+/// The prompt under which an encoder reads texts of a purpose.
+///
+/// # Errors
+/// An unknown encoder.
+pub(crate) async fn prompt(
+    router: &Router,
+    encoder_id: &str,
+    purpose: Option<Purpose>,
+    deadline: Option<Instant>,
+) -> Result<Option<Prompt>, Fault> {
+    let Some(purpose) = purpose else { return Ok(None) };
+    let encoder = router.get(encoder_id, deadline).await?;
+    Ok(purpose.prompt(&encoder).map(Prompt::PromptName))
+}
+
+/// The only encoder with a capability: what a client means that names none.
+///
+/// # Errors
+/// None or several have it, with what to do.
+pub(super) async fn only(router: &Router, capability: Capability) -> Result<String, Fault> {
+    let what = match capability {
+        Capability::Rerank => "cross-encoder",
+        _ => "encoder",
+    };
+    let mut able = router.list().await;
+    able.retain(|encoder| match capability {
+        Capability::Rerank => encoder.capabilities().any(|own| own == Capability::Rerank),
+        // An encoder that is not loaded yet may not have said what it can do.
+        _ => encoder.capabilities().all(|own| own != Capability::Rerank),
+    });
+    match able.as_mut_slice() {
+        [one] => Ok(std::mem::take(&mut one.id)),
+        [] => Err(Fault::precondition("NO_ENCODER", format!("this server has no {what}"))
+            .mend("name one in its configuration, or register a provider")),
+        several => {
+            let names: Vec<&str> = several.iter().take(5).map(|encoder| encoder.id.as_str()).collect();
+            Err(Fault::invalid(
+                "model",
+                format!("is not named, and this server has {} {what}s", several.len()),
+            )
+            .mend(format!(
+                "put the name into the address: /tei/NAME in front of the path, or ?model=NAME behind it, e.g. {}",
+                names.join(", ")
+            )))
+        }
+    }
+}

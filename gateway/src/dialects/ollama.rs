@@ -1,0 +1,294 @@
+//! Ollama's API, as far as it is about embeddings: `/api/embed`, `/api/embeddings`, `/api/tags`, `/api/show`, `/api/version`.
+//!
+//! <https://github.com/ollama/ollama/blob/main/docs/api.md>
+
+use std::time::Instant;
+
+use axum::{
+    Json,
+    extract::State,
+    routing::{get, post},
+};
+use isomer_proto::{
+    common::v1::Dtype,
+    encoder::v1::{EncodeRequest, Encoder, Input, Truncation, input},
+};
+use isomer_service_kit::Fault;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{
+    numbers::Numbers,
+    refusal::{Dialect, Refused},
+};
+use crate::openai::{ApiError, Backends, Body, Call, embeddings, nulls};
+
+/// The shape of its errors: a sentence.
+#[derive(Debug)]
+pub(super) struct Ollama;
+
+impl Dialect for Ollama {
+    const FIELDS: &'static [(&'static str, &'static str)] =
+        &[("encoder_id", "model"), ("id", "model"), ("inputs", "input")];
+
+    fn body(message: String, _: &Fault) -> Value {
+        json!({ "error": message })
+    }
+}
+
+type Answer<T> = Result<Json<T>, Refused<Ollama>>;
+
+/// Options of a model that change nothing about vectors: where it runs, and how it would write.
+const WITHOUT_EFFECT: [&str; 25] = [
+    "f16_kv",
+    "frequency_penalty",
+    "logits_all",
+    "low_vram",
+    "main_gpu",
+    "min_p",
+    "mirostat",
+    "mirostat_eta",
+    "mirostat_tau",
+    "num_batch",
+    "num_gpu",
+    "num_keep",
+    "num_predict",
+    "num_thread",
+    "numa",
+    "penalize_newline",
+    "presence_penalty",
+    "repeat_last_n",
+    "repeat_penalty",
+    "seed",
+    "stop",
+    "temperature",
+    "tfs_z",
+    "top_k",
+    "top_p",
+];
+
+pub(super) fn routes() -> axum::Router<Backends> {
+    axum::Router::new()
+        .route("/api/embed", post(embed))
+        .route("/api/embeddings", post(embeddings_of_one))
+        .route("/api/tags", get(tags))
+        .route("/api/show", post(show))
+        .route("/api/version", get(version))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged, expecting = "input should be a string or a list of strings")]
+enum Texts {
+    One(String),
+    Many(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Embed {
+    model: String,
+    input: Texts,
+    truncate: Option<bool>,
+    dimensions: Option<u32>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    options: Map<String, Value>,
+    /// How long the model stays in memory, which is not for a request to say here.
+    #[serde(default, rename = "keep_alive")]
+    _keep_alive: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EmbedOne {
+    model: String,
+    prompt: String,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    options: Map<String, Value>,
+    #[serde(default, rename = "keep_alive")]
+    _keep_alive: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+struct Embedded {
+    model: String,
+    embeddings: Vec<Numbers>,
+    /// Nanoseconds.
+    total_duration: u64,
+    load_duration: u64,
+    prompt_eval_count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct EmbeddedOne {
+    embedding: Numbers,
+}
+
+/// Whom a client means that puts a tag behind the name: `NAME:latest` is `NAME`, unless an encoder is called so.
+async fn named(backends: &Backends, model: String) -> String {
+    let Some(plain) = model.strip_suffix(":latest") else {
+        return model;
+    };
+    if backends.router.list().await.iter().any(|encoder| encoder.id == model) {
+        return model;
+    }
+    plain.to_owned()
+}
+
+fn check_options(options: &Map<String, Value>) -> Result<(), Refused<Ollama>> {
+    let set = options.iter().filter(|(_, value)| !value.is_null());
+    match set
+        .map(|(name, _)| name)
+        .find(|name| !WITHOUT_EFFECT.contains(&name.as_str()))
+    {
+        None => Ok(()),
+        Some(name) => Err(Fault::invalid(
+            format!("options.{name}"),
+            "is not supported, and might change the vectors",
+        )
+        .mend("leave it out; a text is cut at the encoder's own length")
+        .into()),
+    }
+}
+
+async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<Embed>, ApiError>) -> Answer<Embedded> {
+    let began = Instant::now();
+    let Body(request) = body?;
+    check_options(&request.options)?;
+    let texts = match request.input {
+        Texts::One(text) => vec![text],
+        Texts::Many(texts) => texts,
+    };
+    // Ollama answers a request of no texts with no vectors; clients ask so to load a model.
+    if texts.is_empty() {
+        return Ok(Json(Embedded {
+            model: request.model,
+            embeddings: Vec::new(),
+            total_duration: nanoseconds(began),
+            load_duration: 0,
+            prompt_eval_count: 0,
+        }));
+    }
+    let truncation = if request.truncate == Some(false) {
+        Truncation::Error
+    } else {
+        Truncation::Tail
+    };
+    let wanted = wanted(&backends, request.model.clone(), texts, truncation, request.dimensions).await;
+    let encoded = embeddings::encode(&backends, &call, wanted).await?;
+    Ok(Json(Embedded {
+        model: request.model,
+        embeddings: encoded.vectors()?.into_iter().map(Numbers).collect(),
+        total_duration: nanoseconds(began),
+        load_duration: 0,
+        prompt_eval_count: encoded.usage.tokens,
+    }))
+}
+
+async fn embeddings_of_one(
+    State(backends): State<Backends>,
+    call: Call,
+    body: Result<Body<EmbedOne>, ApiError>,
+) -> Answer<EmbeddedOne> {
+    let Body(request) = body?;
+    check_options(&request.options)?;
+    let wanted = wanted(&backends, request.model, vec![request.prompt], Truncation::Tail, None).await;
+    let encoded = embeddings::encode(&backends, &call, wanted).await?;
+    let one = encoded.vectors()?.into_iter().next();
+    let one = one.ok_or_else(|| Fault::internal("the encoder gave no vector for the text"))?;
+    Ok(Json(EmbeddedOne {
+        embedding: Numbers(one),
+    }))
+}
+
+async fn wanted(
+    backends: &Backends,
+    model: String,
+    texts: Vec<String>,
+    truncation: Truncation,
+    dimensions: Option<u32>,
+) -> EncodeRequest {
+    let input = |text| Input {
+        input: Some(input::Input::Text(text)),
+    };
+    EncodeRequest {
+        encoder_id: named(backends, model).await,
+        inputs: texts.into_iter().map(input).collect(),
+        truncation: truncation.into(),
+        dimensions,
+        output_dtype: Dtype::F32.into(),
+        ..EncodeRequest::default()
+    }
+}
+
+fn nanoseconds(since: Instant) -> u64 {
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What is known of an encoder; what Ollama counts and we do not is empty.
+fn details(encoder: &Encoder) -> Value {
+    json!({
+        "parent_model": "",
+        "format": "",
+        "family": encoder.architecture,
+        "families": [encoder.architecture],
+        "parameter_size": "",
+        "quantization_level": "",
+    })
+}
+
+async fn tags(State(backends): State<Backends>) -> Json<Value> {
+    let models: Vec<Value> = backends
+        .router
+        .list()
+        .await
+        .iter()
+        .map(|encoder| {
+            json!({
+                "name": encoder.id,
+                "model": encoder.id,
+                "modified_at": "1970-01-01T00:00:00Z",
+                "size": 0,
+                "digest": encoder.weights_digest,
+                "details": details(encoder),
+            })
+        })
+        .collect();
+    Json(json!({ "models": models }))
+}
+
+#[derive(Debug, Deserialize)]
+struct Show {
+    model: Option<String>,
+    /// What older clients call it.
+    name: Option<String>,
+}
+
+async fn show(State(backends): State<Backends>, call: Call, body: Result<Body<Show>, ApiError>) -> Answer<Value> {
+    let Body(Show { model, name }) = body?;
+    let model = model.or(name).ok_or_else(|| Refused::invalid("model", "is missing"))?;
+    let encoder = backends
+        .router
+        .get(&named(&backends, model).await, call.deadline)
+        .await?;
+    let architecture = match encoder.architecture.as_str() {
+        "" => "encoder",
+        known => known,
+    };
+    let mut info = Map::new();
+    info.insert("general.architecture".to_owned(), architecture.into());
+    info.insert(format!("{architecture}.embedding_length"), encoder.dimensions.into());
+    info.insert(format!("{architecture}.context_length"), encoder.max_tokens.into());
+    Ok(Json(json!({
+        "modelfile": "",
+        "parameters": "",
+        "template": "",
+        "details": details(&encoder),
+        "model_info": info,
+        "modified_at": "1970-01-01T00:00:00Z",
+        "capabilities": ["embedding"],
+    })))
+}
+
+async fn version() -> Json<Value> {
+    Json(json!({ "version": env!("CARGO_PKG_VERSION") }))
+}

@@ -1,0 +1,95 @@
+//! Errors in the shape of each API.
+
+use std::marker::PhantomData;
+
+use axum::{
+    Json,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderValue, StatusCode, header};
+use isomer_service_kit::Fault;
+use serde_json::Value;
+use tonic::Code;
+
+use crate::openai::ApiError;
+
+/// How an API tells of failures.
+pub(super) trait Dialect: Sized {
+    /// Its names for fields of ours, e.g. `inputs` and `texts`.
+    const FIELDS: &'static [(&'static str, &'static str)];
+
+    /// The body.
+    fn body(message: String, fault: &Fault) -> Value;
+
+    /// A failure as its clients read it.
+    fn respond(fault: Fault) -> Response {
+        Refused::<Self>::from(fault).into_response()
+    }
+}
+
+/// A failure in the shape of an API.
+#[derive(Debug)]
+pub(super) struct Refused<D>(Fault, PhantomData<D>);
+
+impl<D> From<Fault> for Refused<D> {
+    fn from(fault: Fault) -> Self {
+        Self(fault, PhantomData)
+    }
+}
+
+impl<D> From<ApiError> for Refused<D> {
+    fn from(error: ApiError) -> Self {
+        error.into_fault().into()
+    }
+}
+
+impl<D: Dialect> Refused<D> {
+    /// What a field of the request cannot be.
+    pub(super) fn invalid(field: &str, message: impl Into<String>) -> Self {
+        Fault::invalid(field, message).into()
+    }
+
+    /// The message with its field in front and the remedy behind it: these shapes have no places for them.
+    fn message(&self) -> String {
+        let Self(fault, _) = self;
+        let mut message = match &fault.field {
+            Some(field) => format!("{}: {}", named(D::FIELDS, field), fault.message),
+            None => fault.message.clone(),
+        };
+        if let Some(mend) = &fault.mend {
+            message = format!("{message} ({mend})");
+        }
+        message
+    }
+}
+
+/// A field under the API's own name: `inputs[3].text` is `texts[3]` where `inputs` is called `texts`.
+fn named(fields: &[(&str, &str)], field: &str) -> String {
+    for (ours, theirs) in fields {
+        let Some(rest) = field.strip_prefix(ours) else { continue };
+        if rest.is_empty() || rest.starts_with(['[', '.']) {
+            return format!(
+                "{theirs}{}",
+                rest.trim_end_matches(".text").trim_end_matches(".token_ids")
+            );
+        }
+    }
+    field.to_owned()
+}
+
+impl<D: Dialect> IntoResponse for Refused<D> {
+    fn into_response(self) -> Response {
+        let status = match self.0.code {
+            // What an encoder cannot do is the request's mistake to those who ask over HTTP.
+            Code::Unimplemented if self.0.field.is_some() => StatusCode::BAD_REQUEST,
+            _ => self.0.http_status(),
+        };
+        let body = D::body(self.message(), &self.0);
+        let mut response = (status, Json(body)).into_response();
+        if let Some(after) = self.0.retry_after {
+            let seconds = HeaderValue::from(after.as_secs_f64().ceil() as u64);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds);
+        }
+        response
+    }
+}

@@ -1,0 +1,212 @@
+//! The routes before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a document's relevance its length.
+#![allow(clippy::unwrap_used)]
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::routes;
+use crate::openai::tests::{Answered, backends, get, post};
+
+async fn front() -> axum::Router {
+    routes(&backends().await)
+}
+
+fn refused(answered: &Answered, status: StatusCode, key: &str, why: &str) {
+    assert_eq!(answered.status, status, "{}", answered.json);
+    let message = answered.json[key].as_str().unwrap_or_default();
+    assert!(message.contains(why), "{message}");
+}
+
+#[tokio::test]
+async fn cohere_embeds_in_both_versions() {
+    let front = front().await;
+    let old = json!({ "model": "one", "texts": ["four", ""], "truncate": null });
+    let answered = post(&front, "/v1/embed", old).await;
+    assert_eq!(answered.status, StatusCode::OK, "{}", answered.json);
+    assert_eq!(answered.json["embeddings"], json!([[4.0, 1.0], [0.0, 1.0]]));
+    assert_eq!(answered.json["response_type"], "embeddings_floats");
+    let new = json!({
+        "model": "one", "texts": ["four"], "input_type": "search_document", "embedding_types": ["float", "base64", "ubinary", "binary"],
+        "priority": 1,
+    });
+    let answered = post(&front, "/v2/embed", new).await;
+    assert_eq!(answered.status, StatusCode::OK, "{}", answered.json);
+    let by_type = &answered.json["embeddings"];
+    assert_eq!(by_type["float"], json!([[4.0, 1.0]]));
+    // Both values are above 0: the two highest bits of a byte, and the same less 128.
+    assert_eq!(
+        (&by_type["ubinary"], &by_type["binary"]),
+        (&json!([[192]]), &json!([[64]]))
+    );
+    assert_eq!(by_type["base64"][0], "AACAQAAAgD8=");
+    assert_eq!(answered.json["meta"]["billed_units"]["input_tokens"], 7);
+}
+
+#[tokio::test]
+async fn cohere_is_told_what_is_not_offered() {
+    let front = front().await;
+    let asked = |more: Value| {
+        let mut body = json!({ "model": "one", "texts": ["four"], "input_type": "search_query" });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    for (more, why) in [
+        (json!({ "embedding_types": ["int8"] }), "calibration"),
+        (json!({ "images": ["data:…"] }), "images: encoders here read texts"),
+        (json!({ "input_type": null }), "input_type: is missing"),
+        (json!({ "texts": [] }), "texts: is empty"),
+        (json!({ "textss": [] }), "textss"),
+    ] {
+        let answered = post(&front, "/v2/embed", asked(more)).await;
+        refused(&answered, StatusCode::BAD_REQUEST, "message", why);
+    }
+    let unknown = json!({ "model": "two", "texts": ["four"], "input_type": "clustering" });
+    refused(
+        &post(&front, "/v2/embed", unknown).await,
+        StatusCode::NOT_FOUND,
+        "message",
+        "model: no encoder `two`",
+    );
+}
+
+#[tokio::test]
+async fn cohere_reranks_in_version_two() {
+    let front = front().await;
+    let body = json!({ "model": "one", "query": "q", "documents": ["bb", "dddd", "a"], "top_n": 2, "max_tokens_per_doc": null });
+    let answered = post(&front, "/v2/rerank", body.clone()).await;
+    let expected = json!([{ "index": 1, "relevance_score": 4.0 }, { "index": 0, "relevance_score": 2.0 }]);
+    assert_eq!(answered.json["results"], expected, "{}", answered.json);
+    let mut cut = body;
+    cut["max_tokens_per_doc"] = json!(10);
+    refused(
+        &post(&front, "/v2/rerank", cut).await,
+        StatusCode::BAD_REQUEST,
+        "message",
+        "max_tokens_per_doc",
+    );
+}
+
+#[tokio::test]
+async fn ollama_embeds_one_text_or_several() {
+    let front = front().await;
+    for (input, expected) in [
+        (json!("four"), json!([[4.0, 1.0]])),
+        (json!(["four", "a"]), json!([[4.0, 1.0], [1.0, 1.0]])),
+    ] {
+        let body = json!({ "model": "one:latest", "input": input, "keep_alive": "5m", "options": { "num_gpu": 0, "num_ctx": null } });
+        let answered = post(&front, "/api/embed", body).await;
+        assert_eq!(answered.status, StatusCode::OK, "{}", answered.json);
+        assert_eq!(
+            (&answered.json["embeddings"], &answered.json["prompt_eval_count"]),
+            (&expected, &json!(7))
+        );
+        assert_eq!(answered.json["model"], "one:latest");
+    }
+    let old = post(&front, "/api/embeddings", json!({ "model": "one", "prompt": "four" })).await;
+    assert_eq!(old.json, json!({ "embedding": [4.0, 1.0] }));
+    let nothing = post(&front, "/api/embed", json!({ "model": "one", "input": [] })).await;
+    assert_eq!(nothing.json["embeddings"], json!([]));
+    let longer = json!({ "model": "one", "input": "four", "options": { "num_ctx": 8 } });
+    refused(
+        &post(&front, "/api/embed", longer).await,
+        StatusCode::BAD_REQUEST,
+        "error",
+        "options.num_ctx",
+    );
+}
+
+#[tokio::test]
+async fn ollama_lists_and_shows_encoders() {
+    let front = front().await;
+    let names: Vec<Value> = get(&front, "/api/tags").await.json["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| model["name"].clone())
+        .collect();
+    assert_eq!(names, ["one", "org/two"]);
+    let shown = post(&front, "/api/show", json!({ "model": "org/two" })).await;
+    assert_eq!(
+        shown.json["model_info"]["encoder.embedding_length"], 2,
+        "{}",
+        shown.json
+    );
+    assert_eq!(shown.json["capabilities"], json!(["embedding"]));
+    refused(
+        &post(&front, "/api/show", json!({})).await,
+        StatusCode::BAD_REQUEST,
+        "error",
+        "model: is missing",
+    );
+    assert!(get(&front, "/api/version").await.json["version"].is_string());
+}
+
+#[tokio::test]
+async fn tei_embeds_with_the_encoder_that_the_address_names() {
+    let front = front().await;
+    for path in ["/tei/one/embed", "/embed?model=one", "/tei/one", "/?model=one"] {
+        let answered = post(
+            &front,
+            path,
+            json!({ "inputs": ["four", ""], "truncate": true, "normalize": false }),
+        )
+        .await;
+        assert_eq!(answered.json, json!([[4.0, 1.0], [0.0, 1.0]]), "{path}");
+    }
+    let unnamed = post(&front, "/embed", json!({ "inputs": "four" })).await;
+    refused(&unnamed, StatusCode::BAD_REQUEST, "error", "this server has 2 encoders");
+    assert_eq!(unnamed.json["error_type"], "Validation");
+    // A text that is too long is refused unless it may be cut, as that server does.
+    let long = "a text of more than twenty letters";
+    let whole = post(&front, "/tei/one/embed", json!({ "inputs": long })).await;
+    refused(&whole, StatusCode::BAD_REQUEST, "error", "is too long");
+    let cut = post(&front, "/tei/one/embed", json!({ "inputs": long, "truncate": true })).await;
+    assert_eq!(cut.status, StatusCode::OK, "{}", cut.json);
+    let sparse = post(&front, "/tei/one/embed_sparse", json!({ "inputs": "four" })).await;
+    refused(&sparse, StatusCode::NOT_IMPLEMENTED, "error", "sparse");
+}
+
+#[tokio::test]
+async fn tei_reranks_and_compares() {
+    let front = front().await;
+    let body = json!({ "query": "q", "texts": ["bb", "dddd"], "return_text": true, "raw_scores": false });
+    let ranked = post(&front, "/tei/one/rerank", body).await;
+    let expected = json!([{ "index": 1, "text": "dddd", "score": 4.0 }, { "index": 0, "text": "bb", "score": 2.0 }]);
+    assert_eq!(ranked.json, expected);
+    let raw = post(
+        &front,
+        "/tei/one/rerank",
+        json!({ "query": "q", "texts": ["b"], "raw_scores": true }),
+    )
+    .await;
+    refused(&raw, StatusCode::BAD_REQUEST, "error", "raw_scores");
+    for path in ["/tei/one/similarity", "/tei/one"] {
+        let body = json!({ "inputs": { "source_sentence": "four", "sentences": ["four", "a"] } });
+        let cosines = post(&front, path, body).await;
+        // The stub does not scale: 4·4 + 1 and 4·1 + 1.
+        assert_eq!(cosines.json, json!([17.0, 5.0]), "{path}");
+    }
+    let single = post(&front, "/tei/one/predict", json!({ "inputs": "a text" })).await;
+    refused(&single, StatusCode::BAD_REQUEST, "error", "a pair of texts");
+    let pair = post(&front, "/tei/one/predict", json!({ "inputs": ["a", "bb"] })).await;
+    assert_eq!(pair.json, json!([{ "score": 2.0, "label": "LABEL_0" }]));
+    let pairs = post(
+        &front,
+        "/tei/one/predict",
+        json!({ "inputs": [["a", "bb"], ["a", "ccc"]] }),
+    )
+    .await;
+    assert_eq!(pairs.json[1], json!([{ "score": 3.0, "label": "LABEL_0" }]));
+}
+
+#[tokio::test]
+async fn tei_says_what_the_encoder_is() {
+    let front = front().await;
+    let info = get(&front, "/tei/one/info").await;
+    assert_eq!(
+        (&info.json["model_id"], &info.json["max_input_length"]),
+        (&json!("one"), &json!(128))
+    );
+    assert!(info.json["model_type"]["embedding"].is_object());
+    assert_eq!(get(&front, "/health").await.status, StatusCode::OK);
+}
