@@ -17,6 +17,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "python")]
 
 import numpy  # noqa: E402
 
+import dialect_clients as dialects  # noqa: E402
 import encoders  # noqa: E402
 import expected  # noqa: E402
 import isomer_client  # noqa: E402
@@ -29,6 +30,7 @@ MODEL = "paraphrase-MiniLM-L3-v2"
 SHARED = "shared-minilm"
 ORIGIN = "https://app.example"
 OPENAI, AZURE, LANGCHAIN, GRPC, RERANK = "openai (PyPI)", "AzureOpenAI (PyPI)", "LangChain", "grpcio", "HTTP"
+COHERE, OLLAMA, VOYAGE, HUB, TEI = "cohere", "ollama", "voyageai", "huggingface_hub", "text-embeddings-inference"
 
 
 def start(house):
@@ -147,6 +149,27 @@ def in_python(table, house, gateway, keyed, keys, due, stubs):
     table.check(GRPC, "keys", clients.grpc_keys, keyed, stubs, keys, MODEL, few, first)
 
 
+def in_dialects(table, house, gateway, due):
+    """Clients that were written for other servers."""
+    texts = encoders.texts()[:12]
+    few = lambda name: due[name]()[: len(texts)]  # noqa: E731
+    own = few(SHARED)
+    prompted = next(one for one in encoders.STUBBED if one.kind == "cohere")
+    queries = prompted.rows(texts, "query")
+    table.check(COHERE, f"vectors of {SHARED}", dialects.cohere_vectors, gateway, SHARED, texts, own, own)
+    table.check(COHERE, f"vectors of {prompted.id}", dialects.cohere_vectors, gateway, prompted.id, texts, few(prompted.id), queries)
+    table.check(VOYAGE, f"vectors of {SHARED}", dialects.voyage_vectors, gateway, SHARED, texts, own, own)
+    table.check(VOYAGE, f"vectors of {prompted.id}", dialects.voyage_vectors, gateway, prompted.id, texts, few(prompted.id), queries)
+    table.check(OLLAMA, f"vectors of {SHARED}", dialects.ollama_vectors, gateway, SHARED, texts, own)
+    # text-embeddings-inference scales to unit length unless it is told not to.
+    unit = embed(house, texts, "--normalise", "true")
+    table.check(HUB, f"vectors of {SHARED}", dialects.hub_vectors, gateway, SHARED, texts, unit)
+    reranker = f"{prompted.kind}-rerank"
+    table.check(COHERE, f"rerank by {prompted.kind}", dialects.cohere_rerank, gateway, reranker, prompted.reranker)
+    table.check(VOYAGE, f"rerank by {prompted.kind}", dialects.voyage_rerank, gateway, reranker, prompted.reranker)
+    table.check(TEI, "paths", dialects.tei_paths, gateway, SHARED, texts, unit, reranker, prompted.reranker)
+
+
 def in_node(table, house, gateway, keyed, keys, due):
     texts = encoders.texts()
 
@@ -188,6 +211,7 @@ def main():
                 name = f"stub-{one.kind}"
                 table.check("isomer providers check", name, probed, house, gateway, name)
             in_python(table, house, gateway, keyed, keys, due, stubs)
+            in_dialects(table, house, gateway, due)
             in_node(table, house, gateway, keyed, keys, due)
             for one in encoders.STUBBED:
                 table.check(f"stub of {one.provider_kind}", "sent what its reference says", sent_as_documented, http, one)

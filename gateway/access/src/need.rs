@@ -28,11 +28,11 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
         "/metrics" => return door(config.metrics),
         _ => {}
     }
-    if is_page(path) && parts.method != Method::POST {
-        return of(&[Scope::Evaluate]);
-    }
     if is_encoding(&parts.method, path) {
         return of(&[Scope::Encode]);
+    }
+    if is_page(path) {
+        return of(&[Scope::Evaluate]);
     }
     let service = path[1.min(path.len())..].split('/').next().unwrap_or_default();
     match service {
@@ -132,8 +132,14 @@ mod tests {
             ("/v1/embeddings", &[Scope::Encode]),
             ("/v1/models", &[Scope::Encode]),
             ("/v1/rerank", &[Scope::Encode]),
+            ("/v2/rerank", &[Scope::Encode]),
+            ("/api/embed", &[Scope::Encode]),
+            ("/tei/one/embed", &[Scope::Encode]),
+            ("/embed", &[Scope::Encode]),
+            ("/info", &[Scope::Encode]),
+            // Texts of the hub's client; the page is asked for with GET.
+            ("/", &[Scope::Encode]),
             ("/openai/deployments/one/embeddings", &[Scope::Encode]),
-            ("/", &[Scope::Evaluate]),
             ("/runs/r1/report.html", &[Scope::Evaluate]),
             ("/metrics", &[]),
             ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", &[]),
@@ -143,7 +149,14 @@ mod tests {
         ] {
             assert_eq!(asked("POST", path, &[]), of(scopes), "{path}");
         }
-        for path in ["/healthz", "/readyz", "/grpc.health.v1.Health/Check"] {
+        assert_eq!(asked("GET", "/", &[]), of(&[Scope::Evaluate]));
+        for path in [
+            "/healthz",
+            "/readyz",
+            "/health",
+            "/ping",
+            "/grpc.health.v1.Health/Check",
+        ] {
             assert_eq!(asked("GET", path, &[]), Need::Nothing, "{path}");
         }
     }

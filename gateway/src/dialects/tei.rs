@@ -293,6 +293,7 @@ async fn rank(
 #[derive(Debug, Deserialize)]
 #[serde(untagged, expecting = "inputs should be a pair of texts, or a list of pairs")]
 enum Classified {
+    #[expect(dead_code, reason = "whatever the text, it is refused")]
     One(String),
     Pair(Vec<String>),
     Pairs(Vec<Vec<String>>),

@@ -89,6 +89,8 @@ impl IntoResponse for ApiError {
             reason => Some(reason),
         };
         let body = json!({
+            // Where Voyage's clients look.
+            "detail": message,
             "error": {
                 "message": message,
                 "type": kind(status.as_u16()),
