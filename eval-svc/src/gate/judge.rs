@@ -107,11 +107,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
         max_unchanged: gate.rules.iter().map(|rule| rule.limits.max_unchanged).reduce(f64::max),
         rewrites_rated: None,
         ratings_refused: None,
-        unit: if grid.members().len() == grid.datasets.len() {
-            "data set, seeds averaged first".to_owned()
-        } else {
-            "group of data sets, members and seeds averaged first".to_owned()
-        },
+        unit: counted(gate, grid),
         baseline: gate.baseline.map(|baseline| grid.encoders[baseline].clone()),
         rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),
         encoders,
@@ -119,6 +115,25 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
     };
     conclude(gate, &mut report);
     report
+}
+
+/// What the rules on scores count, in words.
+fn counted(gate: &Bound, grid: &Grid) -> String {
+    let groups = if grid.members().len() == grid.datasets.len() {
+        "data sets, seeds averaged first"
+    } else {
+        "groups of data sets, members and seeds averaged first"
+    };
+    let items = "items, seeds averaged first; those that share a text count once";
+    let rules = gate.rules.iter();
+    let mut units = rules
+        .filter(|rule| !matches!(rule.quantity, Quantity::Separation(_)))
+        .map(|rule| rule.unit);
+    match (units.clone().any(|unit| unit == Unit::Item), units.any(|unit| unit == Unit::Group)) {
+        (true, true) => format!("{groups}, or, where a rule is about other items, {items}"),
+        (true, false) => items.to_owned(),
+        (false, _) => groups.to_owned(),
+    }
 }
 
 fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
