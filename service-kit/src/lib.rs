@@ -11,6 +11,7 @@
 
 pub mod client;
 pub mod config;
+mod connect;
 mod connections;
 mod door;
 pub mod error;

@@ -19,6 +19,7 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
+    connect,
     door::{Door, Doorkeeper},
     error::Fault,
     health::HealthBoard,
@@ -29,7 +30,7 @@ use crate::{
     web::Web,
 };
 
-const DESCRIPTORS: &[&[u8]] = &[
+pub(crate) const DESCRIPTORS: &[&[u8]] = &[
     isomer_proto::FILE_DESCRIPTOR_SET,
     tonic_health::pb::FILE_DESCRIPTOR_SET,
     tonic_reflection::pb::v1::FILE_DESCRIPTOR_SET,
@@ -118,7 +119,7 @@ impl Services {
         self
     }
 
-    /// Serves gRPC-Web too, and lets pages of these origins call (`https://app.example`, or `*` for all; what is no header value is
+    /// Serves gRPC-Web and the Connect protocol too, and lets pages of these origins call (`https://app.example`, or `*` for all; what is no header value is
     /// left out).
     #[must_use]
     pub fn web(mut self, origins: &[String]) -> Self {
@@ -192,6 +193,7 @@ impl Services {
             });
             GrpcWebLayer::new().layer(inner)
         });
+        let (speaks_connect, most) = (web.is_some(), limits.max_message_bytes);
         let both = service_fn(move |request: Request| {
             let (grpc, http, translated) = (grpc.clone(), http.clone(), translated.clone());
             async move {
@@ -201,7 +203,10 @@ impl Services {
                         .await
                         .map(|answer| answer.map(axum::body::Body::new)),
                     None if layers::is_grpc(request.headers()) => grpc.oneshot(request).await,
-                    None => http.oneshot(request).await,
+                    None => match connect::Call::of(&request, most).filter(|_| speaks_connect) {
+                        Some(call) => Ok(call.answer(request, grpc).await),
+                        None => http.oneshot(request).await,
+                    },
                 }
             }
         });

@@ -129,7 +129,10 @@ fn counted(gate: &Bound, grid: &Grid) -> String {
     let mut units = rules
         .filter(|rule| !matches!(rule.quantity, Quantity::Separation(_)))
         .map(|rule| rule.unit);
-    match (units.clone().any(|unit| unit == Unit::Item), units.any(|unit| unit == Unit::Group)) {
+    match (
+        units.clone().any(|unit| unit == Unit::Item),
+        units.any(|unit| unit == Unit::Group),
+    ) {
         (true, true) => format!("{groups}, or, where a rule is about other items, {items}"),
         (true, false) => items.to_owned(),
         (false, _) => groups.to_owned(),

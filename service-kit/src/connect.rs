@@ -1,0 +1,195 @@
+//! The Connect protocol beside gRPC: the same services as plain HTTP, with bodies in protobuf or JSON, for connect-es, connect-go, curl.
+//!
+//! A request is turned into the gRPC request that it stands for and its answer is turned back, so that limits, deadlines, the door and
+//! the handlers are gRPC's. JSON is proto3's (<https://protobuf.dev/programming-guides/json/>); a field that the message does not have is refused.
+//!
+//! <https://connectrpc.com/docs/protocol>
+
+mod codec;
+mod error;
+mod stream;
+mod unary;
+
+use std::sync::LazyLock;
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use prost_reflect::{DescriptorPool, MethodDescriptor};
+use tower::ServiceExt;
+
+use crate::{error::Fault, services::DESCRIPTORS};
+
+pub(crate) use error::error;
+
+/// Every message that a server may speak of.
+static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
+    let mut pool = DescriptorPool::new();
+    for descriptors in DESCRIPTORS {
+        // Each was made by the compiler of the .proto files; a broken one would leave its services out, and a test would see it.
+        if let Err(error) = pool.decode_file_descriptor_set(*descriptors) {
+            tracing::error!(%error, "a set of descriptors cannot be read; its services do not speak Connect");
+        }
+    }
+    pool
+});
+
+/// How a request is framed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    /// A message as the body.
+    Unary,
+    /// Messages in envelopes.
+    Stream,
+}
+
+/// How a message is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Proto,
+    Json,
+}
+
+/// A request of this protocol.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    shape: Shape,
+    form: Form,
+    method: MethodDescriptor,
+    /// Largest message, in bytes.
+    most: usize,
+}
+
+impl Call {
+    /// What is asked for; none where the request is not of this protocol.
+    pub(crate) fn of(request: &Request, most: usize) -> Option<Self> {
+        let media_type = request.headers().get(header::CONTENT_TYPE)?.to_str().ok()?;
+        let essence = media_type.split(';').next()?.trim().to_ascii_lowercase();
+        let (shape, form) = match essence.as_str() {
+            "application/proto" => (Shape::Unary, Form::Proto),
+            "application/json" => (Shape::Unary, Form::Json),
+            "application/connect+proto" => (Shape::Stream, Form::Proto),
+            "application/connect+json" => (Shape::Stream, Form::Json),
+            _ => return None,
+        };
+        let (service, name) = request.uri().path().strip_prefix('/')?.split_once('/')?;
+        let method = POOL
+            .get_service_by_name(service)?
+            .methods()
+            .find(|method| method.name() == name)?;
+        Some(Self {
+            shape,
+            form,
+            method,
+            most,
+        })
+    }
+
+    fn streams(&self) -> bool {
+        self.method.is_client_streaming() || self.method.is_server_streaming()
+    }
+
+    /// Asks the gRPC services, and answers as this protocol does.
+    pub(crate) async fn answer(self, request: Request, grpc: Router) -> Response {
+        if request.method() != Method::POST {
+            return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response();
+        }
+        if (self.shape == Shape::Stream) != self.streams() {
+            let accepted = if self.streams() {
+                "application/connect+proto, application/connect+json"
+            } else {
+                "application/proto, application/json"
+            };
+            return (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                [(HeaderName::from_static("accept-post"), accepted)],
+            )
+                .into_response();
+        }
+        let answered = match self.shape {
+            Shape::Unary => unary::answer(&self, request, grpc).await,
+            Shape::Stream => stream::answer(&self, request, grpc).await,
+        };
+        match (answered, self.shape) {
+            (Ok(response), _) => response,
+            (Err(fault), Shape::Unary) => error(&fault.into()),
+            (Err(fault), Shape::Stream) => stream::ended(&self, fault),
+        }
+    }
+}
+
+/// The gRPC request that stands for one of this protocol, without its body.
+fn asked(mut request: http::request::Parts) -> Result<http::request::Parts, Fault> {
+    let headers = &mut request.headers;
+    if let Some(version) = headers.remove("connect-protocol-version")
+        && version != "1"
+    {
+        return Err(Fault::invalid(
+            "connect-protocol-version",
+            format!("is {version:?}, should be 1"),
+        ));
+    }
+    if let Some(timeout) = headers.remove("connect-timeout-ms") {
+        headers.insert("grpc-timeout", grpc_timeout(&timeout)?);
+    }
+    for name in [
+        header::CONTENT_LENGTH,
+        header::CONTENT_ENCODING,
+        header::ACCEPT_ENCODING,
+    ] {
+        headers.remove(name);
+    }
+    for name in [
+        "connect-content-encoding",
+        "connect-accept-encoding",
+        "grpc-accept-encoding",
+        "grpc-encoding",
+    ] {
+        headers.remove(name);
+    }
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
+    headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    Ok(request)
+}
+
+/// Up to ten digits of milliseconds, as gRPC's eight digits and a unit.
+fn grpc_timeout(timeout: &HeaderValue) -> Result<HeaderValue, Fault> {
+    let wrong = || {
+        Fault::invalid("connect-timeout-ms", format!("{timeout:?} is not a timeout"))
+            .mend("send up to ten digits, e.g. 1500")
+    };
+    let text = timeout.to_str().map_err(|_| wrong())?;
+    if text.is_empty() || text.len() > 10 || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let milliseconds: u64 = text.parse().map_err(|_| wrong())?;
+    let shorter = if milliseconds < 100_000_000 {
+        format!("{milliseconds}m")
+    } else {
+        format!("{}S", milliseconds.div_ceil(1000))
+    };
+    HeaderValue::from_str(&shorter).map_err(|_| wrong())
+}
+
+/// Sends the gRPC request.
+async fn send(parts: http::request::Parts, body: Body, grpc: Router) -> http::Response<Body> {
+    match grpc.oneshot(Request::from_parts(parts, body)).await {
+        Ok(response) => response,
+        Err(never) => match never {},
+    }
+}
+
+/// Headers of an answer that are the caller's, not the protocol's.
+fn metadata(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    headers.iter().filter(|(name, _)| {
+        let ours = ["content-type", "content-length", "trailer"];
+        !(name.as_str().starts_with("grpc-") || ours.contains(&name.as_str()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,167 @@
+//! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message. gRPC and Connect frame alike.
+
+use std::io::Read;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use flate2::read::GzDecoder;
+use prost::Message;
+use prost_reflect::{DynamicMessage, MessageDescriptor};
+use tonic::Code;
+
+use super::{Call, Form};
+use crate::error::Fault;
+
+/// The frame's message is compressed.
+const COMPRESSED: u8 = 1;
+/// The frame ends a stream of Connect.
+pub(super) const END: u8 = 2;
+const PREFIX: usize = 5;
+
+/// A frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) flags: u8,
+    pub(super) message: Bytes,
+}
+
+impl Frame {
+    /// The next whole frame, taken from the buffer; none where more bytes are to come.
+    pub(super) fn take(buffer: &mut BytesMut, most: usize) -> Result<Option<Self>, Fault> {
+        let Some((flags, length)) = buffer
+            .first_chunk::<PREFIX>()
+            .map(|[flags, length @ ..]| (*flags, *length))
+        else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(length) as usize;
+        if length > most {
+            return Err(too_large(most));
+        }
+        if buffer.len() < PREFIX + length {
+            return Ok(None);
+        }
+        buffer.advance(PREFIX);
+        Ok(Some(Self {
+            flags,
+            message: buffer.split_to(length).freeze(),
+        }))
+    }
+
+    /// The message, decompressed where it is compressed.
+    pub(super) fn opened(self, encoding: Encoding, most: usize) -> Result<Bytes, Fault> {
+        if self.flags & COMPRESSED == 0 {
+            return Ok(self.message);
+        }
+        match encoding {
+            Encoding::Identity => Err(Fault::invalid(
+                "body",
+                "a message is marked as compressed, and no header says how",
+            )),
+            Encoding::Gzip => gunzip(&self.message, most),
+        }
+    }
+}
+
+/// A message in a frame.
+pub(super) fn framed(flags: u8, message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(PREFIX + message.len());
+    frame.put_u8(flags);
+    // A message is bounded well below four gigabytes.
+    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    frame.put_slice(message);
+    frame.freeze()
+}
+
+pub(super) fn too_large(most: usize) -> Fault {
+    Fault::new(
+        Code::ResourceExhausted,
+        "REQUEST_TOO_LARGE",
+        format!("a message is larger than {most} bytes"),
+    )
+    .mend("send less at once")
+}
+
+/// How bodies are compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Identity,
+    Gzip,
+}
+
+impl Encoding {
+    /// As a header says it.
+    pub(super) fn of(header: Option<&http::HeaderValue>) -> Result<Self, Fault> {
+        match header.map(http::HeaderValue::as_bytes) {
+            None | Some(b"" | b"identity") => Ok(Self::Identity),
+            Some(b"gzip") => Ok(Self::Gzip),
+            Some(other) => Err(Fault::unimplemented(format!(
+                "the body is compressed with {:?}",
+                String::from_utf8_lossy(other)
+            ))
+            .mend("send gzip or identity")),
+        }
+    }
+
+    /// A body as it was before it was compressed.
+    pub(super) fn open(self, body: Bytes, most: usize) -> Result<Bytes, Fault> {
+        match self {
+            Self::Identity => Ok(body),
+            Self::Gzip => gunzip(&body, most),
+        }
+    }
+}
+
+/// Unpacks, and stops at the bound however much more there is.
+fn gunzip(packed: &[u8], most: usize) -> Result<Bytes, Fault> {
+    let mut unpacked = Vec::new();
+    let bound = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    GzDecoder::new(packed)
+        .take(bound)
+        .read_to_end(&mut unpacked)
+        .map_err(|error| Fault::invalid("body", format!("is not gzip: {error}")))?;
+    if unpacked.len() > most {
+        return Err(too_large(most));
+    }
+    Ok(unpacked.into())
+}
+
+impl Call {
+    /// A request's message in protobuf.
+    pub(super) fn to_proto(&self, message: Bytes) -> Result<Bytes, Fault> {
+        match self.form {
+            Form::Proto => Ok(message),
+            Form::Json => from_json(self.method.input(), &message),
+        }
+    }
+
+    /// An answer's message in the caller's form.
+    pub(super) fn answered(&self, message: Bytes) -> Result<Bytes, Fault> {
+        match self.form {
+            Form::Proto => Ok(message),
+            Form::Json => to_json(self.method.output(), message),
+        }
+    }
+}
+
+fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, Fault> {
+    let told = |error: serde_json::Error| {
+        Fault::new(
+            Code::InvalidArgument,
+            "INVALID_JSON",
+            format!("the message cannot be read: {error}"),
+        )
+    };
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    let message = DynamicMessage::deserialize(kind, &mut reader).map_err(told)?;
+    reader.end().map_err(told)?;
+    Ok(message.encode_to_vec().into())
+}
+
+fn to_json(kind: MessageDescriptor, message: Bytes) -> Result<Bytes, Fault> {
+    let broken =
+        |error: &dyn std::fmt::Display| Fault::internal(format!("the answer cannot be written as JSON: {error}"));
+    let message = DynamicMessage::decode(kind, message).map_err(|error| broken(&error))?;
+    serde_json::to_vec(&message)
+        .map(Bytes::from)
+        .map_err(|error| broken(&error))
+}

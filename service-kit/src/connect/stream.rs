@@ -1,0 +1,188 @@
+//! Messages in envelopes, each way; the answer's last envelope says how the call ended.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, stream};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http_body_util::BodyExt;
+use serde_json::{Map, Value};
+use tonic::{Code, Status};
+
+use super::{
+    Call, Form, asked,
+    codec::{END, Encoding, Frame, framed},
+    error::{self, status},
+    metadata, send,
+};
+use crate::{error::Fault, refusals::body_fault};
+
+pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let encoding = Encoding::of(parts.headers.get("connect-content-encoding"))?;
+    let parts = asked(parts)?;
+    let broken = Broken::default();
+    let messages = Body::from_stream(requests(call.clone(), encoding, body, broken.clone()));
+    let response = send(parts, messages, grpc).await;
+
+    let (head, body) = response.into_parts();
+    let mut answered = started(
+        call,
+        Body::from_stream(answers(call.clone(), head.headers.clone(), body, broken)),
+    );
+    for (name, value) in metadata(&head.headers) {
+        answered.headers_mut().append(name.clone(), value.clone());
+    }
+    Ok(answered)
+}
+
+/// An answer that ends before it began.
+pub(super) fn ended(call: &Call, fault: Fault) -> Response {
+    started(call, Body::from(end(&fault.into(), None)))
+}
+
+fn started(call: &Call, body: Body) -> Response {
+    let kind = match call.form {
+        Form::Proto => HeaderValue::from_static("application/connect+proto"),
+        Form::Json => HeaderValue::from_static("application/connect+json"),
+    };
+    ([(header::CONTENT_TYPE, kind)], body).into_response()
+}
+
+/// Frames of a body, one by one.
+struct Frames {
+    body: Body,
+    buffer: BytesMut,
+    trailers: Option<HeaderMap>,
+    most: usize,
+}
+
+impl Frames {
+    fn new(body: Body, most: usize) -> Self {
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            trailers: None,
+            most,
+        }
+    }
+
+    /// The next; none at the end of the body.
+    async fn next(&mut self) -> Result<Option<Frame>, Fault> {
+        loop {
+            if let Some(frame) = Frame::take(&mut self.buffer, self.most)? {
+                return Ok(Some(frame));
+            }
+            match self.body.frame().await {
+                None if self.buffer.is_empty() => return Ok(None),
+                None => return Err(Fault::invalid("body", "ends within a message")),
+                Some(Err(error)) => return Err(body_fault(&error)),
+                Some(Ok(part)) => match part.into_data() {
+                    Ok(data) => self.buffer.extend_from_slice(&data),
+                    Err(part) => self.trailers = part.into_trailers().ok(),
+                },
+            }
+        }
+    }
+}
+
+/// Why the caller's stream could not be read to its end. A handler may take that for the end, and answer as if nothing were wrong.
+type Broken = Arc<OnceLock<Fault>>;
+
+/// What the caller sends, as gRPC's frames.
+fn requests(
+    call: Call,
+    encoding: Encoding,
+    body: Body,
+    broken: Broken,
+) -> impl Stream<Item = Result<Bytes, axum::Error>> {
+    let frames = Frames::new(body, call.most);
+    stream::try_unfold((call, frames, broken), move |(call, mut frames, broken)| async move {
+        let next = async {
+            match frames.next().await? {
+                Some(frame) if frame.flags & END == 0 => {
+                    let message = call.to_proto(frame.opened(encoding, call.most)?)?;
+                    Ok::<_, Fault>(Some(framed(0, &message)))
+                }
+                _ => Ok(None),
+            }
+        };
+        // Told to the handler as the status that it is.
+        match next.await {
+            Ok(next) => Ok(next.map(|message| (message, (call, frames, broken)))),
+            Err(fault) => {
+                let told = Status::from(broken.get_or_init(|| fault).clone());
+                Err(axum::Error::new(told))
+            }
+        }
+    })
+}
+
+/// What the service answers, in envelopes, the last of which says how it ended.
+fn answers(
+    call: Call,
+    headers: HeaderMap,
+    body: Body,
+    broken: Broken,
+) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
+    let frames = Frames::new(body, usize::MAX);
+    stream::unfold(Some((call, headers, frames, broken)), |state| async move {
+        let (call, headers, mut frames, broken) = state?;
+        let next = match frames.next().await {
+            Ok(Some(frame)) => frame
+                .opened(Encoding::Identity, usize::MAX)
+                .and_then(|message| call.answered(message))
+                .map(Some),
+            Ok(None) => Ok(None),
+            Err(fault) => Err(fault),
+        };
+        Some(match next {
+            Ok(Some(message)) => (Ok(framed(0, &message)), Some((call, headers, frames, broken))),
+            Ok(None) => {
+                let mut status = status(&headers, frames.trailers.as_ref());
+                if let (Code::Ok, Some(fault)) = (status.code(), broken.get()) {
+                    status = fault.clone().into();
+                }
+                (Ok(end(&status, frames.trailers.as_ref())), None)
+            }
+            Err(fault) => (Ok(end(&fault.into(), None)), None),
+        })
+    })
+}
+
+/// The last envelope.
+fn end(status: &Status, trailers: Option<&HeaderMap>) -> Bytes {
+    let mut told = Map::new();
+    if status.code() != Code::Ok {
+        told.insert("error".to_owned(), error::json(status));
+    }
+    let mut all: Map<String, Value> = Map::new();
+    for (name, value) in trailers.into_iter().flat_map(metadata) {
+        let values = all.entry(name.as_str()).or_insert_with(|| Value::Array(Vec::new()));
+        if let Value::Array(values) = values {
+            values.push(text(name, value).into());
+        }
+    }
+    if !all.is_empty() {
+        told.insert("metadata".to_owned(), Value::Object(all));
+    }
+    framed(END, Value::Object(told).to_string().as_bytes())
+}
+
+fn text(name: &HeaderName, value: &HeaderValue) -> String {
+    match value.to_str() {
+        Ok(text) => text.to_owned(),
+        // Only values of `-bin` are no text, and those come in base64; should another, it is told so too.
+        Err(_) => {
+            tracing::debug!(%name, "a trailer is not text");
+            BASE64_STANDARD_NO_PAD.encode(value.as_bytes())
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A message as the body, and one as the answer.
+
+use axum::{
+    Router,
+    body::Body,
+    extract::Request,
+    response::{IntoResponse, Response},
+};
+use bytes::BytesMut;
+use http::{HeaderName, HeaderValue, header};
+use http_body_util::{BodyExt, Limited};
+use tonic::Code;
+
+use super::{
+    Call, Form, asked,
+    codec::{Encoding, Frame, framed, too_large},
+    error::{error, status},
+    metadata, send,
+};
+use crate::{error::Fault, refusals::body_fault};
+
+pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Result<Response, Fault> {
+    let (parts, body) = request.into_parts();
+    let encoding = Encoding::of(parts.headers.get(header::CONTENT_ENCODING))?;
+    let parts = asked(parts)?;
+    let body = Limited::new(body, call.most).collect().await.map_err(|error| {
+        if error.is::<http_body_util::LengthLimitError>() {
+            too_large(call.most)
+        } else {
+            body_fault(error.as_ref())
+        }
+    })?;
+    let message = call.to_proto(encoding.open(body.to_bytes(), call.most)?)?;
+    let response = send(parts, Body::from(framed(0, &message)), grpc).await;
+
+    let (head, body) = response.into_parts();
+    let collected = body
+        .collect()
+        .await
+        .map_err(|error| Fault::internal(format!("the service broke off its answer: {error}")))?;
+    let trailers = collected.trailers().cloned();
+    let status = status(&head.headers, trailers.as_ref());
+    let mut response = if status.code() == Code::Ok {
+        let mut bytes = BytesMut::from(collected.to_bytes());
+        let frame = Frame::take(&mut bytes, usize::MAX)?.filter(|_| bytes.is_empty());
+        let frame = frame.ok_or_else(|| Fault::internal("the service's answer is not one message"))?;
+        let message = call.answered(frame.opened(Encoding::Identity, usize::MAX)?)?;
+        let kind = match call.form {
+            Form::Proto => HeaderValue::from_static("application/proto"),
+            Form::Json => HeaderValue::from_static("application/json"),
+        };
+        ([(header::CONTENT_TYPE, kind)], message).into_response()
+    } else {
+        error(&status)
+    };
+    let headers = response.headers_mut();
+    for (name, value) in metadata(&head.headers) {
+        headers.append(name.clone(), value.clone());
+    }
+    for (name, value) in trailers.iter().flat_map(metadata) {
+        if let Ok(name) = HeaderName::from_bytes(format!("trailer-{name}").as_bytes()) {
+            headers.append(name, value.clone());
+        }
+    }
+    Ok(response)
+}
