@@ -181,16 +181,19 @@ def in_node(table, house, gateway, keyed, keys, due):
         "address": gateway,
         "origin": ORIGIN,
         "protos": str(ROOT / "proto"),
+        "descriptors": isomer_client.descriptors(house.folder / "descriptors.bin"),
+        "reranker": "cohere-rerank",
         "encoders": [one(name, texts) for name in due],
         "keyed": {"address": keyed, "keys": keys, "encoder": {**one(SHARED, texts[:12]), "id": MODEL}},
     }
     path = house.write("plan.json", json.dumps(plan))
-    done = subprocess.run(["node", str(HERE / "clients.mjs"), path], capture_output=True, text=True, timeout=300)
-    for line in done.stdout.splitlines():
-        row = json.loads(line)
-        table.add(row["client"], row["what"], row["holds"], row["detail"])
-    if done.returncode != 0:
-        table.add("Node", "clients.mjs", False, done.stderr.strip()[-400:])
+    for script in ("clients.mjs", "connect_clients.mjs"):
+        done = subprocess.run(["node", str(HERE / script), path], capture_output=True, text=True, timeout=300)
+        for line in done.stdout.splitlines():
+            row = json.loads(line)
+            table.add(row["client"], row["what"], row["holds"], row["detail"])
+        if done.returncode != 0:
+            table.add("Node", script, False, done.stderr.strip()[-400:])
 
 
 def main():

@@ -25,6 +25,15 @@ def expect(condition, message):
         raise CheckFailed(message)
 
 
+def descriptors(path, proto_root=PROTO_ROOT):
+    """Writes a FileDescriptorSet of every .proto file and what they import; its path."""
+    files = sorted(str(file.relative_to(proto_root)) for file in proto_root.glob("isomer/**/*.proto"))
+    well_known = importlib.resources.files("grpc_tools") / "_proto"
+    code = protoc.main(["protoc", f"-I{proto_root}", f"-I{well_known}", "--include_imports", f"--descriptor_set_out={path}", *files])
+    expect(code == 0, f"protoc ended with {code}")
+    return str(path)
+
+
 @contextlib.contextmanager
 def generated_stubs(proto_root=PROTO_ROOT):
     """Generates messages and stubs from every .proto file into a temporary folder and puts it on the import path."""
