@@ -32,6 +32,7 @@ docs:
 # needs buf (pip install buf-bin)
 protos:
     buf lint proto
+    buf breaking proto --against proto/released/isomer.binpb
 
 licences:
     cargo deny check licenses bans sources
