@@ -70,15 +70,10 @@ pub(crate) struct Global {
         value_delimiter = ','
     )]
     pub(crate) data_roots: Vec<PathBuf>,
-    /// What to log on stderr, e.g. `info` or `isomer_transform=debug`.
-    #[arg(
-        long,
-        global = true,
-        env = "ISOMER_LOG",
-        default_value = "warn",
-        value_name = "FILTER"
-    )]
-    pub(crate) log: String,
+    /// What to log on stderr, e.g. `info` or `isomer_transform=debug` [default: warn; `isomer serve`: the configuration's
+    /// telemetry.filter, else info].
+    #[arg(long, global = true, env = "ISOMER_LOG", value_name = "FILTER")]
+    pub(crate) log: Option<String>,
     /// No progress on stderr.
     #[arg(long, short, global = true, env = "ISOMER_QUIET", value_parser = clap::builder::FalseyValueParser::new())]
     pub(crate) quiet: bool,

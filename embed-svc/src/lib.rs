@@ -23,6 +23,7 @@ pub mod engine;
 pub mod error;
 pub mod folder;
 mod head;
+mod metric_names;
 pub mod model;
 pub mod pooling;
 pub mod quantise;

@@ -61,6 +61,7 @@ impl Registry {
     /// # Errors
     /// A device that cannot be used; no threads.
     pub fn new(config: EmbedConfig, resolver: Resolver) -> Result<Self, EmbedError> {
+        isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         Ok(Self {
             resolver,
             shelf: Shelf::new(config.max_model_bytes),
@@ -150,7 +151,7 @@ impl Registry {
             milliseconds = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
             "encoder loaded"
         );
-        metrics::histogram!("isomer_embed_load_seconds", "encoder" => id.to_owned())
+        metrics::histogram!(crate::metric_names::LOAD, "encoder" => id.to_owned())
             .record(started.elapsed().as_secs_f64());
         Ok((Arc::new(loaded), room))
     }

@@ -14,6 +14,7 @@ pub mod evidence;
 pub mod gate;
 pub mod judging;
 pub mod metric;
+mod metric_names;
 pub mod mteb_result;
 mod pivot;
 pub mod places;
@@ -76,6 +77,7 @@ impl EvalService {
     /// # Errors
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
+        isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let places = Arc::new(Places {
             folders: config.named_data(),
             hub,

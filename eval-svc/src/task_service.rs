@@ -297,8 +297,8 @@ impl TaskService for TaskFace {
 }
 
 fn record(task: TaskType, took: Duration) {
-    metrics::counter!("isomer_eval_scores_total", "task" => task.name()).increment(1);
-    metrics::histogram!("isomer_eval_score_seconds", "task" => task.name()).record(took.as_secs_f64());
+    metrics::counter!(crate::metric_names::SCORES, "task" => task.name()).increment(1);
+    metrics::histogram!(crate::metric_names::SCORE, "task" => task.name()).record(took.as_secs_f64());
 }
 
 fn task_info(task: TaskType) -> TaskInfo {

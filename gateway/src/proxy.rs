@@ -50,7 +50,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
                 error = fault.message,
                 "upstream unavailable"
             );
-            metrics::counter!("isomer_gateway_upstream_errors_total", "service" => upstream.service).increment(1);
+            metrics::counter!(crate::routing::metrics::UPSTREAM, "service" => upstream.service).increment(1);
             unavailable(upstream.service, fault).into_http()
         }
         Err(fault) => Status::from(fault).into_http(),

@@ -144,6 +144,9 @@ impl Fault {
             fault.mend = fault.metadata.remove("mend");
         }
         if let Some(violation) = details.bad_request().and_then(|b| b.field_violations.first()) {
+            if let Some(message) = without_subject(&fault.message, &violation.field) {
+                fault.message = message.to_owned();
+            }
             fault.field = Some(violation.field.clone());
         }
         fault.retry_after = details.retry_info().and_then(|r| r.retry_delay);
@@ -153,10 +156,10 @@ impl Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(field) = &self.field {
-            write!(f, "{field}: ")?;
+        match &self.field {
+            Some(field) => f.write_str(&with_subject(field, &self.message))?,
+            None => f.write_str(&self.message)?,
         }
-        f.write_str(&self.message)?;
         if let Some(mend) = &self.mend {
             write!(f, " ({mend})")?;
         }
@@ -170,6 +173,28 @@ impl std::error::Error for Fault {}
 /// characters for each byte outside ASCII; in `google.rpc.Status`; in the field's violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or
 /// 16 KiB (hyper): a longer one would reach them as a broken connection.
 const STATUS_MESSAGE_BYTES: usize = 1_200;
+
+/// Words with which a message goes on after its field: `inputs[3].text is empty`.
+const VERBS: [&str; 14] = [
+    "is", "are", "has", "have", "holds", "names", "needs", "should", "must", "begins", "ends", "does", "contains",
+    "carries",
+];
+
+/// A message that says which field it is about. Most clients show a status's code and message, and nothing of its details.
+pub fn with_subject(field: &str, message: &str) -> String {
+    let word = message.split_whitespace().next().unwrap_or_default();
+    if VERBS.contains(&word) {
+        format!("{field} {message}")
+    } else {
+        format!("{field}: {message}")
+    }
+}
+
+/// The message of [`with_subject`] without its field; none where the field is not at its beginning.
+fn without_subject<'a>(message: &'a str, field: &str) -> Option<&'a str> {
+    let rest = message.strip_prefix(field).filter(|_| !field.is_empty())?;
+    rest.strip_prefix(": ").or_else(|| rest.strip_prefix(' '))
+}
 
 /// `text`, or its beginning with a word about what was left out.
 fn within(text: String, bytes: usize) -> String {
@@ -200,7 +225,11 @@ impl From<Fault> for Status {
         if fault.retry_after.is_some() {
             details.set_retry_info(fault.retry_after);
         }
-        Status::with_error_details(fault.code, fault.message, details)
+        let message = match &fault.field {
+            Some(field) => with_subject(field, &fault.message),
+            None => fault.message,
+        };
+        Status::with_error_details(fault.code, message, details)
     }
 }
 

@@ -34,7 +34,7 @@ mod wire;
 
 pub use client::GrpcChannel;
 pub use door::Doorkeeper;
-pub use error::Fault;
+pub use error::{Fault, with_subject};
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
 pub use refusals::{Shape, body_fault, plain_refusal};

@@ -50,50 +50,51 @@ pub struct Metric {
     pub help: &'static str,
 }
 
+impl Metric {
+    /// One that only grows.
+    pub const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Counter,
+            unit: Unit::Count,
+            help,
+        }
+    }
+
+    /// One that goes up and down.
+    pub const fn gauge(name: &'static str, unit: Unit, help: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Gauge,
+            unit,
+            help,
+        }
+    }
+
+    /// A distribution.
+    pub const fn histogram(name: &'static str, unit: Unit, help: &'static str) -> Self {
+        Self {
+            name,
+            kind: Kind::Histogram,
+            unit,
+            help,
+        }
+    }
+}
+
 /// Every metric of this crate.
 pub const ALL: &[Metric] = &[
-    Metric {
-        name: REQUESTS,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Requests answered.",
-    },
-    Metric {
-        name: LATENCY,
-        kind: Kind::Histogram,
-        unit: Unit::Seconds,
-        help: "Time from the request's head to the end of the answer.",
-    },
-    Metric {
-        name: IN_FLIGHT,
-        kind: Kind::Gauge,
-        unit: Unit::Count,
-        help: "Requests begun and not ended yet.",
-    },
-    Metric {
-        name: REFUSED,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Requests refused for lack of a place.",
-    },
-    Metric {
-        name: PANICS,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Handlers and answers that panicked.",
-    },
-    Metric {
-        name: CONNECTIONS,
-        kind: Kind::Gauge,
-        unit: Unit::Count,
-        help: "Connections open on the network.",
-    },
-    Metric {
-        name: REFUSED_CONNECTIONS,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Connections closed for lack of a place.",
-    },
+    Metric::counter(REQUESTS, "Requests answered."),
+    Metric::histogram(
+        LATENCY,
+        Unit::Seconds,
+        "Time from the request's head to the end of the answer.",
+    ),
+    Metric::gauge(IN_FLIGHT, Unit::Count, "Requests begun and not ended yet."),
+    Metric::counter(REFUSED, "Requests refused for lack of a place."),
+    Metric::counter(PANICS, "Handlers and answers that panicked."),
+    Metric::gauge(CONNECTIONS, Unit::Count, "Connections open on the network."),
+    Metric::counter(REFUSED_CONNECTIONS, "Connections closed for lack of a place."),
 ];
 
 /// Tells the recorder what each metric means. Services call it with their own list.
@@ -111,7 +112,10 @@ pub fn describe(list: &[Metric]) {
 pub fn is_well_named(name: &str) -> bool {
     let parts: Vec<&str> = name.split('_').collect();
     let lower = |part: &&str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
-    parts.len() >= 4 && parts[0] == "isomer" && parts.iter().all(lower)
+    // Prometheus keeps these for the parts of a distribution.
+    let kept = ["count", "sum", "bucket", "info"];
+    let free = parts.last().is_some_and(|last| !kept.contains(last));
+    parts.len() >= 4 && parts[0] == "isomer" && parts.iter().all(lower) && free
 }
 
 #[cfg(test)]
@@ -129,6 +133,7 @@ mod tests {
                 metric.name
             );
         }
+        assert!(!is_well_named("isomer_gateway_providers_count"));
         assert!(!is_well_named("isomer_requests") && !is_well_named("isomer_Server_x_total"));
     }
 }

@@ -38,18 +38,18 @@ def serve(isomer, home, arguments, listen="127.0.0.1:0"):
     process = subprocess.Popen(
         [isomer, "serve", "--listen", listen, *arguments],
         env={"ISOMER_HOME": str(home), "ISOMER_OFFLINE": "1", "PATH": "/usr/bin:/bin"},
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         text=True,
     )
-    for line in process.stderr:
+    for line in process.stdout:
         if line.startswith("isomer serves "):
             address = line.split()[-1]
             break
     else:
         sys.exit("the server ended before it said where it listens")
     # Read on, so that the server never waits for a full pipe.
-    threading.Thread(target=collections.deque, args=(process.stderr, 0), daemon=True).start()
+    threading.Thread(target=collections.deque, args=(process.stdout, 0), daemon=True).start()
     return process, address
 
 

@@ -39,7 +39,7 @@ export class House {
   serve(home, ...more) {
     const child = spawn(this.isomer, ["serve", "--listen", "127.0.0.1:0", ...more], {
       env: this.environment(home),
-      stdio: ["ignore", "ignore", "pipe"],
+      stdio: ["ignore", "pipe", "pipe"],
     });
     this.children.push(child);
     return new Promise((resolve, reject) => {
@@ -49,6 +49,9 @@ export class House {
       child.on("exit", (code) => failed(`ended with ${code}`));
       child.on("error", (error) => failed(error.message));
       child.stderr.on("data", (data) => {
+        told += data;
+      });
+      child.stdout.on("data", (data) => {
         told += data;
         const line = told.match(/^isomer serves .* (\S+:\d+)\n/m);
         if (line) {

@@ -83,16 +83,17 @@ impl Server {
     pub fn start_at(home: &Home, address: &str, arguments: &[&str]) -> Self {
         let mut child = isomer(home)
             .args(["serve", "--listen", address])
+            .env("ISOMER_LOG", "warn")
             .args(arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
             .spawn()
             .expect("isomer starts");
-        let stderr = child.stderr.take().expect("piped");
+        let stdout = child.stdout.take().expect("piped");
         let (sender, receiver) = std::sync::mpsc::channel();
         // Keeps reading after the address is known, so that the server never blocks on a full pipe.
         std::thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
                 if let Some(address) = line.strip_prefix("isomer serves ").and_then(|l| l.rsplit(' ').next()) {
                     let _ = sender.send(address.parse());
                 } else {
@@ -102,7 +103,7 @@ impl Server {
         });
         let address = receiver
             .recv_timeout(Duration::from_secs(120))
-            .expect("an address on stderr")
+            .expect("an address on stdout")
             .expect("a socket address");
         Self { child, address }
     }

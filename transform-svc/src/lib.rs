@@ -28,6 +28,7 @@ pub mod judge;
 pub mod language;
 pub mod list;
 pub mod measures;
+mod metric_names;
 pub mod nearest;
 pub mod plain;
 pub mod prompt;

@@ -38,10 +38,14 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let config = connect::configuration(&global)?;
+    // A server logs what its configuration says, a command what goes wrong.
+    let serves = matches!(cli.command, Command::Serve(_));
+    let quiet = (!serves).then(|| "warn".to_owned());
+    let filter = global.log.clone().or(quiet).unwrap_or(config.telemetry.filter);
     let _telemetry = telemetry::init(
         "isomer",
         &telemetry::TelemetryConfig {
-            filter: global.log.clone(),
+            filter,
             ..config.telemetry
         },
     )?;

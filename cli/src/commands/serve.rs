@@ -1,6 +1,6 @@
 //! `isomer serve`: all services behind one port.
 
-use std::process::ExitCode;
+use std::{io::Write, process::ExitCode};
 
 use isomer_gateway::Caller;
 use isomer_models::ModelKind;
@@ -42,7 +42,7 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
             .resolve(model, ModelKind::Encoder, &display)
             .await
             .map_err(Fault::from)?;
-        display.message(&format!("loading {model}"));
+        tracing::info!(model, "loading");
         house.warm_up(model).await?;
     }
     let listener = match bound {
@@ -52,10 +52,13 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     let address = listener
         .local_addr()
         .map_err(|e| Fault::internal(format!("no local address: {e}")))?;
-    display.message(&format!(
-        "isomer serves {} on {address}",
-        house.front().names().join(", ")
-    ));
+    // On stdout, so that stderr holds nothing but the log.
+    if !global.quiet {
+        let line = format!("isomer serves {} on {address}\n", house.front().names().join(", "));
+        let mut stdout = std::io::stdout();
+        let told = stdout.write_all(line.as_bytes()).and_then(|()| stdout.flush());
+        told.map_err(|error| super::stdout_failure(&error))?;
+    }
     let runs = house.clone();
     let stopping = async move {
         shutdown::signal().await;
@@ -63,6 +66,6 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     };
     server::serve(house.front(), &config.server, listener, stopping).await?;
     house.flush().await?;
-    display.message("drained and stopped");
+    tracing::info!("drained and stopped");
     Ok(ExitCode::SUCCESS)
 }

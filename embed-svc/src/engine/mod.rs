@@ -210,7 +210,7 @@ impl Shared {
         });
         let queued_tokens = state.queue.tokens();
         if pushed.is_err() {
-            metrics::counter!("isomer_embed_overloaded_total", "encoder" => self.id.clone()).increment(1);
+            metrics::counter!(crate::metric_names::OVERLOADED, "encoder" => self.id.clone()).increment(1);
             return Err(EmbedError::Overloaded {
                 id: self.id.clone(),
                 queued_tokens,
@@ -226,7 +226,7 @@ impl Shared {
 
     fn gauge(&self, state: &State) {
         #[allow(clippy::cast_precision_loss)]
-        metrics::gauge!("isomer_embed_queue_tokens", "encoder" => self.id.clone()).set(state.queue.tokens() as f64);
+        metrics::gauge!(crate::metric_names::QUEUE, "encoder" => self.id.clone()).set(state.queue.tokens() as f64);
     }
 }
 

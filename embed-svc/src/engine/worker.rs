@@ -143,9 +143,9 @@ impl Shared {
         drop(state);
         let took = ended - started;
         let id = || self.id.clone();
-        metrics::counter!("isomer_embed_texts_total", "encoder" => id()).increment(texts as u64);
-        metrics::counter!("isomer_embed_tokens_total", "encoder" => id()).increment(tokens as u64);
-        metrics::histogram!("isomer_embed_batch_tokens", "encoder" => id()).record(tokens as f64);
-        metrics::histogram!("isomer_embed_batch_seconds", "encoder" => id()).record(took.as_secs_f64());
+        metrics::counter!(crate::metric_names::TEXTS, "encoder" => id()).increment(texts as u64);
+        metrics::counter!(crate::metric_names::TOKENS, "encoder" => id()).increment(tokens as u64);
+        metrics::histogram!(crate::metric_names::BATCH_TOKENS, "encoder" => id()).record(tokens as f64);
+        metrics::histogram!(crate::metric_names::BATCH_SECONDS, "encoder" => id()).record(took.as_secs_f64());
     }
 }

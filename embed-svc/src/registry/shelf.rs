@@ -150,7 +150,7 @@ impl<T> Shelf<T> {
                     });
                 };
                 tracing::info!(encoder = oldest, "encoder unloaded to make room");
-                metrics::counter!("isomer_embed_evictions_total", "encoder" => oldest.clone()).increment(1);
+                metrics::counter!(crate::metric_names::EVICTIONS, "encoder" => oldest.clone()).increment(1);
                 freed.extend(state.slots.remove(&oldest));
             }
         }

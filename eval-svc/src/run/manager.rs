@@ -155,7 +155,7 @@ impl RunManager {
         let lock = self.inner.store.create(&record)?;
         let live = Arc::new(Live::new(record.clone(), self.inner.store.clone()));
         self.remember(&id, live.clone());
-        metrics::counter!("isomer_eval_runs_total").increment(1);
+        metrics::counter!(crate::metric_names::RUNS).increment(1);
         tokio::spawn(drive(
             self.inner.context.clone(),
             self.inner.store.clone(),

@@ -1,20 +1,12 @@
 //! What is measured here.
 
-use isomer_service_kit::{
-    metric_name,
-    metric_names::{Kind, Metric},
-};
+use isomer_service_kit::{metric_name, metric_names::Metric};
 
 /// Requests refused at the door, by `reason`.
 pub(crate) const REFUSED: &str = metric_name!("access", "refused", "total");
 
 /// Every metric of this crate.
-pub(crate) const ALL: &[Metric] = &[Metric {
-    name: REFUSED,
-    kind: Kind::Counter,
-    unit: metrics::Unit::Count,
-    help: "Requests refused at the door.",
-}];
+pub(crate) const ALL: &[Metric] = &[Metric::counter(REFUSED, "Requests refused at the door.")];
 
 #[cfg(test)]
 mod tests {

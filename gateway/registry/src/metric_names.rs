@@ -1,13 +1,10 @@
 //! What the registry measures.
 
-use isomer_service_kit::{
-    metric_name,
-    metric_names::{Kind, Metric},
-};
+use isomer_service_kit::{metric_name, metric_names::Metric};
 use metrics::Unit;
 
 /// Live providers, by `source` (`stored`, `declared`, `leased`).
-pub const PROVIDERS: &str = metric_name!("gateway", "providers", "count");
+pub const PROVIDERS: &str = metric_name!("gateway", "registered", "providers");
 /// Contents of the file of providers that could not be taken.
 pub const FILE_ERRORS: &str = metric_name!("gateway", "providers_file_errors", "total");
 /// 1 while the newest content of the file of providers is not in force, else 0.
@@ -19,36 +16,18 @@ pub const DATABASE_ERRORS: &str = metric_name!("gateway", "providers_database_er
 
 /// Every metric of this crate.
 pub const ALL: &[Metric] = &[
-    Metric {
-        name: PROVIDERS,
-        kind: Kind::Gauge,
-        unit: Unit::Count,
-        help: "Live providers.",
-    },
-    Metric {
-        name: FILE_ERRORS,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Contents of the file of providers that could not be taken.",
-    },
-    Metric {
-        name: FILE_BROKEN,
-        kind: Kind::Gauge,
-        unit: Unit::Count,
-        help: "1 while the newest content of the file of providers is not in force.",
-    },
-    Metric {
-        name: LEASES_EXPIRED,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Leases of providers that ran out.",
-    },
-    Metric {
-        name: DATABASE_ERRORS,
-        kind: Kind::Counter,
-        unit: Unit::Count,
-        help: "Looks into the database of providers that failed.",
-    },
+    Metric::gauge(PROVIDERS, Unit::Count, "Live providers."),
+    Metric::counter(
+        FILE_ERRORS,
+        "Contents of the file of providers that could not be taken.",
+    ),
+    Metric::gauge(
+        FILE_BROKEN,
+        Unit::Count,
+        "1 while the newest content of the file of providers is not in force.",
+    ),
+    Metric::counter(LEASES_EXPIRED, "Leases of providers that ran out."),
+    Metric::counter(DATABASE_ERRORS, "Looks into the database of providers that failed."),
 ];
 
 #[cfg(test)]

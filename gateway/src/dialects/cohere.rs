@@ -30,6 +30,7 @@ pub(super) struct Cohere;
 impl Dialect for Cohere {
     const FIELDS: &'static [(&'static str, &'static str)] = &[
         ("encoder_id", "model"),
+        ("id", "model"),
         ("inputs", "texts"),
         ("dimensions", "output_dimension"),
     ];

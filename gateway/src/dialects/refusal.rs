@@ -7,7 +7,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, StatusCode, header};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, with_subject};
 use serde_json::Value;
 use tonic::Code;
 
@@ -53,7 +53,7 @@ impl<D: Dialect> Refused<D> {
     fn message(&self) -> String {
         let Self(fault, _) = self;
         let mut message = match &fault.field {
-            Some(field) => format!("{}: {}", named(D::FIELDS, field), fault.message),
+            Some(field) => with_subject(&named(D::FIELDS, field), &fault.message),
             None => fault.message.clone(),
         };
         if let Some(mend) = &fault.mend {

@@ -53,8 +53,8 @@ async fn cohere_is_told_what_is_not_offered() {
     for (more, why) in [
         (json!({ "embedding_types": ["int8"] }), "calibration"),
         (json!({ "images": ["data:…"] }), "images: encoders here read texts"),
-        (json!({ "input_type": null }), "input_type: is missing"),
-        (json!({ "texts": [] }), "texts: is empty"),
+        (json!({ "input_type": null }), "input_type is missing"),
+        (json!({ "texts": [] }), "texts is empty"),
         (json!({ "textss": [] }), "textss"),
     ] {
         let answered = post(&front, "/v2/embed", asked(more)).await;
@@ -136,7 +136,7 @@ async fn ollama_lists_and_shows_encoders() {
         &post(&front, "/api/show", json!({})).await,
         StatusCode::BAD_REQUEST,
         "error",
-        "model: is missing",
+        "model is missing",
     );
     assert!(get(&front, "/api/version").await.json["version"].is_string());
 }

@@ -5,7 +5,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::{HeaderValue, header};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, with_subject};
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -79,7 +79,11 @@ impl IntoResponse for ApiError {
             Code::Unimplemented if fault.field.is_some() => http::StatusCode::BAD_REQUEST,
             _ => fault.http_status(),
         };
-        let mut message = fault.message;
+        let field = fault.field.as_deref().map(param);
+        let mut message = match &field {
+            Some(field) => with_subject(field, &fault.message),
+            None => fault.message,
+        };
         if let Some(mend) = &fault.mend {
             message = format!("{message} ({mend})");
         }
@@ -94,7 +98,7 @@ impl IntoResponse for ApiError {
             "error": {
                 "message": message,
                 "type": kind(status.as_u16()),
-                "param": fault.field.as_deref().map(param),
+                "param": field,
                 "code": code,
             }
         });

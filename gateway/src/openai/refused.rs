@@ -73,7 +73,9 @@ impl Front {
 async fn error_of(answer: Response) -> Value {
     assert_eq!(answer.headers()[header::CONTENT_TYPE], "application/json");
     let body: Value = answer.json().await.unwrap();
-    assert_eq!(body.as_object().unwrap().len(), 1, "{body}");
+    // OpenAI's shape, and the sentence where Voyage's clients look.
+    assert_eq!(body.as_object().unwrap().len(), 2, "{body}");
+    assert_eq!(body["detail"], body["error"]["message"]);
     body["error"].clone()
 }
 

@@ -1,9 +1,6 @@
 //! What routing measures.
 
-use isomer_service_kit::{
-    metric_name,
-    metric_names::{Kind, Metric},
-};
+use isomer_service_kit::{metric_name, metric_names::Metric};
 
 /// Attempts that failed, by `provider` and `reason`.
 pub(crate) const FAILURES: &str = metric_name!("gateway", "provider_failures", "total");
@@ -18,24 +15,22 @@ pub(crate) const SHARED: &str = metric_name!("gateway", "shared_texts", "total")
 /// Providers refused for an encoder because their vectors are of another space, by `provider`.
 pub(crate) const OTHER_SPACE: &str = metric_name!("gateway", "space_refusals", "total");
 
+/// Calls that a service behind the gateway could not be reached for, by `service`.
+pub(crate) const UPSTREAM: &str = metric_name!("gateway", "upstream_errors", "total");
+
 /// Every metric of the gateway. Their labels are names of providers in the registry and reasons of faults: both bounded.
 pub(crate) const ALL: &[Metric] = &[
-    counter(FAILURES, "Attempts that a provider failed."),
-    counter(RETRIES, "Requests sent again after a failure."),
-    counter(HEDGES, "Second providers asked because the first was slow."),
-    counter(CACHED, "Texts answered from the cache."),
-    counter(SHARED, "Texts answered by what another request was having encoded."),
-    counter(
+    Metric::counter(
+        UPSTREAM,
+        "Calls that failed because the service behind could not be reached.",
+    ),
+    Metric::counter(FAILURES, "Attempts that a provider failed."),
+    Metric::counter(RETRIES, "Requests sent again after a failure."),
+    Metric::counter(HEDGES, "Second providers asked because the first was slow."),
+    Metric::counter(CACHED, "Texts answered from the cache."),
+    Metric::counter(SHARED, "Texts answered by what another request was having encoded."),
+    Metric::counter(
         OTHER_SPACE,
         "Times that a provider's vectors were found to be of another space.",
     ),
 ];
-
-const fn counter(name: &'static str, help: &'static str) -> Metric {
-    Metric {
-        name,
-        kind: Kind::Counter,
-        unit: metrics::Unit::Count,
-        help,
-    }
-}

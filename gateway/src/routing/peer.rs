@@ -26,6 +26,8 @@ const SICK_AFTER: u32 = 2;
 pub(crate) struct Peer {
     /// For people: an id in the registry, an address, `this process`.
     pub(crate) name: String,
+    /// Whether it is in this process, so that a call takes as long as its work does and would fail again if it were repeated.
+    here: bool,
     outstanding: AtomicUsize,
     answered: AtomicU64,
     failed: AtomicU64,
@@ -62,6 +64,7 @@ impl Peer {
     pub(crate) fn new(name: String, rules: BreakerRules) -> Self {
         Self {
             name,
+            here: false,
             outstanding: AtomicUsize::new(0),
             answered: AtomicU64::new(0),
             failed: AtomicU64::new(0),
@@ -75,6 +78,18 @@ impl Peer {
                 last_failure: None,
             }),
         }
+    }
+
+    /// One in this process.
+    pub(crate) fn here(name: String, rules: BreakerRules) -> Self {
+        Self {
+            here: true,
+            ..Self::new(name, rules)
+        }
+    }
+
+    pub(super) fn is_here(&self) -> bool {
+        self.here
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -29,7 +29,11 @@ impl Replica {
     /// One that the configuration names.
     pub(crate) fn new(name: String, backend: Arc<dyn EncoderBackend>, remote: bool, rules: BreakerRules) -> Self {
         Self {
-            peer: Arc::new(Peer::new(name, rules)),
+            peer: Arc::new(if remote {
+                Peer::new(name, rules)
+            } else {
+                Peer::here(name, rules)
+            }),
             backend,
             check: CheckOptions::default(),
             price_per_million_tokens: 0.0,

@@ -27,7 +27,7 @@ use tokio::{
 };
 use tonic::Code;
 
-use super::{Memory, Router, RoutingConfig};
+use super::{Fixed, Memory, Router, RoutingConfig};
 
 /// How a fake provider behaves.
 #[derive(Debug, Clone, Default)]
@@ -44,6 +44,8 @@ struct Manner {
     silent: bool,
     /// Does not say whether it cut texts.
     cuts_untold: bool,
+    /// Is asked for encoders that nobody lists.
+    open: bool,
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +96,10 @@ fn vector(weights: u32, text: &str) -> [f32; 2] {
 impl EncoderBackend for Fake {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
         Ok(Vec::new())
+    }
+
+    fn is_open(&self) -> bool {
+        self.manner.lock().unwrap().open
     }
 
     async fn get(&self, id: &str) -> Result<Encoder, Fault> {
@@ -693,4 +699,45 @@ async fn a_single_provider_that_rests_is_refused_quickly_with_a_time_to_come_bac
     let fault = scene.router.encode(request(&["x"]), None).await.unwrap_err();
     assert_eq!((fault.code, fake.asked()), (Code::Unavailable, before));
     assert!(fault.retry_after.is_some() && fault.message.contains("`a`"), "{fault}");
+}
+
+/// A router over one encoder in this process.
+async fn own(config: RoutingConfig, fake: &Arc<Fake>) -> Router {
+    let (_providers, none) = watch::channel(Vec::new().into());
+    let fixed = Fixed {
+        name: "this process".to_owned(),
+        backend: fake.clone(),
+        remote: false,
+    };
+    let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
+    Router::new(config, None, vec![fixed], none, refuse).await
+}
+
+#[tokio::test]
+async fn work_in_this_process_takes_its_time_and_is_not_repeated() {
+    let impatient = RoutingConfig {
+        attempt_timeout_ms: 50,
+        ..plain()
+    };
+    let fake = Fake::new(1);
+    fake.set(|manner| {
+        manner.takes = Duration::from_millis(300);
+        manner.open = true;
+    });
+    let router = own(impatient.clone(), &fake).await;
+    let answer = router.encode(request(&["slow"]), None).await.unwrap();
+    assert_eq!((rows(&answer.response).len(), fake.asked()), (1, 1));
+    // What fails once would fail again.
+    fake.set(|manner| {
+        manner.takes = Duration::ZERO;
+        manner.fails = Some(Code::Internal);
+    });
+    let fault = router.encode(request(&["broken"]), None).await.unwrap_err();
+    assert_eq!((fault.code, fake.asked()), (Code::Internal, 2));
+    // The same of a provider elsewhere ends at the limit of an attempt.
+    let far = Fake::new(1);
+    far.set(|manner| manner.takes = Duration::from_millis(300));
+    let scene = scene(impatient, &[("a", &far)]).await;
+    let fault = scene.router.encode(request(&["slow"]), None).await.unwrap_err();
+    assert_eq!((fault.reason.as_str(), far.asked()), ("ATTEMPT_TIMEOUT", 3));
 }

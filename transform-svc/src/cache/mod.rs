@@ -331,7 +331,7 @@ impl Cache {
                 }
                 Found::Corrupt { offset } => {
                     inner.corrupt_lines += 1;
-                    metrics::counter!("isomer_transform_cache_corrupt_lines_total").increment(1);
+                    metrics::counter!(crate::metric_names::CACHE_CORRUPT).increment(1);
                     tracing::warn!(segment = %path.display(), offset, "passed over a corrupt line of the cache");
                 }
             }

@@ -61,7 +61,7 @@ impl Cache {
         let bytes = self.max_bytes - segment_size(self.max_bytes);
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
         if pruned.segments > 0 {
-            metrics::counter!("isomer_transform_cache_evicted_bytes_total").increment(pruned.bytes);
+            metrics::counter!(crate::metric_names::CACHE_EVICTED).increment(pruned.bytes);
             tracing::info!(
                 segments = pruned.segments,
                 bytes = pruned.bytes,

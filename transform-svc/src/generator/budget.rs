@@ -97,8 +97,7 @@ impl Budget {
         spent.prompt_tokens += prompt_tokens;
         spent.generated_tokens += generated_tokens;
         let tell = |kind: &'static str, value: f64| {
-            metrics::gauge!("isomer_transform_generator_spent", "generator" => self.name.clone(), "kind" => kind)
-                .set(value);
+            metrics::gauge!(crate::metric_names::SPENT, "generator" => self.name.clone(), "kind" => kind).set(value);
         };
         tell("requests", spent.requests as f64);
         tell("tokens", (spent.prompt_tokens + spent.generated_tokens) as f64);

@@ -196,11 +196,11 @@ impl Bounded {
         let waited = arrived.elapsed();
         let began = Instant::now();
         let result = self.generator.generate(request).await;
-        metrics::histogram!("isomer_transform_generation_seconds").record(began.elapsed().as_secs_f64());
+        metrics::histogram!(crate::metric_names::GENERATION).record(began.elapsed().as_secs_f64());
         let calls = result
             .as_ref()
             .map_or_else(GeneratorError::calls, |completion| completion.calls);
-        metrics::counter!("isomer_transform_generator_calls_total").increment(calls.into());
+        metrics::counter!(crate::metric_names::CALLS).increment(calls.into());
         (result, waited)
     }
 }

@@ -208,7 +208,7 @@ impl OpenAi {
             return first.await;
         };
         let count = |end: &'static str| {
-            metrics::counter!("isomer_transform_generator_hedges_total", "end" => end).increment(1);
+            metrics::counter!(crate::metric_names::HEDGES, "end" => end).increment(1);
         };
         let second = Box::pin(self.counted(request, calls));
         match select(first, second).await {
@@ -255,7 +255,7 @@ impl OpenAi {
                 _ => delay,
             })
             .notify(|error, delay| {
-                metrics::counter!("isomer_transform_generator_retries_total").increment(1);
+                metrics::counter!(crate::metric_names::RETRIES).increment(1);
                 tracing::debug!(generator = %self.identity.id, %error, ?delay, "the generator is asked again");
             })
             .await;

@@ -136,14 +136,14 @@ impl Places {
         // Free places go at once, the others when their calls end.
         state.owed += gone - self.semaphore.forget_permits(gone);
         if gone > 0 {
-            metrics::counter!("isomer_transform_generator_cuts_total", "generator" => self.name.clone()).increment(1);
+            metrics::counter!(crate::metric_names::CUTS, "generator" => self.name.clone()).increment(1);
             tracing::debug!(generator = %self.name, places = state.bound as usize, "overloaded: fewer calls at once");
             self.tell(state.bound as usize);
         }
     }
 
     fn tell(&self, bound: usize) {
-        metrics::gauge!("isomer_transform_generator_places", "generator" => self.name.clone()).set(bound as f64);
+        metrics::gauge!(crate::metric_names::PLACES, "generator" => self.name.clone()).set(bound as f64);
     }
 }
 

@@ -59,7 +59,7 @@ impl AugmentationService for TransformService {
         let mut timing = generated.totals.timing(began.elapsed());
         timing.compute = prost_types::Duration::try_from(generated.took).ok();
         response.timing = Some(timing);
-        metrics::histogram!("isomer_transform_augmented_seconds").record(began.elapsed().as_secs_f64());
+        metrics::histogram!(crate::metric_names::AUGMENTED).record(began.elapsed().as_secs_f64());
         Ok(Response::new(response))
     }
 }

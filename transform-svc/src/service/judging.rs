@@ -159,7 +159,7 @@ impl Totals {
                 "unreadable"
             }
         };
-        metrics::counter!("isomer_transform_ratings_total", "outcome" => outcome).increment(1);
+        metrics::counter!(crate::metric_names::RATINGS, "outcome" => outcome).increment(1);
         let hit = u64::from(rated.fresh == 0 && !rated.generator_failed);
         summary.cache_hits += hit;
         summary.unreadable_answers += u64::from(rated.fresh_unreadable);

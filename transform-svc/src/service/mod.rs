@@ -55,6 +55,7 @@ impl TransformService {
     /// A configuration, prompt file or cache directory that cannot be used.
     pub fn new(config: TransformConfig, resolver: Resolver) -> Result<Self, TransformError> {
         config.validate()?;
+        isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
         let max_message_bytes = config.max_message_bytes;
         Ok(Self {
             engine: Arc::new(Engine::new(config, resolver)?),

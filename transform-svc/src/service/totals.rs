@@ -33,7 +33,7 @@ impl Totals {
             };
             *count += 1;
             self.summary.language_too_short += u64::from(result.language_check() == LanguageCheck::TooShort);
-            metrics::counter!("isomer_transform_texts_total", "transformation" => plan.kind.name(), "outcome" => name)
+            metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name(), "outcome" => name)
                 .increment(1);
             self.texts += 1;
             self.summary.cache_hits += u64::from(
@@ -48,7 +48,7 @@ impl Totals {
         }
         for check in &finished.fresh_checks {
             *self.summary.check_counts.entry(check.name().to_owned()).or_default() += 1;
-            metrics::counter!("isomer_transform_checks_total", "check" => check.name()).increment(1);
+            metrics::counter!(crate::metric_names::CHECKS, "check" => check.name()).increment(1);
         }
         self.summary.generator_calls += u64::from(finished.fresh_attempts);
         self.prompt_tokens += finished.prompt_tokens;

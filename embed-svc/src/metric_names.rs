@@ -1,0 +1,53 @@
+//! What this service measures.
+
+use isomer_service_kit::{metric_name, metric_names::Metric};
+
+/// Texts encoded, by `encoder`.
+pub(crate) const TEXTS: &str = metric_name!("embed", "texts", "total");
+/// Tokens run through the model, padding excluded, by `encoder`.
+pub(crate) const TOKENS: &str = metric_name!("embed", "tokens", "total");
+/// Tokens of a batch, by `encoder`.
+pub(crate) const BATCH_TOKENS: &str = metric_name!("embed", "batch", "tokens");
+/// Time that a batch took in the model, by `encoder`.
+pub(crate) const BATCH_SECONDS: &str = metric_name!("embed", "batch", "seconds");
+/// Requests refused because the queue was full, by `encoder`.
+pub(crate) const OVERLOADED: &str = metric_name!("embed", "overloaded", "total");
+/// Tokens that wait in the queue, by `encoder`.
+pub(crate) const QUEUE: &str = metric_name!("embed", "queue", "tokens");
+/// Time that loading an encoder took, by `encoder`.
+pub(crate) const LOAD: &str = metric_name!("embed", "load", "seconds");
+/// Encoders unloaded to make room for others, by `encoder`.
+pub(crate) const EVICTIONS: &str = metric_name!("embed", "evictions", "total");
+
+/// Every metric of this crate.
+pub(crate) const ALL: &[Metric] = &[
+    Metric::counter(TEXTS, "Texts encoded, by encoder."),
+    Metric::counter(TOKENS, "Tokens run through the model, padding excluded, by encoder."),
+    Metric::histogram(BATCH_TOKENS, metrics::Unit::Count, "Tokens of a batch, by encoder."),
+    Metric::histogram(
+        BATCH_SECONDS,
+        metrics::Unit::Seconds,
+        "Time that a batch took in the model, by encoder.",
+    ),
+    Metric::counter(OVERLOADED, "Requests refused because the queue was full, by encoder."),
+    Metric::gauge(
+        QUEUE,
+        metrics::Unit::Count,
+        "Tokens that wait in the queue, by encoder.",
+    ),
+    Metric::histogram(
+        LOAD,
+        metrics::Unit::Seconds,
+        "Time that loading an encoder took, by encoder.",
+    ),
+    Metric::counter(EVICTIONS, "Encoders unloaded to make room for others, by encoder."),
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_name_follows_the_template() {
+        let well_named = |metric: &super::Metric| isomer_service_kit::metric_names::is_well_named(metric.name);
+        assert!(super::ALL.iter().all(well_named));
+    }
+}

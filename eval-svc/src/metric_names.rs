@@ -1,0 +1,26 @@
+//! What this service measures.
+
+use isomer_service_kit::{metric_name, metric_names::Metric};
+
+/// Scores computed, by `task`.
+pub(crate) const SCORES: &str = metric_name!("eval", "scores", "total");
+/// Time that a score took, by `task`.
+pub(crate) const SCORE: &str = metric_name!("eval", "score", "seconds");
+/// Runs begun.
+pub(crate) const RUNS: &str = metric_name!("eval", "runs", "total");
+
+/// Every metric of this crate.
+pub(crate) const ALL: &[Metric] = &[
+    Metric::counter(SCORES, "Scores computed, by task."),
+    Metric::histogram(SCORE, metrics::Unit::Seconds, "Time that a score took, by task."),
+    Metric::counter(RUNS, "Runs begun."),
+];
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_name_follows_the_template() {
+        let well_named = |metric: &super::Metric| isomer_service_kit::metric_names::is_well_named(metric.name);
+        assert!(super::ALL.iter().all(well_named));
+    }
+}
