@@ -1,13 +1,21 @@
 //! `isomer serve` as clients in other languages see it, and how it stops.
-#![allow(clippy::unwrap_used, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)]
 
-use std::{fmt::Write, path::PathBuf, process::Command, time::Duration};
+use std::{
+    fmt::Write as _,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
 
 use isomer_tests::{
     home::Home,
     process::{Server, finish, isomer},
     workspace,
 };
+use serde_json::Value;
 
 const ENCODER: &str = "all-MiniLM-L6-v2";
 
@@ -155,4 +163,88 @@ fn a_client_outlives_a_server_that_is_killed_and_started_again() {
         std::fs::read(&alone).unwrap() == std::fs::read(&shared).unwrap(),
         "other vectors than alone"
     );
+}
+
+/// What `isomer serve` writes to standard error until it is ended, and `/metrics` in the meantime.
+fn logged(home: &Home, filter: &str) -> (Vec<String>, String) {
+    let config = home.path().join("isomer.toml");
+    std::fs::write(&config, filter).unwrap();
+    let mut child = isomer(home)
+        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        .arg(&config)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let address = line.trim().rsplit(' ').next().unwrap().to_owned();
+    let ask = |request: String| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let body = r#"{"model":"paraphrase-MiniLM-L3-v2","input":["a","b"]}"#;
+    let answered = ask(format!(
+        "POST /v1/embeddings HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    ));
+    assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");
+    let metrics = ask(format!(
+        "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+    ));
+    child.kill().unwrap();
+    let log = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap)
+        .collect();
+    child.wait().unwrap();
+    (log, metrics)
+}
+
+#[test]
+fn the_log_is_one_object_a_line_and_the_configurations_filter_holds() {
+    let Some(home) = Home::with_models(&["paraphrase-MiniLM-L3-v2"]) else {
+        return;
+    };
+    let (log, _) = logged(&home, "");
+    let levels: Vec<String> = log
+        .iter()
+        .map(|line| {
+            let read: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            read["level"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert!(levels.iter().any(|level| level == "INFO"), "{log:?}");
+    let (log, _) = logged(&home, "[telemetry]\nfilter = \"error\"\n");
+    assert!(log.is_empty(), "{log:?}");
+}
+
+#[test]
+fn metrics_keep_the_rules_of_prometheus() {
+    let Some(home) = Home::with_models(&["paraphrase-MiniLM-L3-v2"]) else {
+        return;
+    };
+    let (_, metrics) = logged(&home, "");
+    let kinds: Vec<(&str, &str)> = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '))
+        .collect();
+    assert!(
+        kinds.iter().any(|(name, _)| *name == "isomer_embed_texts_total"),
+        "{metrics}"
+    );
+    for (name, kind) in kinds {
+        let help = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("# HELP {name} ")));
+        assert!(help.is_some_and(|help| !help.trim().is_empty()), "{name} has no help");
+        assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
+        let kept = ["_count", "_sum", "_bucket"].iter().any(|end| name.ends_with(end));
+        assert!(!kept, "{name} ends like a part of a histogram");
+    }
 }
