@@ -290,6 +290,39 @@ fn lost(place: &str, error: tonic::transport::Error) -> Status {
     status
 }
 
+/// The span of a call, by OpenTelemetry's conventions for RPC. Health is asked every second, and has none.
+fn span(path: &str, place: &str) -> tracing::Span {
+    let name = path.trim_start_matches('/');
+    let (service, method) = name.split_once('/').unwrap_or((name, ""));
+    if service == "grpc.health.v1.Health" {
+        return tracing::Span::none();
+    }
+    tracing::info_span!(
+        "call",
+        otel.kind = "client",
+        otel.name = name,
+        otel.status_code = tracing::field::Empty,
+        otel.status_message = tracing::field::Empty,
+        rpc.system = "grpc",
+        rpc.service = service,
+        rpc.method = method,
+        rpc.grpc.status_code = tracing::field::Empty,
+        server.address = place,
+    )
+}
+
+/// The status of an answer that is nothing else.
+fn refused<B>(answer: &http::Response<B>) -> Option<Status> {
+    Status::from_header_map(answer.headers()).filter(|status| status.code() != Code::Ok)
+}
+
+/// Says in the span that the call failed.
+fn failed(span: &tracing::Span, failure: &Status) {
+    span.record("rpc.grpc.status_code", failure.code() as i32);
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_message", failure.message());
+}
+
 impl Service<http::Request<Body>> for GrpcChannel {
     type Response = http::Response<Body>;
     type Error = Status;
@@ -300,8 +333,7 @@ impl Service<http::Request<Body>> for GrpcChannel {
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let path = request.uri().path().trim_start_matches('/');
-        let span = tracing::info_span!("call", otel.kind = "client", otel.name = path, rpc.system = "grpc");
+        let span = span(request.uri().path(), &self.place);
         trace_context::carry(&span, request.headers_mut());
         if let Some(authorization) = &self.authorization {
             request
@@ -311,10 +343,17 @@ impl Service<http::Request<Body>> for GrpcChannel {
         let (parts, body) = request.into_parts();
         let (body, tie) = cancel::tie(body);
         let answer = Service::call(&mut self.inner, http::Request::from_parts(parts, body));
-        let place = Arc::clone(&self.place);
+        let (place, ours) = (Arc::clone(&self.place), span.clone());
         let answer = async move {
-            let answer = answer.await.map_err(|error| lost(&place, error))?;
-            Ok(answer.map(|body| tie.hold(body)))
+            let answer = answer.await.map_err(|error| lost(&place, error));
+            let failure = match &answer {
+                Ok(answer) => refused(answer),
+                Err(lost) => Some(lost.clone()),
+            };
+            if let Some(failure) = failure {
+                failed(&ours, &failure);
+            }
+            Ok(answer?.map(|body| tie.hold(body)))
         };
         Box::pin(answer.instrument(span))
     }

@@ -49,8 +49,9 @@ pub struct TelemetryConfig {
     pub filter: String,
     /// How logs look.
     pub format: LogFormat,
-    /// Where to send traces (OTLP over gRPC, plain text), e.g. `http://localhost:4317`; absent: nowhere. Trace ids are
-    /// made and handed on either way, so logs of several processes can be joined.
+    /// Where to send traces (OTLP over gRPC, plain text), e.g. `http://localhost:4317`; absent: where `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or
+    /// `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere. Trace ids are made and handed on either way, so logs of several processes
+    /// can be joined. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES` and `OTEL_SDK_DISABLED` hold too.
     pub otlp_endpoint: Option<String>,
 }
 
@@ -114,12 +115,13 @@ impl Drop for TelemetryGuard {
 /// When the configuration is not sound or telemetry is installed already.
 pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<TelemetryGuard, Fault> {
     config.validate()?;
-    let provider = match &config.otlp_endpoint {
+    let endpoint = config.otlp_endpoint.clone().or_else(endpoint_of_environment);
+    let provider = match endpoint.filter(|_| !is_disabled()) {
         None => SdkTracerProvider::builder(),
         Some(endpoint) => {
             let exporter = SpanExporter::builder()
                 .with_tonic()
-                .with_endpoint(endpoint)
+                .with_endpoint(&endpoint)
                 .build()
                 .map_err(|error| {
                     Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
@@ -129,6 +131,21 @@ pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry
         }
     };
     init_with(service, config, provider)
+}
+
+/// A variable of OpenTelemetry's, where it is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Where the environment says that traces go.
+fn endpoint_of_environment() -> Option<String> {
+    variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT").or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"))
+}
+
+/// Whether the environment switches telemetry off.
+fn is_disabled() -> bool {
+    variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
 /// [`init`] with the spans going wherever `provider` sends them, e.g. to an in-memory exporter in a test;
@@ -142,9 +159,12 @@ pub fn init_with(
     provider: TracerProviderBuilder,
 ) -> Result<TelemetryGuard, Fault> {
     install_metrics()?;
-    let traces = provider
-        .with_resource(Resource::builder().with_service_name(service).build())
-        .build();
+    // The builder reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES by itself; a name given here would take their place.
+    let resource = match variable("OTEL_SERVICE_NAME") {
+        Some(_) => Resource::builder(),
+        None => Resource::builder().with_service_name(service),
+    };
+    let traces = provider.with_resource(resource.build()).build();
     let tracer = tracing_opentelemetry::layer()
         .with_tracer(traces.tracer(service))
         .with_threads(false);
@@ -152,7 +172,7 @@ pub fn init_with(
     // OpenTelemetry which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
     // Not the log filter: a quiet log must not tear the traces of other processes apart.
-    let spans = tracer.with_location(false).with_filter(LevelFilter::INFO);
+    let spans = tracer.with_location(false).with_target(false).with_filter(LevelFilter::INFO);
     let json = match config.format {
         LogFormat::Auto => !stderr().is_terminal(),
         LogFormat::Text => false,
