@@ -16,6 +16,7 @@ use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
 use isomer_transform::TransformService;
+use isomer_usage::report::Reporting;
 
 use crate::{
     config::IsomerConfig,
@@ -99,7 +100,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
     // The other services ask for encoders as everybody does: those of others are theirs too.
-    let encoders = Services::new().add(encoder_service::server(ways.router.clone(), limits.max_message_bytes));
+    let encoders = encoder_service::server(ways.router.clone(), limits.max_message_bytes);
+    let encoders = Services::new().add(Reporting(encoders));
     let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;

@@ -16,6 +16,7 @@ use super::{
     embeddings::{Encoded, Request},
     error::ApiError,
 };
+use crate::billing;
 
 /// How vectors are augmented.
 #[derive(Debug, Deserialize)]
@@ -162,9 +163,10 @@ pub(super) async fn encode(
         dimensions: request.dimensions,
         ..EncodeAugmentedRequest::default()
     };
+    let most = billing::most::of_augmented(&backends.router, &request);
+    let _reserved = billing::reserve(call.caller.as_ref(), &most).await?;
     let answer = client.encode_augmented(request).await?.into_inner();
     let usage = answer.usage.unwrap_or_default();
-    call.charge(usage.tokens + usage.generated_tokens, 0.0);
     Ok(Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),

@@ -11,6 +11,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::Fault;
+use isomer_usage::sum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tonic::Code;
@@ -21,6 +22,7 @@ use super::{
     decimals,
     error::ApiError,
 };
+use crate::billing;
 
 /// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
@@ -142,10 +144,9 @@ async fn encode(backends: &Backends, call: &Call, request: Request) -> Result<En
         output_dtype: Dtype::F32.into(),
         ..EncodeRequest::default()
     };
-    let answer = backends.router.encode(request, call.deadline).await?;
-    let (answer, cost) = (answer.response, answer.cost_usd);
+    let answer = billing::encode(&backends.router, call.caller.as_ref(), request, call.deadline).await?;
+    let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();
-    call.charge(usage.tokens, cost);
     if usage.cached_texts > 0 {
         // No model ran for these, and nothing is charged; OpenAI's number is that of what was sent.
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
@@ -179,7 +180,7 @@ fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Res
     }
     let usage = Tokens {
         prompt_tokens: encoded.usage.tokens,
-        total_tokens: encoded.usage.tokens + encoded.usage.generated_tokens,
+        total_tokens: sum::charged_tokens(&encoded.usage),
     };
     let vectors = (0..rows).map(|index| &data[index * row..(index + 1) * row]);
     let body = body(&model, format, vectors, &usage, encoded.augment.as_ref())

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Backends, Body, Call, error::ApiError};
+use crate::billing;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,7 +53,7 @@ pub(super) async fn create(
         top_n: request.top_n,
         label: request.label,
     };
-    let answer = backends.router.rerank(wanted, call.deadline).await?;
+    let answer = billing::rerank(&backends.router, call.caller.as_ref(), wanted, call.deadline).await?;
     let results = answer.results.iter().map(|result| {
         let mut shown = json!({ "index": result.index, "relevance_score": result.score });
         if let Some(text) = kept.as_ref().and_then(|kept| kept.get(result.index as usize)) {
@@ -61,7 +62,6 @@ pub(super) async fn create(
         shown
     });
     let tokens = answer.usage.unwrap_or_default().tokens;
-    call.charge(tokens, 0.0);
     Ok(Json(json!({
         "object": "list",
         "model": model,

@@ -12,7 +12,7 @@ use axum::{
     Router as Routes,
     extract::{Path, RawQuery, State},
     response::{Html, IntoResponse, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use isomer_access::{Caller, Scope};
@@ -34,10 +34,18 @@ pub(crate) struct Pages {
 
 /// `/`, `/runs/ID/report.html` and the report's other forms.
 pub(crate) fn routes(pages: Pages) -> Routes {
-    Routes::new()
-        .route("/", get(home))
-        .route("/runs/{id}/{file}", get(report))
-        .with_state(pages)
+    let add = |routes: Routes<Pages>, (path, route)| routes.route(path, route);
+    table().into_iter().fold(Routes::new(), add).with_state(pages)
+}
+
+/// Every page there is.
+fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
+    vec![("/", get(home)), ("/runs/{id}/{file}", get(report))]
+}
+
+/// The paths of all pages.
+pub(crate) fn paths() -> Vec<&'static str> {
+    table().into_iter().map(|(path, _)| path).collect()
 }
 
 async fn home(
