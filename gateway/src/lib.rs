@@ -7,6 +7,7 @@
 //! * [`upstreams`]: the same front, with services that run elsewhere.
 
 mod billing;
+mod catalogue;
 pub mod compose;
 pub mod config;
 mod encoder_service;

@@ -27,6 +27,8 @@ struct Inner {
     state: Mutex<State>,
     /// Told of everything that is added.
     told: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
+    /// The count that this is a part of.
+    whole: Option<Count>,
     waker: AtomicWaker,
 }
 
@@ -47,30 +49,28 @@ impl fmt::Debug for Count {
 
 impl Default for Count {
     fn default() -> Self {
-        Self::new(None)
+        Self::new(None, None)
     }
 }
 
 impl Count {
-    fn new(told: Option<Box<dyn Fn(&Usage) + Send + Sync>>) -> Self {
+    fn new(told: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Count>) -> Self {
         Self(Arc::new(Inner {
             state: Mutex::default(),
             told,
+            whole,
             waker: AtomicWaker::new(),
         }))
     }
 
     /// A count that tells `told` of everything that is added, when it is added.
     pub fn telling(told: impl Fn(&Usage) + Send + Sync + 'static) -> Self {
-        Self::new(Some(Box::new(told)))
+        Self::new(Some(Box::new(told)), None)
     }
 
-    /// A count of a part of the current call: what is added to it is added to the current count too.
+    /// A count of a part of the current call: what is added to it, or begun, is so in the current count too.
     pub fn of_part() -> Self {
-        match current() {
-            Some(whole) => Self::telling(move |more| whole.add(more)),
-            None => Self::default(),
-        }
+        Self::new(None, current())
     }
 
     /// Counts what was used.
@@ -82,13 +82,16 @@ impl Count {
         if let Some(told) = &self.0.told {
             told(more);
         }
+        if let Some(whole) = &self.0.whole {
+            whole.add(more);
+        }
     }
 
     /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end, e.g. because the caller is gone, nobody
     /// will ever know what it used: then the bound is counted.
     #[must_use]
     pub fn begin(&self, bound: Usage) -> Open {
-        self.change(|state| sum::add(&mut state.open, &bound));
+        self.open(&bound);
         Open {
             count: Some(self.clone()),
             bound,
@@ -121,6 +124,20 @@ impl Count {
         CURRENT.sync_scope(self.clone(), work)
     }
 
+    fn open(&self, bound: &Usage) {
+        self.change(|state| sum::add(&mut state.open, bound));
+        if let Some(whole) = &self.0.whole {
+            whole.open(bound);
+        }
+    }
+
+    fn close(&self, bound: &Usage) {
+        self.change(|state| state.open = sum::beyond(&state.open, bound));
+        if let Some(whole) = &self.0.whole {
+            whole.close(bound);
+        }
+    }
+
     fn change(&self, change: impl FnOnce(&mut State)) {
         {
             let mut state = self.state();
@@ -150,7 +167,7 @@ impl Open {
         if let Some(count) = self.count.take() {
             // In this order: at no moment does the count show less than what will be charged.
             count.add(used);
-            count.change(|state| state.open = sum::beyond(&state.open, &self.bound));
+            count.close(&self.bound);
         }
     }
 
@@ -164,7 +181,7 @@ impl Drop for Open {
     fn drop(&mut self) {
         if let Some(count) = self.count.take() {
             count.add(&self.bound);
-            count.change(|state| state.open = sum::beyond(&state.open, &self.bound));
+            count.close(&self.bound);
         }
     }
 }
@@ -224,6 +241,9 @@ mod tests {
             task.await.ok();
             let part = Count::of_part();
             part.scope(async { drop(begin(tokens(3))) }).await;
+            let under_way = part.begin(tokens(2));
+            assert_eq!(current().map(|whole| whole.snapshot().1), Some(tokens(2)));
+            under_way.nothing();
             part.used()
         };
         assert_eq!(whole.scope(work).await, tokens(3));

@@ -29,7 +29,6 @@ mod estimate;
 mod foreign;
 mod grpc;
 mod guard;
-mod headers;
 mod isomer;
 mod kinds;
 mod limits;

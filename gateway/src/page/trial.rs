@@ -10,10 +10,9 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::Fault;
-use isomer_transform::catalogue::{self, ENTRIES};
 
 use super::Pages;
-use crate::billing;
+use crate::{billing, catalogue};
 
 /// Longest text, in characters.
 const LONGEST: usize = 2000;
@@ -123,13 +122,15 @@ async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) 
         Fault::unimplemented("this gateway has not been given a transform service")
             .mend("name one in its configuration: transform.address")
     })?;
-    let kind = catalogue::with_defaults(name)
-        .map_err(|_| Fault::invalid("transformation", format!("there is no `{name}`")))?;
-    let needs_none = ENTRIES.iter().any(|entry| entry.name == name && entry.calls == 0);
+    let (kind, needs_generator) = catalogue::named(&catalogue::served(&channel).await?, name)?;
     let request = TransformRequest {
         spec: Some(TransformSpec {
             transformation: Some(Transformation { kind: Some(kind) }),
-            generator_id: if needs_none { "none".to_owned() } else { String::new() },
+            generator_id: if needs_generator {
+                String::new()
+            } else {
+                "none".to_owned()
+            },
             on_failure: OnFailure::Fail.into(),
             ..TransformSpec::default()
         }),
