@@ -57,10 +57,16 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
+        config.transform.by_owner = true;
         // Folders named in the configuration are still looked through for data sets by name.
         config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
     }
+    config
+        .transform
+        .addresses
+        .allow
+        .extend(config.addresses.allow.iter().cloned());
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;

@@ -89,7 +89,6 @@ impl Count {
 
     /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end, e.g. because the caller is gone, nobody
     /// will ever know what it used: then the bound is counted.
-    #[must_use]
     pub fn begin(&self, bound: Usage) -> Open {
         self.open(&bound);
         Open {

@@ -12,7 +12,7 @@ use isomer_service_kit::{
 };
 use url::Url;
 
-use crate::{Surroundings, guard::AddressGuard, secret::SecretSource};
+use crate::{AddressGuard, Surroundings, secret::SecretSource};
 
 /// How long a call may take where the provider's limits do not say.
 const TIMEOUT: Duration = Duration::from_secs(60);
