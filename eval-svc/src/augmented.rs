@@ -1,6 +1,7 @@
 //! Texts through the augmentation service (GASE): what [`crate::encoding`] does for plain vectors.
 
 use futures::{StreamExt, TryStreamExt, stream};
+use isomer_encoder_client::{batches, retry};
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{EncodeResponse, Encoder},
@@ -11,12 +12,12 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::{report::Asking, sum};
 
 use crate::{
     config::EvalConfig,
     encoding::{self, Encoded, EncodingError},
     prompts::{self, Sent},
-    retry,
 };
 
 /// Texts of one request: generation is slow, and progress is told request by request.
@@ -48,7 +49,7 @@ impl Augmenting<'_> {
         mut done: impl FnMut(u64, &Usage),
     ) -> Result<(Encoded, AugmentationReport), EncodingError> {
         let most = self.config.encode_batch_items.min(TEXTS);
-        let mut answers = stream::iter(encoding::batches(texts, most))
+        let mut answers = stream::iter(batches::batches(texts, most))
             .map(|batch| async move { Ok((self.ask(texts, &batch).await?, batch)) })
             .buffered(self.config.encode_in_flight);
         let mut encoded = Encoded::default();
@@ -83,7 +84,7 @@ impl Augmenting<'_> {
             }
             encoded.take(texts.len(), &plain, &batch)?;
             let usage = usage.unwrap_or_default();
-            encoded.add(&usage);
+            sum::add(&mut encoded.usage, &usage);
             done(batch.len() as u64, &usage);
         }
         let barren = report.variants.iter().position(|count| *count == 0);
@@ -130,8 +131,8 @@ impl Augmenting<'_> {
             ..EncodeAugmentedRequest::default()
         };
         let answer = retry::calls(|| {
-            let mut client =
-                AugmentationServiceClient::new(self.transform.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
+            let mut client = AugmentationServiceClient::new(Asking(self.transform.clone()))
+                .max_decoding_message_size(MOST_ANSWER_BYTES);
             let request = request.clone();
             async move { client.encode_augmented(request).await }
         });

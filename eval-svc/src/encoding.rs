@@ -1,26 +1,23 @@
 //! Texts through an encoder service: what a task and a run have in common.
 
 use futures::{StreamExt, TryStreamExt, stream};
+use isomer_encoder_client::{
+    EncoderClient,
+    answer::{self, Asked},
+    batches,
+};
 use isomer_proto::{
-    common::v1::{Dtype, Similarity as ProtoSimilarity, Usage, VectorSpace},
-    encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, Priority,
-        encoder_service_client::EncoderServiceClient, input,
-    },
+    common::v1::{Similarity as ProtoSimilarity, Usage, VectorSpace},
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Input, Priority, input},
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::sum;
 
 use crate::{
     config::EvalConfig,
     metric::Similarity,
     prompts::{self, Sent},
-    retry,
 };
-
-/// Bytes of text in one request.
-const MOST_REQUEST_BYTES: usize = 1 << 20;
-/// Bytes of an answer: 8 MiB of vectors would do; encoders may be wide.
-const MOST_ANSWER_BYTES: usize = 256 << 20;
 
 /// An encoder could not be used.
 #[derive(Debug)]
@@ -55,11 +52,8 @@ pub(crate) struct Encoded {
 
 /// Asks for the description of an encoder.
 pub(crate) async fn describe(channel: &GrpcChannel, id: &str) -> Result<Encoder, EncodingError> {
-    let answer = EncoderServiceClient::new(channel.clone())
-        .get_encoder(GetEncoderRequest { id: id.to_owned() })
-        .await
-        .map_err(|status| refused(&status))?;
-    let encoder = answer.into_inner().encoder;
+    let encoder = EncoderClient::new(channel.clone()).describe(id).await;
+    let encoder = encoder.map_err(|status| refused(&status))?;
     encoder.ok_or_else(|| EncodingError::Unusable("the service described no encoder".to_owned()))
 }
 
@@ -86,12 +80,10 @@ pub(crate) async fn encode(
     texts: &[&str],
     mut done: impl FnMut(u64, &Usage),
 ) -> Result<Encoded, EncodingError> {
-    let most = match encoder.max_batch_items {
-        0 => config.encode_batch_items,
-        limit => config.encode_batch_items.min(limit as usize),
-    };
-    let mut answers = stream::iter(batches(texts, most))
-        .map(|batch| async move { Ok((ask(channel, encoder, prompt, texts, &batch).await?, batch)) })
+    let most = batches::most_items(encoder.max_batch_items, config.encode_batch_items);
+    let client = &EncoderClient::new(channel.clone());
+    let mut answers = stream::iter(batches::batches(texts, most))
+        .map(|batch| async move { Ok((ask(client, encoder, prompt, texts, &batch).await?, batch)) })
         .buffered(config.encode_in_flight);
     let mut encoded = Encoded {
         // The space under a prompt is that of the first answer, once it is checked.
@@ -105,7 +97,7 @@ pub(crate) async fn encode(
         }
         encoded.take(texts.len(), &answer, &batch)?;
         let usage = answer.usage.unwrap_or_default();
-        encoded.add(&usage);
+        sum::add(&mut encoded.usage, &usage);
         done(batch.len() as u64, &usage);
     }
     Ok(encoded)
@@ -116,7 +108,7 @@ pub(crate) fn refused(status: &tonic::Status) -> EncodingError {
 }
 
 async fn ask(
-    channel: &GrpcChannel,
+    client: &EncoderClient,
     encoder: &Encoder,
     prompt: Option<&Sent>,
     texts: &[&str],
@@ -132,38 +124,7 @@ async fn ask(
         priority: Priority::Batch.into(),
         ..EncodeRequest::default()
     };
-    let answer = retry::calls(|| {
-        let mut client = EncoderServiceClient::new(channel.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
-        let request = request.clone();
-        async move { client.encode(request).await }
-    });
-    answer
-        .await
-        .map(tonic::Response::into_inner)
-        .map_err(|status| refused(&status))
-}
-
-/// Indices of the texts of each request. Long texts first: batches of alike lengths waste least, and the last batch is a
-/// short one.
-pub(crate) fn batches(texts: &[&str], most: usize) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..texts.len()).collect();
-    order.sort_by_key(|&index| std::cmp::Reverse(texts[index].len()));
-    let mut batches: Vec<Vec<usize>> = Vec::new();
-    let mut bytes = 0;
-    for index in order {
-        let length = texts[index].len();
-        match batches.last_mut() {
-            Some(batch) if batch.len() < most && bytes + length <= MOST_REQUEST_BYTES => {
-                batch.push(index);
-                bytes += length;
-            }
-            _ => {
-                batches.push(vec![index]);
-                bytes = length;
-            }
-        }
-    }
-    batches
+    client.encode(request).await.map_err(|status| refused(&status))
 }
 
 impl Encoded {
@@ -179,30 +140,9 @@ impl Encoded {
                 None => unusable(format!("a text could not be encoded: {}", error.message)),
             };
         }
-        let digest = |space: &Option<VectorSpace>| space.as_ref().map(|space| space.digest.clone());
-        match (digest(&self.space), digest(&answer.vector_space)) {
-            (Some(known), answered) if answered.as_ref() != Some(&known) => {
-                return unusable(format!(
-                    "its vector space changed from `{known}` to `{}`; vectors of two spaces cannot be compared",
-                    answered.unwrap_or_default()
-                ));
-            }
-            // An encoder that describes none is held to that of its first answer.
-            (None, Some(_)) => self.space.clone_from(&answer.vector_space),
-            _ => {}
-        }
-        let Some(matrix) = &answer.embeddings else {
-            return unusable("answered without vectors".to_owned());
-        };
-        let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
-        if matrix.dtype() != Dtype::F32 || rows != batch.len() || cols == 0 || matrix.data.len() != rows * cols * 4 {
-            return unusable(format!(
-                "answered {rows} x {cols} {} in {} bytes to {} texts; f32 was asked for",
-                matrix.dtype().as_str_name(),
-                matrix.data.len(),
-                batch.len()
-            ));
-        }
+        answer::one_space(&mut self.space, answer.vector_space.as_ref()).map_err(EncodingError::Unusable)?;
+        let matrix = answer::matrix(answer, Asked::floats(batch.len())).map_err(EncodingError::Unusable)?;
+        let cols = matrix.cols as usize;
         if self.cols == 0 {
             self.cols = cols;
             self.data = vec![0.0; texts * cols];
@@ -213,53 +153,19 @@ impl Encoded {
                 self.cols
             ));
         }
-        if answer.truncated.len() == batch.len() {
-            for (&index, cut) in batch.iter().zip(&answer.truncated) {
-                self.cut[index] = Some(*cut);
-            }
-        } else if !answer.truncated.is_empty() {
-            return unusable(format!(
-                "said of {} texts whether they were cut, {} were asked for",
-                answer.truncated.len(),
-                batch.len()
-            ));
+        for (&index, cut) in batch.iter().zip(&answer.truncated) {
+            self.cut[index] = Some(*cut);
         }
-        for (&index, bytes) in batch.iter().zip(matrix.data.chunks_exact(cols * 4)) {
-            let row = &mut self.data[index * cols..(index + 1) * cols];
-            for (value, four) in row.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                *value = f32::from_le_bytes(*four);
-            }
-            if row.iter().any(|value| !value.is_finite()) {
-                return Err(EncodingError::Text {
-                    index,
-                    message: "its vector has a value that is no number".to_owned(),
-                });
-            }
+        if let Some(&index) = answer::not_finite(matrix).and_then(|row| batch.get(row)) {
+            return Err(EncodingError::Text {
+                index,
+                message: "its vector has a value that is no number".to_owned(),
+            });
+        }
+        for (&index, row) in batch.iter().zip(answer::rows(matrix)) {
+            let place = &mut self.data[index * cols..(index + 1) * cols];
+            place.iter_mut().zip(row).for_each(|(value, read)| *value = read);
         }
         Ok(())
-    }
-
-    pub(crate) fn add(&mut self, more: &Usage) {
-        let total = &mut self.usage;
-        total.texts += more.texts;
-        total.tokens += more.tokens;
-        total.cached_texts += more.cached_texts;
-        total.generated_tokens += more.generated_tokens;
-        total.generator_calls += more.generator_calls;
-        total.tokens_estimated |= more.tokens_estimated;
-        total.cost_nano_usd += more.cost_nano_usd;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn batches_are_bounded_by_texts_and_by_bytes_and_hold_each_text_once() {
-        let long = "x".repeat(MOST_REQUEST_BYTES);
-        let texts = ["a", &long, "ccc", "bb"];
-        assert_eq!(batches(&texts, 2), [vec![1], vec![2, 3], vec![0]]);
-        assert!(batches(&[], 2).is_empty());
     }
 }

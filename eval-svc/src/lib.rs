@@ -21,7 +21,6 @@ pub mod places;
 pub mod profile;
 pub mod prompts;
 pub mod report;
-mod retry;
 pub mod run;
 mod run_service;
 pub mod selection;
@@ -40,6 +39,7 @@ use isomer_proto::eval::v1::{
     task_service_server::TaskServiceServer,
 };
 use isomer_service_kit::{Fault, Services, client, server};
+use isomer_usage::report::Reporting;
 use tokio::net::TcpListener;
 
 pub use config::{EvalConfig, ServeConfig};
@@ -107,11 +107,11 @@ impl EvalService {
 pub fn services(service: EvalService) -> Services {
     let most = service.max_message_bytes;
     Services::new()
-        .add(
+        .add(Reporting(
             TaskServiceServer::new(service.tasks)
                 .max_decoding_message_size(most)
                 .max_encoding_message_size(most),
-        )
+        ))
         .add(
             StatisticsServiceServer::new(StatisticsFace)
                 .max_decoding_message_size(most)

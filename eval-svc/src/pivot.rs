@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use futures::{StreamExt, TryStreamExt, stream};
+use isomer_encoder_client::{batches, retry};
 use isomer_proto::{
     common::v1::Provenance,
     eval::v1::{DatasetPivot, PivotReport, pivot_report::Kept},
@@ -12,9 +13,10 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::report::Asking;
 use serde_json::{Value, json};
 
-use crate::{config::EvalConfig, dataset::Dataset, encoding, retry};
+use crate::{config::EvalConfig, dataset::Dataset};
 
 /// Texts of one request: a generator is slow, and a request that fails is made again.
 const TEXTS: usize = 32;
@@ -180,7 +182,7 @@ async fn ask(
         async move {
             let answer = retry::calls(|| {
                 let mut client =
-                    TransformServiceClient::new(transform.clone()).max_decoding_message_size(MOST_ANSWER_BYTES);
+                    TransformServiceClient::new(Asking(transform.clone())).max_decoding_message_size(MOST_ANSWER_BYTES);
                 let request = request.clone();
                 async move { client.transform(request).await }
             });
@@ -189,7 +191,7 @@ async fn ask(
         }
     };
     let most = config.transform_batch_items.min(TEXTS);
-    let mut answers = stream::iter(encoding::batches(&texts, most))
+    let mut answers = stream::iter(batches::batches(&texts, most))
         .map(one)
         .buffered(IN_FLIGHT);
     let mut results: Vec<Option<TransformResult>> = vec![None; originals.len()];

@@ -16,6 +16,7 @@ use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
 use isomer_transform::TransformService;
+use isomer_usage::report::Reporting;
 
 use crate::{
     config::IsomerConfig,
@@ -56,10 +57,16 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
+        config.transform.by_owner = true;
         // Folders named in the configuration are still looked through for data sets by name.
         config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
     }
+    config
+        .transform
+        .addresses
+        .allow
+        .extend(config.addresses.allow.iter().cloned());
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
@@ -99,7 +106,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
     // The other services ask for encoders as everybody does: those of others are theirs too.
-    let encoders = Services::new().add(encoder_service::server(ways.router.clone(), limits.max_message_bytes));
+    let encoders = encoder_service::server(ways.router.clone(), limits.max_message_bytes);
+    let encoders = Services::new().add(Reporting(encoders));
     let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;

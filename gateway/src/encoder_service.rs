@@ -1,7 +1,7 @@
 //! `EncoderService` in front of every encoder there is.
 
 use futures::StreamExt;
-use isomer_access::{Caller, nano};
+use isomer_access::Caller;
 use isomer_proto::encoder::v1::{
     CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest, EncodeStreamResponse,
     GetEncoderRequest, GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse,
@@ -11,7 +11,7 @@ use isomer_service_kit::{CallDeadline, Fault};
 use tokio::time::Instant;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream};
 
-use crate::routing::Router;
+use crate::{billing, routing::Router};
 
 /// Batches of one stream that are under way at once. The sender waits beyond that.
 const STREAM_DEPTH: usize = 8;
@@ -47,13 +47,10 @@ impl Face {
         deadline: Option<Instant>,
         caller: Option<&Caller>,
     ) -> Result<EncodeResponse, Status> {
-        let mut answer = self.router.encode(request, deadline).await?;
+        let mut answer = billing::encode(&self.router, caller, request, deadline).await?;
         let usage = answer.response.usage.get_or_insert_default();
         // Told to those who work for somebody else: a run, an augmentation.
-        usage.cost_nano_usd = nano(answer.cost_usd);
-        if let Some(caller) = caller {
-            caller.charge(usage.tokens, answer.cost_usd);
-        }
+        usage.cost_nano_usd = answer.cost_nano_usd;
         Ok(answer.response)
     }
 }
@@ -110,14 +107,18 @@ impl EncoderService for Face {
     ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
         let (deadline, caller) = (deadline(request.extensions()), caller(request.extensions()));
         let face = self.clone();
-        let answers = request.into_inner().map(move |message| {
+        let messages = request.into_inner().enumerate();
+        let answers = messages.map(move |(number, message)| {
             let (face, caller) = (face.clone(), caller.clone());
             async move {
                 let EncodeStreamRequest { client_index, request } = message?;
                 let request = request
                     .ok_or_else(|| Fault::invalid("request", "is missing").mend("send one with each message"))?;
-                if let Some(caller) = &caller {
-                    caller.still_welcome()?;
+                match &caller {
+                    // The stream itself was admitted as one request.
+                    Some(caller) if number == 0 => caller.still_welcome()?,
+                    Some(caller) => caller.next_message().await?,
+                    None => {}
                 }
                 let response = face.answer(request, deadline, caller.as_ref()).await?;
                 Ok(EncodeStreamResponse {
@@ -142,10 +143,7 @@ impl EncoderService for Face {
     async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
         let deadline = deadline(request.extensions());
         let caller = caller(request.extensions());
-        let answer = self.router.rerank(request.into_inner(), deadline).await?;
-        if let (Some(caller), Some(usage)) = (caller, &answer.usage) {
-            caller.charge(usage.tokens, 0.0);
-        }
+        let answer = billing::rerank(&self.router, caller.as_ref(), request.into_inner(), deadline).await?;
         Ok(Response::new(answer))
     }
 }

@@ -1,7 +1,7 @@
 //! The gateway's face: the router over every encoder, its registry, a way to each other service, HTTP in OpenAI's shapes, and the door in
 //! front of it all.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use http::request::Parts;
 use isomer_access::{Access, AccessServer};
@@ -12,8 +12,12 @@ use isomer_proto::gateway::v1::{
 };
 use isomer_registry::{ProvidersConfig, Registry};
 use isomer_service_kit::{Doorkeeper, Fault, Services};
+use isomer_usage::report::Reporting;
+use tonic::{body::Body, server::NamedService};
+use tower::{Service, ServiceExt};
 
 use crate::{
+    billing,
     config::WebConfig,
     dialects, encoder_service, openai,
     page::{self, Pages},
@@ -101,14 +105,18 @@ pub(crate) fn services(
     behind: &Behind,
     access: Option<&Access>,
 ) -> (Services, Option<Follower>) {
-    let mut services = Services::new().add(encoder_service::server(ways.router.clone(), settings.max_message_bytes));
+    let encoders = encoder_service::server(ways.router.clone(), settings.max_message_bytes);
+    let mut services = add_charged(Services::new(), Reporting(encoders));
     let transform = behind
         .transform
         .iter()
-        .flat_map(|servers| upstreams(TRANSFORM, servers));
-    let scores = behind.eval.iter().flat_map(|servers| upstreams(SCORES, servers));
+        .flat_map(|servers| upstreams(TRANSFORM, servers, &ways.router));
+    let scores = behind
+        .eval
+        .iter()
+        .flat_map(|servers| upstreams(SCORES, servers, &ways.router));
     for upstream in transform.chain(scores) {
-        services = services.add_routes(upstream.service, proxy::route(upstream));
+        services = services.add_routes(upstream.service, billing::charged(proxy::route(upstream)));
     }
     let mut follower = None;
     if let Some(servers) = behind.runs() {
@@ -120,7 +128,11 @@ pub(crate) fn services(
                 Pace::default(),
             )
         });
-        let upstream = Upstream { service: RUNS, servers };
+        let upstream = Upstream {
+            service: RUNS,
+            servers,
+            prices: None,
+        };
         let routes = match &follower {
             Some(follower) => runs::route(upstream, follower.clone()),
             None => proxy::route(upstream),
@@ -142,7 +154,7 @@ pub(crate) fn services(
             ways.registry.face(),
             access.cloned(),
         )))
-        .http(page::routes(pages))
+        .http(billing::charged(page::routes(pages)))
         .web(&settings.web.allowed_origins);
     let services = dialects::add(services, &backends);
     let services = openai::add(services, backends);
@@ -158,10 +170,30 @@ pub(crate) fn services(
     (services, follower)
 }
 
-fn upstreams<'a>(names: &'a [&'static str], servers: &'a Servers) -> impl Iterator<Item = Upstream> + 'a {
+/// Adds a generated server whose calls are charged.
+fn add_charged<S>(services: Services, server: S) -> Services
+where
+    S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible> + NamedService,
+    S: Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+{
+    let path = format!("/{}/{{*method}}", S::NAME);
+    let server = server.map_request(|request: axum::extract::Request| request.map(Body::new));
+    services.add_routes(
+        S::NAME,
+        billing::charged(axum::Router::new().route_service(&path, server)),
+    )
+}
+
+fn upstreams<'a>(
+    names: &'a [&'static str],
+    servers: &'a Servers,
+    prices: &'a Router,
+) -> impl Iterator<Item = Upstream> + 'a {
     names.iter().map(|service| Upstream {
         service,
         servers: servers.clone(),
+        prices: Some(prices.clone()),
     })
 }
 

@@ -6,7 +6,8 @@
 //! * [`openai`]: embeddings, models and reranking over HTTP, as OpenAI's clients know them.
 //! * [`upstreams`]: the same front, with services that run elsewhere.
 
-mod charging;
+mod billing;
+mod catalogue;
 pub mod compose;
 pub mod config;
 mod dialects;
@@ -23,3 +24,8 @@ pub mod upstreams;
 
 pub use compose::{Caller, House, compose};
 pub use config::{GatewayConfig, IsomerConfig};
+
+/// The paths of all HTTP routes that a gateway serves beside gRPC, as its router has them.
+pub fn http_paths() -> Vec<&'static str> {
+    [page::paths(), openai::paths(), dialects::paths()].concat()
+}

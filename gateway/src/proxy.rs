@@ -1,17 +1,23 @@
 //! Passes a gRPC service's calls on to a server behind it.
 //!
 //! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`, what is left of it) and trailers pass through, and a
-//! caller that goes away drops the call behind it. What answers say of tokens is charged to the caller (`charging`), and runs as they go on
-//! (`runs`).
+//! caller that goes away drops the call behind it. What a call uses is charged to its caller (`billing`), and runs as they go on (`runs`).
 
 mod servers;
 
-use axum::{Router, body::Body, extract::Request, response::Response, routing::any};
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::Request,
+    response::Response,
+    routing::any,
+};
+use http_body_util::BodyExt;
 use isomer_access::Caller;
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-use crate::charging;
+use crate::{billing, routing};
 
 pub use servers::Servers;
 
@@ -22,6 +28,8 @@ pub(crate) struct Upstream {
     pub(crate) service: &'static str,
     /// Who answers for it.
     pub(crate) servers: Servers,
+    /// Where the prices of encoders are known; none where nothing is set aside for a call.
+    pub(crate) prices: Option<routing::Router>,
 }
 
 /// Routes every method of the upstream's service to it.
@@ -31,18 +39,34 @@ pub(crate) fn route(upstream: Upstream) -> Router {
 }
 
 pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
-    let (mut parts, body) = request.into_parts();
-    let caller = parts.extensions.get::<Caller>().cloned();
-    let read = charging::reader(parts.uri.path());
-    if caller.is_some() && read.is_some() {
-        // A compressed answer could not be read in passing.
-        parts.headers.remove("grpc-accept-encoding");
-    }
-    let request = http::Request::from_parts(parts, tonic::body::Body::new(body));
+    let (parts, body) = request.into_parts();
+    // How large it may be was decided at the door.
+    let body = match to_bytes(body, usize::MAX).await {
+        Ok(body) => body,
+        Err(error) => {
+            let fault = Fault::invalid("request", format!("did not arrive whole: {error}"));
+            return Status::from(fault.mend("send it again")).into_http();
+        }
+    };
+    let caller = parts.extensions.get::<Caller>();
+    let reserved = match &upstream.prices {
+        Some(router) if caller.is_some_and(Caller::is_counted) => {
+            let message = billing::answer::frame(&body).unwrap_or_default();
+            let most = billing::most::of_passed_on(router, parts.uri.path(), message);
+            match billing::reserve(caller, &most).await {
+                Ok(reserved) => reserved,
+                Err(fault) => return Status::from(fault).into_http(),
+            }
+        }
+        _ => None,
+    };
+    let request = http::Request::from_parts(parts, tonic::body::Body::new(Body::from(body)));
     match upstream.servers.ask(request).await {
-        Ok(response) => response.map(|body| match caller {
-            Some(caller) => charging::charged(body, read, caller),
-            None => Body::new(body),
+        Ok(response) => response.map(|body| {
+            Body::new(body.map_frame(move |frame| {
+                let _held = &reserved;
+                frame
+            }))
         }),
         Err(fault) if fault.code == Code::Unavailable => {
             tracing::warn!(

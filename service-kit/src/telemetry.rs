@@ -172,7 +172,10 @@ pub fn init_with(
     // OpenTelemetry which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
     // Not the log filter: a quiet log must not tear the traces of other processes apart.
-    let spans = tracer.with_location(false).with_target(false).with_filter(LevelFilter::INFO);
+    let spans = tracer
+        .with_location(false)
+        .with_target(false)
+        .with_filter(LevelFilter::INFO);
     let json = match config.format {
         LogFormat::Auto => !stderr().is_terminal(),
         LogFormat::Text => false,

@@ -4,6 +4,7 @@ use futures::{
     StreamExt, TryStreamExt,
     stream::{self, BoxStream},
 };
+use isomer_encoder_client::retry;
 use isomer_proto::{
     common::v1::Usage,
     transform::v1::{
@@ -12,12 +13,12 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::sum;
 
 use super::{
     RunError,
     plan::{Corpus, TextRequest},
 };
-use crate::retry;
 
 /// Bytes of text in one request.
 const MOST_BYTES: usize = 1 << 20;
@@ -100,9 +101,7 @@ pub(super) fn answers(
                         Event::Result(result) => match positions.get(result.index as usize) {
                             Some(position) => {
                                 if let Some(usage) = &result.usage {
-                                    told.generator_calls += usage.generator_calls;
-                                    told.tokens += usage.tokens;
-                                    told.generated_tokens += usage.generated_tokens;
+                                    sum::add(&mut told, usage);
                                 }
                                 Ok(Answer::Text(*position, Box::new(result)))
                             }
@@ -125,13 +124,11 @@ pub(super) fn answers(
 fn rest(end: &TransformStreamEnd, told: &Usage) -> Usage {
     let usage = end.usage.unwrap_or_default();
     let attempts = end.summary.as_ref().map_or(0, |summary| summary.generator_calls);
-    Usage {
-        generator_calls: usage.generator_calls.max(attempts).saturating_sub(told.generator_calls),
-        tokens: usage.tokens.saturating_sub(told.tokens),
-        generated_tokens: usage.generated_tokens.saturating_sub(told.generated_tokens),
-        tokens_estimated: usage.tokens_estimated,
-        ..Usage::default()
-    }
+    let whole = Usage {
+        generator_calls: usage.generator_calls.max(attempts),
+        ..usage
+    };
+    sum::beyond(&whole, told)
 }
 
 #[cfg(test)]

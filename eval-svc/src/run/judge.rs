@@ -6,6 +6,7 @@ use std::{
 };
 
 use futures::{StreamExt, stream};
+use isomer_encoder_client::retry;
 use isomer_proto::{
     common::v1::Usage,
     transform::v1::{
@@ -14,6 +15,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::sum;
 
 use super::{
     RunContext, RunError,
@@ -27,7 +29,6 @@ use super::{
 };
 use crate::{
     judging::{Judging, Probe, Scale, draw, probes},
-    retry,
     suite::{Suite, Transformation},
 };
 
@@ -167,16 +168,9 @@ pub(super) async fn probe(
         planned
             .prompts
             .push((provenance.prompt_version, provenance.prompt_digest));
-        add(&mut planned.trial, &answer.usage.unwrap_or_default());
+        sum::add(&mut planned.trial, &answer.usage.unwrap_or_default());
     }
     Ok(planned)
-}
-
-fn add(sum: &mut Usage, more: &Usage) {
-    sum.generator_calls += more.generator_calls;
-    sum.tokens += more.tokens;
-    sum.generated_tokens += more.generated_tokens;
-    sum.tokens_estimated |= more.tokens_estimated;
 }
 
 /// What every request for a scale has in common. The seed is the run's first, so that later rounds change no rating.
@@ -284,9 +278,9 @@ fn count(live: &Live, count: impl FnOnce(&mut JudgeCounters)) {
 }
 
 fn spend(counters: &mut JudgeCounters, usage: &Usage) {
-    counters.calls += usage.generator_calls;
-    counters.tokens += usage.tokens;
-    counters.generated_tokens += usage.generated_tokens;
+    counters.calls = counters.calls.saturating_add(usage.generator_calls);
+    counters.tokens = counters.tokens.saturating_add(usage.tokens);
+    counters.generated_tokens = counters.generated_tokens.saturating_add(usage.generated_tokens);
     counters.tokens_estimated |= usage.tokens_estimated;
 }
 

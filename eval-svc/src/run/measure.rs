@@ -375,8 +375,8 @@ pub(super) async fn fill(
             |texts, usage| {
                 live.count(|counters| {
                     counters.texts_encoded += texts;
-                    counters.tokens_encoded += usage.tokens;
-                    counters.cost_nano_usd += usage.cost_nano_usd;
+                    counters.tokens_encoded = counters.tokens_encoded.saturating_add(usage.tokens);
+                    counters.cost_nano_usd = counters.cost_nano_usd.saturating_add(usage.cost_nano_usd);
                 });
                 meter.add(texts, 0, Instant::now());
                 live.tell(meter);

@@ -311,9 +311,9 @@ pub(super) fn spec(plan: &Plan, t: usize, s: usize) -> TransformSpec {
 }
 
 fn spend(counters: &mut Counters, usage: &Usage) {
-    counters.generator_calls += usage.generator_calls;
-    counters.generator_tokens += usage.tokens;
-    counters.generated_tokens += usage.generated_tokens;
+    counters.generator_calls = counters.generator_calls.saturating_add(usage.generator_calls);
+    counters.generator_tokens = counters.generator_tokens.saturating_add(usage.tokens);
+    counters.generated_tokens = counters.generated_tokens.saturating_add(usage.generated_tokens);
     counters.tokens_estimated |= usage.tokens_estimated;
 }
 

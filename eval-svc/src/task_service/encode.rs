@@ -8,6 +8,7 @@ use isomer_proto::{
     eval::v1::{AugmentationReport, DatasetAugmentation},
 };
 use isomer_service_kit::Fault;
+use isomer_usage::sum;
 
 use super::text_of;
 use crate::{
@@ -166,8 +167,7 @@ pub(super) async fn texts(
         }
         data.extend_from_slice(&own.data[number * cols..(number + 1) * cols]);
     }
-    let mut usage = encoding::Encoded::default();
-    encoded.iter().for_each(|one| usage.add(&one.usage));
+    let usage = sum::total(encoded.iter().map(|one| &one.usage));
     // The queries come first; with augmentation of some, theirs is the space that says so.
     let said = groups
         .iter()
@@ -177,7 +177,7 @@ pub(super) async fn texts(
         vectors: VectorMatrix::new(rows.len(), cols, data).map_err(|error| unusable(&error.to_string()))?,
         similarity: encoding::similarity(encoder),
         vector_space: said,
-        usage: usage.usage,
+        usage,
         cut: encoded.iter().flat_map(|one| one.cut.iter().copied()).collect(),
         augmentation: report,
     })

@@ -311,6 +311,24 @@ impl Inner {
         }
     }
 
+    /// Takes one request of the rate and counts it.
+    pub(crate) fn take_request(&self, identity: &Identity, meter: &Arc<Meter>, name: &str) -> Result<(), Fault> {
+        let now = micros_now();
+        match identity {
+            Identity::Key(id) => {
+                let entry = self.entry(id).ok_or_else(faults::unknown_key)?;
+                meter.take_request(name, &entry.record.limits, now)?;
+            }
+            Identity::Token { .. } => meter.take_request(name, self.subject_limits(), now)?,
+        }
+        let one = Spent {
+            requests: 1,
+            ..Spent::default()
+        };
+        self.count(meter, one);
+        Ok(())
+    }
+
     pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {
         if meter.add(spent, micros_now()) {
             lock(&self.dirty).push(Arc::clone(meter));
@@ -325,7 +343,7 @@ impl Inner {
         }
     }
 
-    fn subject_limits(&self) -> &crate::Limits {
+    pub(crate) fn subject_limits(&self) -> &crate::Limits {
         static NONE: crate::Limits = crate::Limits {
             requests_per_second: None,
             max_concurrency: None,

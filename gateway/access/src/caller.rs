@@ -7,8 +7,8 @@ use isomer_service_kit::Fault;
 use crate::{
     access::{Inner, micros_now},
     faults,
-    limits::nano,
     meter::{Meter, Place, Spent},
+    reserve::Reservation,
     scope::{Scope, Scopes},
 };
 
@@ -111,15 +111,54 @@ impl Caller {
         Err(faults::wrong_scope(&self.0.name, scope))
     }
 
-    /// Charges for an answer: tokens, and US dollars by the provider's price. Kept at once, written within a second.
-    pub fn charge(&self, tokens: u64, cost_usd: f64) {
+    /// Sets aside what a request may use at most, tokens and billionths of a US dollar; nothing where the caller has no budget.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED`: a budget is used up (`BUDGET_EXCEEDED`), or what is left of it is set aside for other requests
+    /// (`BUDGET_RESERVED`).
+    pub async fn reserve(&self, tokens: u64, cost_nano_usd: u64) -> Result<Option<Reservation>, Fault> {
+        let Some(account) = &self.0.account else {
+            return Ok(None);
+        };
+        let most = Spent {
+            requests: 0,
+            tokens,
+            cost: cost_nano_usd,
+        };
+        account
+            .access
+            .reserve(&account.identity, &account.meter, &self.0.name, most)
+            .await
+    }
+
+    /// Admits one more message of a stream: it counts as a request, and waits until the rate of requests permits it.
+    ///
+    /// # Errors
+    /// As when a request begins, but for the rate.
+    pub async fn next_message(&self) -> Result<(), Fault> {
+        let Some(account) = &self.0.account else { return Ok(()) };
+        loop {
+            self.still_welcome()?;
+            let taken = account
+                .access
+                .take_request(&account.identity, &account.meter, &self.0.name);
+            match taken.map_err(|fault| (fault.retry_after, fault)) {
+                Ok(()) => return Ok(()),
+                Err((Some(wait), _)) => tokio::time::sleep(wait).await,
+                Err((None, fault)) => return Err(fault),
+            }
+        }
+    }
+
+    /// Charges for what was used: tokens, and billionths of a US dollar by the provider's price. Kept at once, written within a second.
+    pub fn charge(&self, tokens: u64, cost_nano_usd: u64) {
         let Some(account) = &self.0.account else { return };
         account.access.count(
             &account.meter,
             Spent {
                 requests: 0,
                 tokens,
-                cost: nano(cost_usd),
+                cost: cost_nano_usd,
             },
         );
     }

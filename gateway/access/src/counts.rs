@@ -50,10 +50,18 @@ impl Inner {
             for (day, spent) in meter.take() {
                 store::add_usage(&mut transaction, &meter.principal, day, spent, meter.last_used()).await?;
             }
+            // In the same transaction: others see what was used either here or there, and never in neither place.
+            if let Some(aside) = meter.shrink() {
+                self.note(&mut transaction, meter, aside, micros_now()).await?;
+            }
         }
         transaction.commit().await.map_err(failed)?;
         let today = day_of(micros_now());
         for meter in meters {
+            if meter.is_holding() {
+                // Renewed with the next write.
+                self.queue(meter);
+            }
             // What other gateways wrote comes back with it. Who has no budget need not know.
             if !meter.is_loaded() {
                 meter.written();
@@ -66,6 +74,18 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Removes the rows of gateways that are gone. They count no more in any case.
+    async fn forget_reservations(&self) {
+        let query = "DELETE FROM access_reserved WHERE holder <> '' AND lease < $1";
+        let done = sqlx::query(query)
+            .bind(micros_now())
+            .execute(self.database.pool())
+            .await;
+        if let Err(error) = done {
+            tracing::debug!(%error, "old reservations are removed another time");
+        }
     }
 
     fn forget_subjects(&self) {
@@ -100,6 +120,7 @@ pub(crate) async fn beat(access: Weak<Inner>) {
         beats = beats.wrapping_add(1);
         if beats.is_multiple_of(120) {
             access.forget_subjects();
+            access.forget_reservations().await;
         }
     }
 }

@@ -131,6 +131,15 @@ pub(crate) fn too_many_at_once(name: &str, most: u32) -> Fault {
     .retry_after(Duration::from_millis(100))
 }
 
+/// Requests under way may use up what is left of a budget.
+pub(crate) fn budget_reserved(name: &str, per: Period, what: &str) -> Fault {
+    let message = format!("what is left of {name}'s budget of {what} is set aside for its requests under way");
+    Fault::new(Code::ResourceExhausted, "BUDGET_RESERVED", message)
+        .with("per", per.to_string())
+        .mend("wait for them to end, send fewer requests at once, or ask for a larger budget")
+        .retry_after(Duration::from_secs(1))
+}
+
 pub(crate) fn over_budget(name: &str, per: Period, what: &str, wait: Option<Duration>) -> Fault {
     let whole = match per {
         Period::Day => "for today (UTC)",

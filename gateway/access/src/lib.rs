@@ -1,7 +1,7 @@
 //! Who may ask the gateway for what, and how much of it.
 //!
 //! * [`Access`] admits a request from the network or refuses it with a [`Fault`](isomer_service_kit::Fault), and puts a
-//!   [`Caller`] into its extensions, who is charged for answers.
+//!   [`Caller`] into its extensions, who is charged for what is used.
 //! * [`Keys`] makes, changes and revokes API keys, with or without a running gateway.
 //! * [`AccessServer`]: the same over gRPC.
 //! * [`Tab`]: what work that goes on after its request costs who asked for it, across restarts.
@@ -12,8 +12,8 @@
 //!
 //! Counts live in memory and are written twice a second, so a killed process loses at most the last half second of them (and
 //! none when it drains). Budgets are shared by all gateways of one database: each knows of the others' use about half a second
-//! late, and an answer is charged for when it is given, so a budget may be overdrawn by what is in flight and by half a
-//! second's use elsewhere. Rates and concurrency are each gateway process's own. A revocation is seen at once where it was
+//! late. What a request may use at most is set aside in the database while the request is under way ([`Caller::reserve`]), so a budget is
+//! overdrawn by at most one request, however many come at once and at however many gateways. Rates and concurrency are each gateway process's own. A revocation is seen at once where it was
 //! made, and by other gateways of the database within half a second; while the database is away, keys go on as they were
 //! last known.
 
@@ -34,6 +34,7 @@ mod limits;
 mod meter;
 mod metric_names;
 mod need;
+mod reserve;
 mod scope;
 mod service;
 mod store;
@@ -49,6 +50,7 @@ pub use config::{AccessConfig, Door, Mode};
 pub use jwt::JwtConfig;
 pub use keys::{KeyChange, Keys, NewKey};
 pub use limits::{Budget, Limits, nano};
+pub use reserve::Reservation;
 pub use scope::{Scope, Scopes};
 pub use service::AccessServer;
 pub use store::{KeyRecord, Usage, Used};

@@ -27,8 +27,8 @@ pub struct Limits {
     pub budgets: Vec<Budget>,
 }
 
-/// What may be spent within a period. A request is admitted while less than this is spent and charged for when it is
-/// answered, so the requests in flight when a budget runs out are still served.
+/// What may be spent within a period. A request is admitted while less than this is spent or set aside for the requests under way, so a
+/// budget is overdrawn by at most one request. What a request may use at most is set aside while it is under way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {

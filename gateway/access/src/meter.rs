@@ -30,7 +30,7 @@ pub(crate) struct Spent {
 }
 
 impl Spent {
-    fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.requests = self.requests.saturating_add(other.requests);
         self.tokens = self.tokens.saturating_add(other.tokens);
         self.cost = self.cost.saturating_add(other.cost);
@@ -47,6 +47,16 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// What was used in the period that `today` lies in.
+    pub(crate) fn of(&self, per: Period, today: Day) -> Spent {
+        match per {
+            Period::Day if self.as_of == today => self.day,
+            Period::Month if month_begin(self.as_of) == month_begin(today) => self.month,
+            Period::Total => self.total,
+            Period::Day | Period::Month => Spent::default(),
+        }
+    }
+
     fn add(&mut self, day: Day, spent: Spent) {
         if day > self.as_of {
             if month_begin(day) != month_begin(self.as_of) {
@@ -72,6 +82,10 @@ struct Ledger {
     leaving: BTreeMap<Day, Spent>,
     /// Not sent yet.
     pending: BTreeMap<Day, Spent>,
+    /// Set aside for the requests under way.
+    held: Spent,
+    /// What the database lets this process set aside, counts that are not written included.
+    granted: Spent,
 }
 
 #[derive(Debug)]
@@ -181,6 +195,73 @@ impl Meter {
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
+    /// Sets `most` aside if the grant has room for it.
+    pub(crate) fn hold_within_grant(&self, most: Spent) -> bool {
+        let mut ledger = lock(&self.ledger);
+        let mut wanted = ledger.in_use();
+        wanted.add(most);
+        let fits = wanted.tokens <= ledger.granted.tokens && wanted.cost <= ledger.granted.cost;
+        if fits {
+            ledger.held.add(most);
+        }
+        fits
+    }
+
+    /// Sets `most` aside without a grant.
+    pub(crate) fn hold(&self, most: Spent) {
+        lock(&self.ledger).held.add(most);
+    }
+
+    /// The database has granted so much, and `most` of it is set aside.
+    pub(crate) fn granted(&self, granted: Spent, most: Spent) {
+        let mut ledger = lock(&self.ledger);
+        ledger.granted = granted;
+        ledger.held.add(most);
+    }
+
+    /// Gives back what was set aside for a request. What the request used has been counted.
+    pub(crate) fn release(&self, most: Spent) {
+        let held = &mut lock(&self.ledger).held;
+        held.tokens = held.tokens.saturating_sub(most.tokens);
+        held.cost = held.cost.saturating_sub(most.cost);
+    }
+
+    /// What is set aside, and what was counted and is not written.
+    pub(crate) fn in_use(&self) -> Spent {
+        lock(&self.ledger).in_use()
+    }
+
+    /// What is known of the database's sums; nothing where it was never asked.
+    pub(crate) fn known(&self, today: Day) -> Sums {
+        lock(&self.ledger).known.unwrap_or(Sums {
+            as_of: today,
+            ..Sums::default()
+        })
+    }
+
+    /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is written. `None` where nothing was granted.
+    pub(crate) fn shrink(&self) -> Option<Spent> {
+        let mut ledger = lock(&self.ledger);
+        if ledger.granted == Spent::default() && ledger.held == Spent::default() {
+            return None;
+        }
+        let mut kept = ledger.held;
+        ledger.pending.values().for_each(|spent| kept.add(*spent));
+        kept.requests = 0;
+        ledger.granted = kept;
+        Some(kept)
+    }
+
+    /// Marks the meter as one to look at with the next write. True when it was not.
+    pub(crate) fn queue(&self) -> bool {
+        !self.queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether requests under way have set something aside.
+    pub(crate) fn is_holding(&self) -> bool {
+        lock(&self.ledger).held != Spent::default()
+    }
+
     /// Whether the database has been asked what was used before.
     pub(crate) fn is_loaded(&self) -> bool {
         lock(&self.ledger).known.is_some()
@@ -236,11 +317,23 @@ impl Meter {
     /// Nothing in flight and nothing to write.
     pub(crate) fn is_quiet(&self) -> bool {
         let ledger = lock(&self.ledger);
-        self.in_flight.load(Ordering::Acquire) == 0 && ledger.pending.is_empty() && ledger.leaving.is_empty()
+        self.in_flight.load(Ordering::Acquire) == 0
+            && ledger.pending.is_empty()
+            && ledger.leaving.is_empty()
+            && ledger.granted == Spent::default()
     }
 }
 
 impl Ledger {
+    fn in_use(&self) -> Spent {
+        let mut used = self.held;
+        for unwritten in [&self.leaving, &self.pending] {
+            unwritten.values().for_each(|spent| used.add(*spent));
+        }
+        used.requests = 0;
+        used
+    }
+
     fn spent(&self, per: Period, today: Day) -> Spent {
         let known = self.known.unwrap_or_default();
         let (mut spent, begin) = match per {

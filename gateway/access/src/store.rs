@@ -2,7 +2,7 @@
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::Fault;
-use sqlx::{Any, Row, Transaction, any::AnyRow};
+use sqlx::{Any, AnyConnection, Row, Transaction, any::AnyRow};
 
 use crate::{
     calendar::{Day, month_begin},
@@ -29,6 +29,9 @@ const STEPS: &[&str] = &[
     // What of some work's use has been charged to whom, and which process follows it until when.
     "CREATE TABLE access_tabs (work TEXT NOT NULL PRIMARY KEY, principal TEXT NOT NULL, name TEXT NOT NULL, tokens BIGINT NOT NULL, \
      cost BIGINT NOT NULL, opened BIGINT NOT NULL, holder TEXT NOT NULL, lease BIGINT NOT NULL)",
+    // What a gateway has set aside for the requests of a caller that are under way, until when that counts. No holder: the lock.
+    "CREATE TABLE access_reserved (principal TEXT NOT NULL, holder TEXT NOT NULL, tokens BIGINT NOT NULL, cost BIGINT NOT NULL, \
+     lease BIGINT NOT NULL, PRIMARY KEY (principal, holder))",
 ];
 
 const COLUMNS: &str = "id, digest, name, scopes, limits, created, created_by, expires, revoked, changed";
@@ -214,13 +217,19 @@ const SUMS: &str = "SELECT COUNT(*), CAST(COALESCE(SUM(requests), 0) AS BIGINT),
 
 /// What a caller used until now, as the database knows it, and when last.
 pub(crate) async fn sums(database: &Database, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
+    let mut connection = database.pool().acquire().await.map_err(failed)?;
+    sums_in(&mut connection, principal, today).await
+}
+
+/// The same as a transaction sees it.
+pub(crate) async fn sums_in(connection: &mut AnyConnection, principal: &str, today: Day) -> Result<(Sums, i64), Fault> {
     let mut periods = [Spent::default(); 3];
     let mut last_used = 0;
     for (spent, begin) in periods.iter_mut().zip([today, month_begin(today), Day::MIN]) {
         let row = sqlx::query(SUMS)
             .bind(principal)
             .bind(begin)
-            .fetch_one(database.pool())
+            .fetch_one(&mut *connection)
             .await
             .map_err(failed)?;
         let number = |column: usize| row.try_get::<i64, _>(column).map_err(failed);

@@ -80,7 +80,7 @@ async fn no_key_and_no_token_is_ever_logged_or_printed() {
         for path in [ENCODE, "/isomer.gateway.v1.AccessService/ListKeys", "/healthz"] {
             match ask(&access, path, credential).await {
                 Ok(caller) => {
-                    caller.charge(1, 0.1);
+                    caller.charge(1, 100_000_000);
                     print(format!("{caller:?}"));
                 }
                 Err(fault) => print(format!("{fault} {fault:?} {:?}", tonic::Status::from(fault.clone()))),

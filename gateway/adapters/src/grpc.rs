@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
+use isomer_outbound::guard::{Connector, Refused};
 use isomer_service_kit::{Fault, GrpcChannel, client, config::Secret};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status, metadata::MetadataMap};
 use tonic_prost::ProstCodec;
 
 use crate::{
-    guard::{Connector, Refused},
     limits::{Deadline, within},
     secret::presentable,
     target::{Target, authorization},

@@ -5,6 +5,7 @@ mod join;
 
 use std::sync::Arc;
 
+use isomer_encoder_client::answer::Asked;
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{
@@ -134,7 +135,7 @@ impl IsomerBackend {
         tokens: u64,
         deadline: Deadline,
     ) -> Result<EncodeResponse, Fault> {
-        let asked = join::Asked::of(&request);
+        let asked = Asked::of(&request);
         let answer = self
             .call(request, tokens, deadline, async |mut client, request| {
                 client.encode(request).await

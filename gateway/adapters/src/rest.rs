@@ -5,6 +5,7 @@ mod failure;
 use std::{fs, path::Path, time::Duration};
 
 use http::{HeaderMap, header};
+use isomer_outbound::guard::Resolver;
 use isomer_service_kit::{
     Fault,
     client::{ClientTls, carry_trace},
@@ -18,7 +19,6 @@ use tracing::Instrument;
 use url::Url;
 
 use crate::{
-    guard::Resolver,
     limits::{Deadline, within},
     secret::presentable,
     target::{Target, authorization},

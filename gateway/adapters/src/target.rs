@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use http::{HeaderMap, HeaderValue};
+use isomer_outbound::headers;
 use isomer_proto::gateway::v1::{Provider, TlsSettings};
 use isomer_service_kit::{
     Fault,
@@ -11,7 +12,7 @@ use isomer_service_kit::{
 };
 use url::Url;
 
-use crate::{Surroundings, guard::AddressGuard, headers, secret::SecretSource};
+use crate::{AddressGuard, Surroundings, secret::SecretSource};
 
 /// How long a call may take where the provider's limits do not say.
 const TIMEOUT: Duration = Duration::from_secs(60);

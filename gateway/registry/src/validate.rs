@@ -1,11 +1,11 @@
 //! What a provider may say. The first thing wrong is told with its field (`provider.limits.timeout`) and how to mend it.
 
 mod address;
-mod headers;
 mod places;
 
 use std::{collections::HashMap, time::Duration};
 
+use isomer_outbound::headers;
 use isomer_proto::gateway::v1::{Provider, ProviderKind, ProviderLimits};
 use isomer_service_kit::Fault;
 
@@ -47,7 +47,7 @@ pub(crate) fn provider(provider: &Provider, author: Author, config: &ProvidersCo
         }
         places.tls(tls)?;
     }
-    headers::headers(&provider.headers)?;
+    headers::read(&provider.headers)?;
     within(
         "provider.price_per_million_tokens",
         provider.price_per_million_tokens,

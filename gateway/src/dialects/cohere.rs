@@ -42,11 +42,12 @@ impl Dialect for Cohere {
 
 type Answer<T> = Result<Json<T>, Refused<Cohere>>;
 
-pub(super) fn routes() -> axum::Router<Backends> {
-    axum::Router::new()
-        .route("/v1/embed", post(embed_1))
-        .route("/v2/embed", post(embed_2))
-        .route("/v2/rerank", post(rerank_2))
+pub(super) fn table() -> Vec<super::Route> {
+    vec![
+        ("/v1/embed", post(embed_1)),
+        ("/v2/embed", post(embed_2)),
+        ("/v2/rerank", post(rerank_2)),
+    ]
 }
 
 /// A request to embed, of either version.

@@ -13,28 +13,42 @@ mod tei;
 #[cfg(test)]
 mod tests;
 
+use axum::routing::MethodRouter;
 use isomer_service_kit::Services;
 
-use crate::openai::Backends;
+use crate::{billing, openai::Backends};
 pub(crate) use model::{Purpose, prompt};
 use refusal::Dialect;
 
 /// Adds the routes and their shapes of errors.
 pub(crate) fn add(services: Services, backends: &Backends) -> Services {
     let mut services = services
-        .http(routes(backends))
+        .http(billing::charged(routes(backends)))
         .refusals("/v1/embed", cohere::Cohere::respond)
         .refusals("/v2/", cohere::Cohere::respond)
         .refusals("/api/", ollama::Ollama::respond);
-    for prefix in tei::PREFIXES {
-        services = services.refusals(prefix, tei::Tei::respond);
+    for path in tei::OWN {
+        services = services.refusals(path, tei::Tei::respond);
     }
     services
 }
 
+/// A path and who answers there.
+type Route = (&'static str, MethodRouter<Backends>);
+
+fn table() -> Vec<Route> {
+    [cohere::table(), ollama::table(), tei::table()].concat()
+}
+
+/// The paths of these routes.
+pub(crate) fn paths() -> Vec<&'static str> {
+    table().into_iter().map(|(path, _)| path).collect()
+}
+
 fn routes(backends: &Backends) -> axum::Router {
-    cohere::routes()
-        .merge(ollama::routes())
-        .merge(tei::routes())
+    let add = |routes: axum::Router<Backends>, (path, route)| routes.route(path, route);
+    table()
+        .into_iter()
+        .fold(axum::Router::new(), add)
         .with_state(backends.clone())
 }

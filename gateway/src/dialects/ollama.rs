@@ -67,13 +67,14 @@ const WITHOUT_EFFECT: [&str; 25] = [
     "top_p",
 ];
 
-pub(super) fn routes() -> axum::Router<Backends> {
-    axum::Router::new()
-        .route("/api/embed", post(embed))
-        .route("/api/embeddings", post(embeddings_of_one))
-        .route("/api/tags", get(tags))
-        .route("/api/show", post(show))
-        .route("/api/version", get(version))
+pub(super) fn table() -> Vec<super::Route> {
+    vec![
+        ("/api/embed", post(embed)),
+        ("/api/embeddings", post(embeddings_of_one)),
+        ("/api/tags", get(tags)),
+        ("/api/show", post(show)),
+        ("/api/version", get(version)),
+    ]
 }
 
 #[derive(Debug, Deserialize)]

@@ -10,7 +10,7 @@ use axum::{
     Json,
     extract::{FromRequestParts, Query, RawPathParams, State},
     http::request::Parts,
-    routing::{MethodRouter, get, post},
+    routing::{get, post},
 };
 use isomer_proto::{
     common::v1::Dtype,
@@ -33,7 +33,7 @@ use crate::openai::{
 };
 
 /// Paths that are this API's.
-pub(super) const PREFIXES: [&str; 12] = [
+pub(super) const OWN: [&str; 12] = [
     "/tei/",
     "/embed",
     "/embed_all",
@@ -69,29 +69,33 @@ impl Dialect for Tei {
 
 type Answer<T> = Result<Json<T>, Refused<Tei>>;
 
-pub(super) fn routes() -> axum::Router<Backends> {
-    let all: [(&str, fn() -> MethodRouter<Backends>); 11] = [
-        ("/embed", || post(embed)),
-        ("/embed_all", || post(embed_all)),
-        ("/embed_sparse", || post(embed_sparse)),
-        ("/rerank", || post(rank)),
-        ("/predict", || post(predict)),
-        ("/similarity", || post(similarity)),
-        ("/tokenize", || post(tokenize)),
-        ("/decode", || post(tokenize)),
-        ("/info", || get(info)),
-        ("/health", || get(health)),
-        ("/ping", || get(health)),
-    ];
-    let mut routes = axum::Router::new()
-        .route("/", post(hub))
-        .route("/tei/{model}", post(hub));
-    for (path, route) in all {
-        routes = routes
-            .route(path, route())
-            .route(&format!("/tei/{{model}}{path}"), route());
-    }
-    routes
+pub(super) fn table() -> Vec<super::Route> {
+    vec![
+        ("/", post(hub)),
+        ("/tei/{model}", post(hub)),
+        ("/embed", post(embed)),
+        ("/tei/{model}/embed", post(embed)),
+        ("/embed_all", post(embed_all)),
+        ("/tei/{model}/embed_all", post(embed_all)),
+        ("/embed_sparse", post(embed_sparse)),
+        ("/tei/{model}/embed_sparse", post(embed_sparse)),
+        ("/rerank", post(rank)),
+        ("/tei/{model}/rerank", post(rank)),
+        ("/predict", post(predict)),
+        ("/tei/{model}/predict", post(predict)),
+        ("/similarity", post(similarity)),
+        ("/tei/{model}/similarity", post(similarity)),
+        ("/tokenize", post(tokenize)),
+        ("/tei/{model}/tokenize", post(tokenize)),
+        ("/decode", post(tokenize)),
+        ("/tei/{model}/decode", post(tokenize)),
+        ("/info", get(info)),
+        ("/tei/{model}/info", get(info)),
+        ("/health", get(health)),
+        ("/tei/{model}/health", get(health)),
+        ("/ping", get(health)),
+        ("/tei/{model}/ping", get(health)),
+    ]
 }
 
 /// The model that the address names; none where it names none.

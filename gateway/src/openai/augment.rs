@@ -5,9 +5,8 @@ use std::time::Duration;
 use isomer_access::Scope;
 use isomer_proto::transform::v1::{
     AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, MissingReason, PartialFailurePolicy, TextItem,
-    Transformation, VariantSource, Variants,
+    Transformation, TransformationInfo, VariantSource, Variants,
 };
-use isomer_transform::catalogue::{self, ENTRIES};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,6 +15,7 @@ use super::{
     embeddings::{Encoded, Request},
     error::ApiError,
 };
+use crate::{billing, catalogue};
 
 /// How vectors are augmented.
 #[derive(Debug, Deserialize)]
@@ -61,25 +61,16 @@ enum MissingVariants {
 
 impl Augment {
     /// Generator by generator within a transformation; one that needs none is one source, whoever is named.
-    fn sources(&self) -> Result<Vec<VariantSource>, ApiError> {
+    fn sources(&self, served: &[TransformationInfo]) -> Result<Vec<VariantSource>, ApiError> {
         let default = [String::new()];
         let none = ["none".to_owned()];
         let mut sources = Vec::new();
         for (i, name) in self.transformations.iter().enumerate() {
             let field = || format!("augment.transformations[{i}]");
-            let kind = catalogue::with_defaults(name).map_err(|nearest| {
-                let error = ApiError::invalid(field(), format!("unknown transformation `{name}`"));
-                match nearest {
-                    Some(nearest) => error.mend(format!("did you mean `{nearest}`?")),
-                    None => error.mend("`isomer transform --transformation list` prints them"),
-                }
-            })?;
-            let calls = ENTRIES
-                .iter()
-                .find(|entry| entry.name == name)
-                .map_or(0, |entry| entry.calls);
-            let generators = match (calls, self.generators.as_slice()) {
-                (0, _) => none.as_slice(),
+            let (kind, needs_generator) =
+                catalogue::named(served, name).map_err(|fault| ApiError::from(fault).at(&field()))?;
+            let generators = match (needs_generator, self.generators.as_slice()) {
+                (false, _) => none.as_slice(),
                 (_, []) => default.as_slice(),
                 (_, named) => named,
             };
@@ -129,8 +120,12 @@ pub(super) async fn encode(
                 .mend("leave it out"),
         );
     }
+    let served = match &backends.augmentation {
+        Some(servers) => catalogue::served(servers).await?,
+        None => Vec::new(),
+    };
     let spec = AugmentationSpec {
-        sources: wanted.sources()?,
+        sources: wanted.sources(&served)?,
         k: wanted.k,
         seed: wanted.seed,
         generation_budget: wanted.budget()?,
@@ -163,9 +158,10 @@ pub(super) async fn encode(
         dimensions: request.dimensions,
         ..EncodeAugmentedRequest::default()
     };
+    let most = billing::most::of_augmented(&backends.router, &request);
+    let _reserved = billing::reserve(call.caller.as_ref(), &most).await?;
     let answer = client.encode_augmented(request).await?.into_inner();
     let usage = answer.usage.unwrap_or_default();
-    call.charge(usage.tokens + usage.generated_tokens, 0.0);
     Ok(Encoded {
         matrix: answer.embeddings.unwrap_or_default(),
         space: answer.vector_space.unwrap_or_default(),

@@ -12,6 +12,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::Fault;
+use isomer_usage::sum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tonic::Code;
@@ -23,7 +24,10 @@ use super::{
     error::ApiError,
     nulls,
 };
-use crate::dialects::{Purpose, prompt};
+use crate::{
+    billing,
+    dialects::{Purpose, prompt},
+};
 
 /// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
@@ -293,10 +297,9 @@ async fn wanted(backends: &Backends, call: &Call, request: Request) -> Result<En
 /// # Errors
 /// As [`crate::routing::Router::encode`].
 pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequest) -> Result<Encoded, Fault> {
-    let answer = backends.router.encode(request, call.deadline).await?;
-    let (answer, cost) = (answer.response, answer.cost_usd);
+    let answer = billing::encode(&backends.router, call.caller.as_ref(), request, call.deadline).await?;
+    let answer = answer.response;
     let mut usage = answer.usage.unwrap_or_default();
-    call.charge(usage.tokens, cost);
     if usage.cached_texts > 0 {
         // No model ran for these, and nothing is charged; OpenAI's number is that of what was sent.
         usage.tokens = answer.token_counts.iter().map(|count| u64::from(*count)).sum();
@@ -315,7 +318,7 @@ fn answer(model: String, format: EncodingFormat, encoded: Encoded) -> Result<Res
     let vectors = encoded.vectors()?;
     let usage = Tokens {
         prompt_tokens: encoded.usage.tokens,
-        total_tokens: encoded.usage.tokens + encoded.usage.generated_tokens,
+        total_tokens: sum::charged_tokens(&encoded.usage),
     };
     let body = body(&model, format, vectors.iter(), &usage, encoded.augment.as_ref())
         .map_err(|error| ApiError::from(Fault::internal(format!("the answer cannot be written: {error}"))))?;

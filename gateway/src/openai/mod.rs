@@ -26,7 +26,7 @@ use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Request},
     response::IntoResponse,
-    routing::{get, post},
+    routing::{MethodRouter, get, post},
 };
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use isomer_access::Caller;
@@ -38,7 +38,7 @@ use tonic::Code;
 
 pub(crate) use error::ApiError;
 
-use crate::{proxy::Servers, routing::Router};
+use crate::{billing, proxy::Servers, routing::Router};
 
 /// The services that these routes call.
 #[derive(Debug, Clone)]
@@ -55,19 +55,30 @@ pub struct Backends {
 pub(crate) fn add(services: Services, backends: Backends) -> Services {
     let shape = |fault| ApiError::from(fault).into_response();
     services
-        .http(routes(backends))
+        .http(billing::charged(routes(backends)))
         .refusals("/v1/", shape)
         .refusals("/openai/", shape)
 }
 
+/// Every route there is.
+fn table() -> Vec<(&'static str, MethodRouter<Backends>)> {
+    vec![
+        ("/v1/embeddings", post(embeddings::create)),
+        ("/v1/rerank", post(rerank::create)),
+        ("/v1/models", get(models::list)),
+        ("/v1/models/{*id}", get(models::get)),
+        ("/openai/deployments/{*path}", post(azure::create)),
+    ]
+}
+
+/// The paths of all routes.
+pub fn paths() -> Vec<&'static str> {
+    table().into_iter().map(|(path, _)| path).collect()
+}
+
 fn routes(backends: Backends) -> axum::Router {
-    axum::Router::new()
-        .route("/v1/embeddings", post(embeddings::create))
-        .route("/v1/rerank", post(rerank::create))
-        .route("/v1/models", get(models::list))
-        .route("/v1/models/{*id}", get(models::get))
-        .route("/openai/deployments/{*path}", post(azure::create))
-        .with_state(backends)
+    let add = |routes: axum::Router<Backends>, (path, route)| routes.route(path, route);
+    table().into_iter().fold(axum::Router::new(), add).with_state(backends)
 }
 
 impl Backends {
@@ -98,12 +109,6 @@ impl Call {
         Self {
             caller: extensions.get::<Caller>().cloned(),
             deadline: extensions.get::<CallDeadline>().map(|deadline| deadline.0),
-        }
-    }
-
-    fn charge(&self, tokens: u64, cost_usd: f64) {
-        if let Some(caller) = &self.caller {
-            caller.charge(tokens, cost_usd);
         }
     }
 }

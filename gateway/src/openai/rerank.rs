@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Backends, Body, Call, error::ApiError, nulls};
+use crate::billing;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -100,7 +101,5 @@ pub(super) async fn create(
 /// # Errors
 /// As [`crate::routing::Router::rerank`].
 pub(crate) async fn rank(backends: &Backends, call: &Call, wanted: RerankRequest) -> Result<RerankResponse, Fault> {
-    let answer = backends.router.rerank(wanted, call.deadline).await?;
-    call.charge(answer.usage.as_ref().map_or(0, |usage| usage.tokens), 0.0);
-    Ok(answer)
+    billing::rerank(&backends.router, call.caller.as_ref(), wanted, call.deadline).await
 }

@@ -12,17 +12,21 @@ use axum::{
     Router as Routes,
     extract::{Path, RawQuery, State},
     response::{Html, IntoResponse, Response},
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use isomer_access::{Caller, Scope};
+use isomer_proto::transform::v1::TransformationInfo;
 use isomer_service_kit::{Fault, plain_refusal};
 
-use crate::{front::Behind, routing::Router};
+use crate::{catalogue, front::Behind, routing::Router};
 use trial::Trial;
 
 /// Longest wait for a trial: a local generator may have to be loaded.
 const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Longest wait for the list of transformations.
+const LISTING: Duration = Duration::from_secs(2);
 
 /// What the page shows and asks.
 #[derive(Debug, Clone)]
@@ -34,10 +38,18 @@ pub(crate) struct Pages {
 
 /// `/`, `/runs/ID/report.html` and the report's other forms.
 pub(crate) fn routes(pages: Pages) -> Routes {
-    Routes::new()
-        .route("/", get(home))
-        .route("/runs/{id}/{file}", get(report))
-        .with_state(pages)
+    let add = |routes: Routes<Pages>, (path, route)| routes.route(path, route);
+    table().into_iter().fold(Routes::new(), add).with_state(pages)
+}
+
+/// Every page there is.
+fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
+    vec![("/", get(home)), ("/runs/{id}/{file}", get(report))]
+}
+
+/// The paths of all pages.
+pub(crate) fn paths() -> Vec<&'static str> {
+    table().into_iter().map(|(path, _)| path).collect()
 }
 
 async fn home(
@@ -62,14 +74,30 @@ async fn home(
             trial.problems.push(fault.to_string());
         }
     }
-    let (encoders, runs) = tokio::join!(pages.router.list(), runs::list(&pages));
-    match view::page(&pages, &encoders, &runs, &trial) {
+    let (encoders, runs, served) = tokio::join!(pages.router.list(), runs::list(&pages), served(&pages));
+    let served = served.unwrap_or_else(|fault| {
+        let why = format!("the transform service does not say what it serves: {fault}");
+        trial.problems.push(why);
+        Vec::new()
+    });
+    match view::page(&pages, &encoders, &served, &runs, &trial) {
         Ok(html) => document(
             Html(html),
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
         ),
         Err(error) => plain_refusal(Fault::internal(format!("the page cannot be made: {error}"))),
     }
+}
+
+/// The transformations that can be tried; none where there is no transform service.
+async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
+    let Some(servers) = &pages.behind.transform else {
+        return Ok(Vec::new());
+    };
+    let late = |_| Fault::unavailable("CATALOGUE_TIMEOUT", format!("no answer within {} s", LISTING.as_secs()));
+    tokio::time::timeout(LISTING, catalogue::served(servers))
+        .await
+        .map_err(late)?
 }
 
 /// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an image.

@@ -10,9 +10,9 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::Fault;
-use isomer_transform::catalogue::{self, ENTRIES};
 
 use super::Pages;
+use crate::{billing, catalogue};
 
 /// Longest text, in characters.
 const LONGEST: usize = 2000;
@@ -64,7 +64,10 @@ impl Trial {
             self.problems.push(fault.to_string());
             return;
         }
-        let changed = self.transformations.iter().map(|name| change(pages, name, &self.first));
+        let changed = self
+            .transformations
+            .iter()
+            .map(|name| change(pages, caller, name, &self.first));
         let changed = futures::future::join_all(changed).await;
         for (name, outcome) in self.transformations.iter().zip(changed) {
             match outcome {
@@ -114,18 +117,20 @@ impl Trial {
     }
 }
 
-async fn change(pages: &Pages, name: &str, text: &str) -> Result<String, Fault> {
+async fn change(pages: &Pages, caller: Option<&Caller>, name: &str, text: &str) -> Result<String, Fault> {
     let channel = pages.behind.transform.clone().ok_or_else(|| {
         Fault::unimplemented("this gateway has not been given a transform service")
             .mend("name one in its configuration: transform.address")
     })?;
-    let kind = catalogue::with_defaults(name)
-        .map_err(|_| Fault::invalid("transformation", format!("there is no `{name}`")))?;
-    let needs_none = ENTRIES.iter().any(|entry| entry.name == name && entry.calls == 0);
+    let (kind, needs_generator) = catalogue::named(&catalogue::served(&channel).await?, name)?;
     let request = TransformRequest {
         spec: Some(TransformSpec {
             transformation: Some(Transformation { kind: Some(kind) }),
-            generator_id: if needs_none { "none".to_owned() } else { String::new() },
+            generator_id: if needs_generator {
+                String::new()
+            } else {
+                "none".to_owned()
+            },
             on_failure: OnFailure::Fail.into(),
             ..TransformSpec::default()
         }),
@@ -134,6 +139,8 @@ async fn change(pages: &Pages, name: &str, text: &str) -> Result<String, Fault> 
             ..TextItem::default()
         }],
     };
+    let most = billing::most::of_transform(&request);
+    let _reserved = billing::reserve(caller, &most).await?;
     let answer = TransformServiceClient::new(channel)
         .transform(request)
         .await
@@ -171,13 +178,7 @@ async fn cosines(
         output_dtype: Dtype::F32.into(),
         ..EncodeRequest::default()
     };
-    let answer = pages.router.encode(request, None).await?;
-    if let Some(caller) = caller {
-        caller.charge(
-            answer.response.usage.as_ref().map_or(0, |usage| usage.tokens),
-            answer.cost_usd,
-        );
-    }
+    let answer = billing::encode(&pages.router, caller, request, None).await?;
     if let Some(error) = answer.response.errors.first() {
         return Err(Fault::invalid(
             format!("text {}", error.index + 1),

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use isomer_proto::{
     encoder::v1::Encoder,
     eval::v1::{Run, RunState, Verdict},
+    transform::v1::{TransformationInfo, transformation::Kind},
 };
 use isomer_service_kit::Fault;
-use isomer_transform::catalogue::{ENTRIES, Kind};
 use minijinja::{Environment, UndefinedBehavior, context, value::Serde};
 use serde::Serialize;
 
 use super::{Pages, trial::Trial};
-use crate::proxy::Servers;
+use crate::{catalogue, proxy::Servers};
 
 #[derive(Serialize)]
 struct EncoderRow {
@@ -82,6 +82,7 @@ struct TrialView {
 pub(super) fn page(
     pages: &Pages,
     encoders: &[Encoder],
+    served: &[TransformationInfo],
     runs: &Result<Vec<Run>, Fault>,
     trial: &Trial,
 ) -> Result<String, minijinja::Error> {
@@ -148,7 +149,7 @@ pub(super) fn page(
         servers => Serde(server_rows),
         runs => Serde(run_rows),
         runs_problem => runs_problem,
-        trial => Serde(trial_view(trial, encoders)),
+        trial => Serde(trial_view(trial, encoders, served)),
     })
 }
 
@@ -187,7 +188,7 @@ fn run_row(run: &Run) -> RunRow {
     }
 }
 
-fn trial_view(trial: &Trial, encoders: &[Encoder]) -> TrialView {
+fn trial_view(trial: &Trial, encoders: &[Encoder], served: &[TransformationInfo]) -> TrialView {
     let fresh = !trial.asked();
     let first_loaded = encoders.iter().find(|encoder| encoder.loaded).or(encoders.first());
     let encoder_choices = encoders.iter().map(|encoder| Choice {
@@ -197,16 +198,16 @@ fn trial_view(trial: &Trial, encoders: &[Encoder]) -> TrialView {
         hint: "",
     });
     // Those that make one text of one text, in its own language; first those that are done at once.
-    let mut shown: Vec<_> = ENTRIES
+    let of_one = |kind: &Kind| !matches!(kind, Kind::Distractors(_) | Kind::MultiSwap(_) | Kind::Continuation(_));
+    let mut shown: Vec<_> = served
         .iter()
-        .filter(|entry| entry.served && !matches!(entry.kind, Kind::Distractors | Kind::MultiSwap | Kind::Continuation))
+        .filter(|info| catalogue::named(served, &info.name).is_ok_and(|(kind, _)| of_one(&kind)))
         .collect();
-    shown.sort_by_key(|entry| entry.calls > 0);
-    let transformations = shown.into_iter().map(|entry| Choice {
-        name: entry.name.to_owned(),
-        chosen: trial.transformations.iter().any(|name| name == entry.name)
-            || fresh && entry.kind == Kind::StopwordRemoval,
-        hint: if entry.calls > 0 { "asks a generator" } else { "" },
+    shown.sort_by_key(|info| info.needs_generator);
+    let transformations = shown.into_iter().map(|info| Choice {
+        name: info.name.clone(),
+        chosen: trial.transformations.contains(&info.name) || fresh && info.name == "stopword_removal",
+        hint: if info.needs_generator { "asks a generator" } else { "" },
     });
     let mut columns = Vec::new();
     columns.extend((!trial.second.is_empty()).then(|| "second text".to_owned()));

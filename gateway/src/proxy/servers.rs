@@ -16,21 +16,26 @@ use std::{
 
 use axum::body::to_bytes;
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::{StreamExt, future::BoxFuture};
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
-use http_body_util::BodyExt;
+use http_body_util::{BodyExt, StreamBody};
 use isomer_adapters::out_of_time;
+use isomer_proto::common::v1::Usage;
 use isomer_service_kit::{CallDeadline, Fault, GrpcChannel};
+use isomer_usage::report::{self, Asking, Provisional};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tonic::{Code, Status, body::Body};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 use tower::{Service, ServiceExt};
 
-use crate::routing::{
-    Peer, RoutingConfig, Standing,
-    attempts::{self, Order, Policy},
-    health,
+use crate::{
+    billing::answer,
+    routing::{
+        Peer, RoutingConfig, Standing,
+        attempts::{self, Order, Policy},
+        health,
+    },
 };
 
 /// Methods that do something twice when they are asked twice. All others only answer, or end in the same state.
@@ -119,7 +124,7 @@ impl Servers {
     /// # Errors
     /// Where no server answered; what one answered is an answer, also where it is an error.
     pub(crate) async fn ask(&self, request: Request<Body>) -> Result<Response<Body>, Fault> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let body = axum::body::Body::new(body);
         let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
             Fault::invalid("request", format!("did not arrive whole: {error}")).mend("send it again")
@@ -135,6 +140,15 @@ impl Servers {
             again: &|| !(once && sent.load(Ordering::Acquire)),
         };
         let alone = self.all.len() == 1;
+        // What the call uses is counted where somebody counts it, and asked of whoever works for it.
+        parts.headers.remove(report::HEADER);
+        let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));
+        let used = counted.map(|read| {
+            // A compressed answer could not be read in passing.
+            parts.headers.remove("grpc-accept-encoding");
+            (read, Provisional::begin(answer::estimate(&bytes)))
+        });
+        let (parts, provisional) = (&parts, used.as_ref().map(|(_, call)| call));
         let call = |server: Arc<Server>| {
             let message = Message {
                 bytes: Some(bytes.clone()),
@@ -146,8 +160,17 @@ impl Servers {
                 timed.set_timeout(left);
                 request.headers_mut().extend(timed.into_parts().0.into_headers());
             }
+            if let Some(call) = provisional {
+                request.extensions_mut().insert(call.clone());
+            }
             async move {
-                let answer = server.channel.clone().oneshot(request).await;
+                let answer = match provisional {
+                    None => server.channel.clone().oneshot(request).await,
+                    Some(_) => match Asking(server.channel.clone()).oneshot(request).await {
+                        Ok(answer) => begun(answer).await,
+                        Err(status) => Err(status),
+                    },
+                };
                 if let (Err(status), Some(deadline)) = (&answer, deadline) {
                     out_of_time(status, deadline).await;
                 }
@@ -155,9 +178,25 @@ impl Servers {
             }
         };
         let work = attempts::send(&self.policy, order, call);
-        let (answer, _, attempt) = match deadline {
-            None => work.await?,
-            Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| Err(late()))?,
+        let answered = match deadline {
+            None => work.await,
+            Some(deadline) => timeout_at(deadline, work).await.unwrap_or_else(|_| Err(late())),
+        };
+        let (answer, _, attempt) = match answered {
+            Ok(answered) => answered,
+            Err(fault) => {
+                // Nobody took it up, unless time was too short: then the estimate counts.
+                if let Some((_, call)) = used.filter(|_| fault.code != Code::DeadlineExceeded) {
+                    call.end(&Usage::default());
+                }
+                return Err(fault);
+            }
+        };
+        let mut answer = answer;
+        let reported = answer.headers_mut().remove(report::HEADER).is_some();
+        let answer = match used.filter(|_| !reported) {
+            Some((read, call)) => answer.map(|body| answer::counted(body, read, call)),
+            None => answer,
         };
         // Whoever streams is busy until the end.
         Ok(answer.map(|body| {
@@ -166,6 +205,32 @@ impl Servers {
                 frame
             }))
         }))
+    }
+}
+
+/// An answer whose head came before anything else: waits until the server says something, so that another can be asked where it says nothing.
+async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
+    if !report::is_reported(answer.headers()) {
+        return Ok(answer);
+    }
+    let (mut parts, mut body) = answer.into_parts();
+    let first = std::future::poll_fn(|cx| http_body::Body::poll_frame(Pin::new(&mut body), cx)).await;
+    let broken = |why: &str| Status::unavailable(format!("the answer broke off: {why}"));
+    let first = first.ok_or_else(|| broken("it is empty"))?;
+    let first = first.map_err(|status| broken(status.message()))?;
+    match first.into_data() {
+        Ok(data) => {
+            let first = futures::stream::iter([Ok(Frame::data(data))]);
+            let rest = futures::stream::poll_fn(move |cx| http_body::Body::poll_frame(Pin::new(&mut body), cx));
+            Ok(Response::from_parts(
+                parts,
+                Body::new(StreamBody::new(first.chain(rest))),
+            ))
+        }
+        Err(frame) => {
+            parts.headers.extend(frame.into_trailers().unwrap_or_default());
+            Ok(Response::from_parts(parts, Body::empty()))
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, EncodeResponse, Input, Output, encode_request::Prompt, input},
 };
 use isomer_service_kit::Fault;
+use isomer_usage::sum;
 use quick_cache::{
     Weighter,
     sync::{Cache as Kept, GuardResult},
@@ -250,9 +251,7 @@ impl Gathered {
         }
         let usage = self.response.usage.get_or_insert_default();
         let theirs = answer.usage.unwrap_or_default();
-        usage.tokens += theirs.tokens;
-        usage.cached_texts += theirs.cached_texts;
-        usage.tokens_estimated |= theirs.tokens_estimated;
+        sum::add(usage, &theirs);
         self.response.timing = answer.timing;
         Ok(rows)
     }

@@ -20,6 +20,7 @@ mod route;
 mod router;
 mod screening;
 mod space;
+mod spending;
 mod table;
 #[cfg(test)]
 mod tests;

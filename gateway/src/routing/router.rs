@@ -1,7 +1,7 @@
 //! The router.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -14,6 +14,7 @@ use isomer_proto::{
     gateway::v1::Provider,
 };
 use isomer_service_kit::{Fault, metric_names};
+use isomer_usage::Count;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
     time::{Instant, timeout},
@@ -29,6 +30,7 @@ use super::{
     metrics,
     replica::Replica,
     route::Route,
+    spending,
     table::{Member, Table},
 };
 
@@ -60,8 +62,8 @@ pub struct Fixed {
 pub struct Answer {
     /// The vectors.
     pub response: EncodeResponse,
-    /// What the tokens cost at the provider's price, in US dollars.
-    pub cost_usd: f64,
+    /// What the tokens cost at the prices of the providers that were asked, in billionths of a US dollar.
+    pub cost_nano_usd: u64,
 }
 
 pub(super) struct Shared {
@@ -137,16 +139,10 @@ impl Router {
         if request.inputs.is_empty() {
             return Err(Fault::invalid("inputs", "is empty").mend("give at least one text"));
         }
-        let spent = Mutex::new(0.0);
+        let count = Count::of_part();
         let send = |request: EncodeRequest| {
-            let (route, spent) = (&route, &spent);
-            async move {
-                let (response, replica) = shared.encode(route, &request, deadline).await?;
-                let tokens = response.usage.as_ref().map_or(0, |usage| usage.tokens);
-                let cost = tokens as f64 * replica.price_per_million_tokens / 1e6;
-                *spent.lock().unwrap_or_else(PoisonError::into_inner) += cost;
-                Ok(response)
-            }
+            let (route, count) = (&route, &count);
+            async move { shared.encode(route, &request, deadline, count).await }
         };
         let response = match &shared.cache {
             // Routes that stand for an unlisted id have no number of their own.
@@ -157,7 +153,7 @@ impl Router {
         };
         Ok(Answer {
             response,
-            cost_usd: spent.into_inner().unwrap_or_else(PoisonError::into_inner),
+            cost_nano_usd: count.used().cost_nano_usd,
         })
     }
 
@@ -200,9 +196,16 @@ impl Router {
     /// # Errors
     /// As [`Router::encode`].
     pub async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault> {
-        let request = &request;
-        let call = |replica: Arc<Replica>| async move { replica.backend.rerank(request.clone(), deadline).await };
-        self.ask(&request.encoder_id, deadline, call).await
+        let (request, count) = (&request, &Count::of_part());
+        let call = |replica: Arc<Replica>| async move {
+            let open = count.begin(spending::of_rerank(&replica, request));
+            let answer = replica.backend.rerank(request.clone(), deadline).await;
+            spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
+            answer
+        };
+        let mut answer = self.ask(&request.encoder_id, deadline, call).await?;
+        answer.usage.get_or_insert_default().cost_nano_usd = count.used().cost_nano_usd;
+        Ok(answer)
     }
 
     async fn ask<T, F, Fut>(&self, encoder_id: &str, deadline: Option<Instant>, call: F) -> Result<T, Fault>
@@ -213,6 +216,20 @@ impl Router {
         let route = self.shared.table().route(encoder_id)?;
         let replicas = route.usable().await?;
         Ok(self.shared.send(&replicas, deadline, call).await?.0)
+    }
+
+    /// The highest price of those who offer an encoder, in US dollars for a million tokens.
+    pub(crate) fn highest_price(&self, encoder_id: &str) -> f64 {
+        let route = self.shared.table().route(encoder_id);
+        let prices = route.iter().flat_map(|route| route.replicas());
+        prices.fold(0.0, |highest, replica| replica.price_per_million_tokens.max(highest))
+    }
+
+    /// How often a request is sent at most.
+    pub(crate) fn attempts(&self) -> u64 {
+        let config = &self.shared.policy.config;
+        let hedged = if config.hedge_after_ms.is_some() { 2 } else { 1 };
+        u64::from(config.attempts).saturating_mul(hedged)
     }
 
     /// Each provider with how it fares and the encoders it offers, for people.
@@ -282,17 +299,21 @@ impl Shared {
         route: &Route,
         request: &EncodeRequest,
         deadline: Option<Instant>,
-    ) -> Result<(EncodeResponse, Arc<Replica>), Fault> {
+        count: &Count,
+    ) -> Result<EncodeResponse, Fault> {
         let replicas = route.usable().await?;
         let one_vector = request.output() != Output::TokenVectors;
-        self.send(&replicas, deadline, |replica| async move {
-            let answer = replica.backend.encode(request.clone(), deadline).await?;
+        let call = |replica: Arc<Replica>| async move {
+            let open = count.begin(spending::of_encode(&replica, request));
+            let answer = replica.backend.encode(request.clone(), deadline).await;
+            spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
+            let answer = answer?;
             if one_vector {
                 route.fits(&replica, answer.vector_space.as_ref())?;
             }
             Ok(answer)
-        })
-        .await
+        };
+        Ok(self.send(&replicas, deadline, call).await?.0)
     }
 
     /// Takes over the registry's list. A provider that has not changed keeps its connection and all that is known of it.

@@ -298,7 +298,7 @@ async fn requests_are_shared_by_replicas_and_answers_are_priced() {
     for _ in 0..200 {
         let answer = scene.router.encode(request(&["four"]), None).await.unwrap();
         assert_eq!(rows(&answer.response), [vector(1, "four")]);
-        assert!((answer.cost_usd - 4.0 * 2.0 / 1e6).abs() < 1e-15);
+        assert_eq!(answer.cost_nano_usd, 8_000);
     }
     // One more each: the comparison of their spaces.
     assert_eq!(a.asked() + b.asked(), 202);

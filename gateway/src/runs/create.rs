@@ -28,7 +28,7 @@ use tonic::Status;
 
 use super::{Follower, ended};
 use crate::{
-    charging,
+    billing::answer,
     proxy::{self, Upstream},
 };
 
@@ -88,7 +88,7 @@ async fn make(
     (parts, body): (Parts, Bytes),
     left: Arc<AtomicBool>,
 ) -> Response {
-    let named = charging::frame(&body)
+    let named = answer::frame(&body)
         .and_then(|message| CreateRunRequest::decode(message).ok())
         .is_none_or(|request| !request.request_id.is_empty());
     let request = Request::from_parts(parts, Body::from(body));
@@ -100,7 +100,7 @@ async fn make(
             return Status::from(fault.mend("look for the run with ListRuns before asking again")).into_http();
         }
     };
-    let made = charging::frame(&data).and_then(|message| CreateRunResponse::decode(message).ok()?.run);
+    let made = answer::frame(&data).and_then(|message| CreateRunResponse::decode(message).ok()?.run);
     if let Some(run) = made {
         open(&follower, &caller, &run).await;
         // Nobody knows its id, and nobody can come back for it.

@@ -3,35 +3,29 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use futures::{StreamExt, stream::FuturesUnordered};
+use isomer_encoder_client::{
+    EncoderClient,
+    answer::{self, Asked},
+    batches,
+};
 use isomer_proto::{
     common::v1::{Dtype, Usage, VectorSpace},
-    encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, Priority, encode_request::Prompt,
-        encoder_service_client::EncoderServiceClient, input,
-    },
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Input, Priority, encode_request::Prompt, input},
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::sum;
 use tokio::sync::mpsc;
-use tonic::{Code, Status};
+use tonic::Status;
 
 /// Requests to the encoder under way at once: variants that come meanwhile wait and go together.
 const IN_FLIGHT: usize = 2;
 /// Texts of one request, where the encoder permits as many.
 const BATCH_TEXTS: usize = 256;
-/// Bytes of text in one request.
-const BATCH_BYTES: usize = 1 << 20;
-/// Bytes of an answer: 8 MiB of vectors would do; encoders may be wide.
-const ANSWER_BYTES: usize = 256 << 20;
 /// Up to so many texts somebody is waiting; beyond, it is bulk work.
 const INTERACTIVE_TEXTS: usize = 32;
-/// Tries of an encoder that is overloaded or cannot be reached.
-const TRIES: u32 = 5;
-const FIRST_WAIT: Duration = Duration::from_millis(100);
-const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 /// What is asked of the encoder for each text.
 #[derive(Debug, Clone)]
@@ -77,43 +71,24 @@ impl Vectors {
     }
 
     /// Takes an answer apart, trusting nothing in it.
-    fn take(&mut self, batch: &[Arc<str>], answer: EncodeResponse) -> Result<(), Fault> {
+    fn take(&mut self, batch: &[Arc<str>], dimensions: Option<u32>, answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
             let message = format!("the encoder's answer cannot be used: {problem}");
-            Err(Fault::precondition("BAD_VECTORS", message)
-                .mend("the encoder service is at fault; check what it serves"))
+            Fault::precondition("BAD_VECTORS", message).mend("the encoder service is at fault; check what it serves")
         };
-        let digest = |space: &Option<VectorSpace>| space.as_ref().map(|space| space.digest.clone());
-        match digest(&self.space) {
-            None => self.space.clone_from(&answer.vector_space),
-            known if known != digest(&answer.vector_space) => {
-                return unusable("its vector space changed between two batches".to_owned());
-            }
-            Some(_) => {}
-        }
-        let matrix = answer.embeddings.unwrap_or_default();
-        let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
-        if matrix.dtype() != Dtype::F32 || rows != batch.len() || cols == 0 || matrix.data.len() != rows * cols * 4 {
-            let dtype = matrix.dtype().as_str_name();
-            return unusable(format!(
-                "{rows} x {cols} {dtype} for {} texts; f32 was asked for",
-                batch.len()
-            ));
-        }
+        answer::one_space(&mut self.space, answer.vector_space.as_ref()).map_err(unusable)?;
+        let asked = Asked {
+            dimensions,
+            ..Asked::floats(batch.len())
+        };
+        let matrix = answer::matrix(&answer, asked).map_err(unusable)?;
+        let cols = matrix.cols as usize;
         if self.cols != 0 && self.cols != cols {
-            return unusable(format!("{cols} columns after {}", self.cols));
+            return Err(unusable(format!("{cols} columns after {}", self.cols)));
         }
         self.cols = cols;
-        if answer.truncated.len() == batch.len() {
-            self.cut.extend(batch.iter().cloned().zip(answer.truncated));
-        }
-        for (text, bytes) in batch.iter().zip(matrix.data.chunks_exact(cols * 4)) {
-            let row: Vec<f32> = bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|four| f32::from_le_bytes(*four))
-                .collect();
+        for (text, row) in batch.iter().zip(answer::rows(matrix)) {
+            let row: Vec<f32> = row.collect();
             let row = if row.iter().all(|value| value.is_finite()) {
                 Ok(row)
             } else {
@@ -121,26 +96,22 @@ impl Vectors {
             };
             self.rows.insert(Arc::clone(text), row);
         }
+        self.cut.extend(batch.iter().cloned().zip(answer.truncated));
         for error in answer.errors {
             if let Some(text) = batch.get(error.index as usize) {
                 self.rows.insert(Arc::clone(text), Err(error.message));
             }
         }
-        let used = answer.usage.unwrap_or_default();
-        self.usage.tokens += used.tokens;
-        self.usage.cached_texts += used.cached_texts;
+        sum::add(&mut self.usage, &answer.usage.unwrap_or_default());
         Ok(())
     }
 }
 
 /// Describes the encoder.
 pub(super) async fn describe(asking: &Asking) -> Result<Encoder, Fault> {
-    let answer = retried(|| {
-        let mut client = EncoderServiceClient::new(asking.channel.clone());
-        let id = asking.encoder_id.clone();
-        async move { client.get_encoder(GetEncoderRequest { id }).await }
-    });
-    let encoder = answer.await.map_err(|status| of_encoder(&status))?.into_inner().encoder;
+    let client = EncoderClient::new(asking.channel.clone());
+    let encoder = client.describe(&asking.encoder_id).await;
+    let encoder = encoder.map_err(|status| of_encoder(&status))?;
     encoder.ok_or_else(|| Fault::precondition("BAD_ENCODER", "the encoder service described no encoder"))
 }
 
@@ -151,10 +122,8 @@ pub(super) async fn encode(
     originals: Vec<Arc<str>>,
     mut variants: mpsc::UnboundedReceiver<Arc<str>>,
 ) -> Result<Vectors, Fault> {
-    let most = match encoder.max_batch_items as usize {
-        0 => BATCH_TEXTS,
-        limit => limit.min(BATCH_TEXTS),
-    };
+    let client = &EncoderClient::new(asking.channel.clone());
+    let most = batches::most_items(encoder.max_batch_items, BATCH_TEXTS);
     let mut known: HashSet<Arc<str>> = HashSet::new();
     let mut waiting: VecDeque<Arc<str>> = originals
         .into_iter()
@@ -168,7 +137,7 @@ pub(super) async fn encode(
             && let Some(batch) = batch(&mut waiting, most)
         {
             under_way.push(async move {
-                let answer = ask(asking, &batch).await;
+                let answer = client.encode(request(asking, &batch)).await;
                 (batch, answer)
             });
         }
@@ -181,7 +150,7 @@ pub(super) async fn encode(
                 waiting.extend(arrived.drain(..).filter(|text| known.insert(Arc::clone(text))));
             }
             Some((batch, answer)) = under_way.next(), if !under_way.is_empty() => {
-                vectors.take(&batch, answer.map_err(|status| of_encoder(&status))?)?;
+                vectors.take(&batch, asking.dimensions, answer.map_err(|status| of_encoder(&status))?)?;
             }
         }
     }
@@ -189,18 +158,11 @@ pub(super) async fn encode(
 
 /// The next texts to go together; `None` where none wait.
 fn batch(waiting: &mut VecDeque<Arc<str>>, most: usize) -> Option<Vec<Arc<str>>> {
-    let (mut count, mut bytes) = (0, 0);
-    for text in waiting.iter().take(most) {
-        bytes += text.len();
-        if count > 0 && bytes > BATCH_BYTES {
-            break;
-        }
-        count += 1;
-    }
+    let count = batches::next(waiting.iter().map(|text| &**text), most);
     (count > 0).then(|| waiting.drain(..count).collect())
 }
 
-async fn ask(asking: &Asking, batch: &[Arc<str>]) -> Result<EncodeResponse, Status> {
+fn request(asking: &Asking, batch: &[Arc<str>]) -> EncodeRequest {
     let inputs = batch.iter().map(|text| Input {
         input: Some(input::Input::Text(text.to_string())),
     });
@@ -209,7 +171,7 @@ async fn ask(asking: &Asking, batch: &[Arc<str>]) -> Result<EncodeResponse, Stat
     } else {
         Priority::Batch
     };
-    let request = EncodeRequest {
+    EncodeRequest {
         encoder_id: asking.encoder_id.clone(),
         inputs: inputs.collect(),
         prompt: asking.prompt.clone(),
@@ -217,33 +179,6 @@ async fn ask(asking: &Asking, batch: &[Arc<str>]) -> Result<EncodeResponse, Stat
         output_dtype: Dtype::F32.into(),
         priority: priority.into(),
         ..EncodeRequest::default()
-    };
-    let answer = retried(|| {
-        let mut client = EncoderServiceClient::new(asking.channel.clone()).max_decoding_message_size(ANSWER_BYTES);
-        let request = request.clone();
-        async move { client.encode(request).await }
-    });
-    answer.await.map(tonic::Response::into_inner)
-}
-
-/// Overload and broken connections are waited out a few times: the variants have been paid for already.
-async fn retried<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
-where
-    F: Future<Output = Result<T, Status>>,
-{
-    let mut tries = 1;
-    loop {
-        let status = match call().await {
-            Ok(answer) => return Ok(answer),
-            Err(status) => status,
-        };
-        if tries >= TRIES || !matches!(status.code(), Code::ResourceExhausted | Code::Unavailable) {
-            return Err(status);
-        }
-        let own = FIRST_WAIT * (1 << (tries - 1));
-        let told = Fault::from_status(&status).retry_after.unwrap_or(own);
-        tokio::time::sleep(told.max(own).min(LONGEST_WAIT)).await;
-        tries += 1;
     }
 }
 

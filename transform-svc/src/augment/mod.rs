@@ -24,6 +24,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_usage::sum;
 use tokio::sync::mpsc;
 use tonic::Code;
 
@@ -190,13 +191,9 @@ pub(crate) async fn encode_augmented(
         used: std::mem::take(&mut generated.items),
         vector_space: Some(vector_space),
         usage: Some(Usage {
+            // Not those that were generated or encoded on the way.
             texts: originals.len() as u64,
-            tokens: spent.tokens + vectors.usage.tokens,
-            cached_texts: spent.cached_texts + vectors.usage.cached_texts,
-            generated_tokens: spent.generated_tokens,
-            generator_calls: spent.generator_calls,
-            tokens_estimated: spent.tokens_estimated || vectors.usage.tokens_estimated,
-            cost_nano_usd: vectors.usage.cost_nano_usd,
+            ..sum::total([&spent, &vectors.usage])
         }),
         timing: None,
         errors,

@@ -9,6 +9,7 @@ use std::{
 
 use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
+use isomer_outbound::GuardConfig;
 use isomer_service_kit::{
     client::ClientConfig,
     config::{ConfigError, Validate},
@@ -32,10 +33,16 @@ pub struct TransformConfig {
     pub generators: BTreeMap<String, GeneratorConfig>,
     /// The generator of a request that names none: an id from `generators`, or a spec.
     pub default_generator: String,
-    /// Whether a request may name a generator of its own: `openai:MODEL@URL`, or `local:` with a path or a repository of
-    /// the hub. Meant for one's own process; a server open to others leaves it off, since a spec lets them choose what this
-    /// process connects to, where it sends its `OPENAI_API_KEY`, and what it loads from disk.
+    /// Whether a request may name a generator of its own, `openai:MODEL@URL`, or the address of an encoder service. Such a call goes to public
+    /// addresses and to those of [`TransformConfig::addresses`] only, and carries no key of this server. Paths and repositories of the hub
+    /// (`local:`) are for the owner of the process alone.
     pub allow_specs: bool,
+    /// Which addresses of this network the specs of requests may name. What the configuration itself names is not looked at.
+    pub addresses: GuardConfig,
+    /// Whether requests come from the owner of this process, as those of the command line do: their specs may name anything. Never read from
+    /// a file.
+    #[serde(skip)]
+    pub by_owner: bool,
     /// How generators named by an `openai:` spec are called; `model` and `url` come from the spec and stay unset here.
     pub spec_defaults: GeneratorConfig,
     /// How local models are run.
@@ -58,6 +65,8 @@ impl Default for TransformConfig {
             generators: BTreeMap::new(),
             default_generator: format!("local:{}", isomer_models::DEFAULT_GENERATOR),
             allow_specs: false,
+            addresses: GuardConfig::default(),
+            by_owner: false,
             spec_defaults: GeneratorConfig::default(),
             local: LoadOptions::default(),
             cache_dir: None,
@@ -99,6 +108,7 @@ impl TransformConfig {
         self.spec_defaults
             .check_calls()
             .map_err(|error| error.within("spec_defaults"))?;
+        self.addresses.validate().map_err(|error| error.within("addresses"))?;
         if self.default_generator.is_empty() {
             return Err(ConfigError::new(
                 "default_generator",

@@ -3,6 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
+use isomer_outbound::AddressGuard;
+use isomer_service_kit::Fault;
+
 use super::{
     Engine,
     generation::{About, generation},
@@ -144,6 +147,17 @@ impl Engine {
     /// Longest text of a request, in characters.
     pub(crate) fn max_text_chars(&self) -> usize {
         self.config.max_text_chars
+    }
+
+    /// What is asked about an address that a request names; nothing for the owner of this process.
+    pub(crate) fn guard(&self) -> Result<Option<AddressGuard>, Fault> {
+        if self.config.by_owner {
+            return Ok(None);
+        }
+        let guard = AddressGuard::new(&self.config.addresses);
+        guard
+            .map(Some)
+            .map_err(|error| Fault::invalid("addresses", error.to_string()))
     }
 
     /// Whether a request may name what this process connects to.

@@ -3,10 +3,15 @@
 use std::sync::Arc;
 
 use super::inflight::{ProduceError, Produced, Work};
+use isomer_proto::common::v1::Usage;
+
 use crate::{
     cache::{Entry, Made},
     generator::{Bounded, Request},
 };
+
+/// Bytes of text that make a token, where nothing was counted.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// What the entry says of an answer beside the answer.
 pub(super) struct About {
@@ -21,6 +26,18 @@ pub(super) struct About {
     pub(super) made: Made,
 }
 
+/// What a call may use at most. Its prompt is estimated: only the generator can count it.
+fn bound(request: &Request) -> Usage {
+    let bytes: usize = request.messages.iter().map(|message| message.content.len()).sum();
+    Usage {
+        tokens: (bytes as u64).div_ceil(BYTES_PER_TOKEN),
+        generated_tokens: request.max_tokens.into(),
+        generator_calls: 1,
+        tokens_estimated: true,
+        ..Usage::default()
+    }
+}
+
 /// The call. The request is written from the source when the work begins, not before.
 pub(super) fn generation(
     generator: Arc<Bounded>,
@@ -30,12 +47,30 @@ pub(super) fn generation(
     Box::pin(async move {
         let request = request(&about.source);
         let seed = request.seed;
+        // Counted here, where the call is made, so that it counts also where nobody waits for its answer any more.
+        let open = isomer_usage::begin(bound(&request));
         let (completion, waited) = generator.generate(request).await;
-        let completion = completion.map_err(|error| ProduceError::Generator {
-            error,
-            waited,
-            fresh: true,
-        })?;
+        let completion = match completion {
+            Ok(completion) => completion,
+            Err(error) => {
+                open.end(&Usage {
+                    generator_calls: error.calls().into(),
+                    ..Usage::default()
+                });
+                return Err(ProduceError::Generator {
+                    error,
+                    waited,
+                    fresh: true,
+                });
+            }
+        };
+        open.end(&Usage {
+            tokens: completion.prompt_tokens,
+            generated_tokens: completion.generated_tokens,
+            generator_calls: completion.calls.into(),
+            tokens_estimated: completion.tokens_estimated,
+            ..Usage::default()
+        });
         Ok(Produced {
             entry: Entry {
                 output: completion.text,

@@ -11,7 +11,7 @@ use tracing::Instrument;
 /// keep its place at the generator as long as the client pleases, and nobody else would get it.
 pub(super) async fn in_own_task<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut task = JoinSet::new();
-    task.spawn(future.in_current_span());
+    task.spawn(isomer_usage::scoped(future).in_current_span());
     match task.join_next().await? {
         Ok(output) => Some(output),
         Err(error) => match error.try_into_panic() {

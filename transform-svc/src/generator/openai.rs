@@ -21,6 +21,7 @@ use async_openai::{Client, config::Config, error::OpenAIError};
 use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
 use http::{HeaderMap, HeaderValue, header};
+use isomer_outbound::guard::{AddressGuard, Resolver};
 use isomer_service_kit::config::Secret;
 use secrecy::SecretString;
 use serde_json::json;
@@ -96,8 +97,14 @@ impl std::fmt::Display for TryError {
 }
 
 impl OpenAi {
-    /// Makes a client; nothing is called yet.
-    pub(super) fn new(id: String, model: &str, url: &str, config: &GeneratorConfig) -> Result<Self, TransformError> {
+    /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard lets through.
+    pub(super) fn new(
+        id: String,
+        model: &str,
+        url: &str,
+        config: &GeneratorConfig,
+        guard: Option<AddressGuard>,
+    ) -> Result<Self, TransformError> {
         let base = url.trim_end_matches('/').to_owned();
         let refused = |message: String, mend: &str| TransformError::Refused {
             id: id.clone(),
@@ -108,7 +115,24 @@ impl OpenAi {
         let headers = authorisation(&key)
             .map_err(|message| refused(message, &format!("correct the key in {}", config.api_key_env)))?;
         install_crypto();
-        let http = reqwest::Client::builder()
+        let mut builder = reqwest::Client::builder();
+        if let Some(guard) = guard {
+            let url = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
+            if let Some(host) = url.host() {
+                // An address never gets to the resolver.
+                guard.check_literal(&host).map_err(|fault| {
+                    refused(
+                        fault.message,
+                        "name a server at a public address, or have transform.addresses allow this one",
+                    )
+                })?;
+            }
+            // A proxy would resolve the name itself.
+            builder = builder
+                .no_proxy()
+                .dns_resolver(Arc::new(Resolver { guard, host: None }));
+        }
+        let http = builder
             .connect_timeout(config.connect_timeout())
             .timeout(config.timeout())
             .redirect(reqwest::redirect::Policy::none())

@@ -6,6 +6,8 @@ use std::{
 };
 
 use isomer_models::Resolver;
+use isomer_outbound::AddressGuard;
+use isomer_service_kit::config::Secret;
 use tokio::sync::OnceCell;
 
 use super::{Bounded, local::Local, openai::OpenAi};
@@ -86,8 +88,9 @@ impl Registry {
     }
 
     async fn make(&self, id: &str, spec: Spec) -> Result<Arc<Bounded>, TransformError> {
-        let remote = |model: &str, url: &str, config: &GeneratorConfig| {
-            OpenAi::new(id.to_owned(), model, url, config).map(|generator| Arc::new(Bounded::new(Box::new(generator))))
+        let remote = |model: &str, url: &str, config: &GeneratorConfig, guard: Option<AddressGuard>| {
+            OpenAi::new(id.to_owned(), model, url, config, guard)
+                .map(|generator| Arc::new(Bounded::new(Box::new(generator))))
         };
         let local = async |model: &str| {
             let generator = Local::load(id.to_owned(), model, self.config.local, &self.resolver).await?;
@@ -95,10 +98,24 @@ impl Registry {
         };
         match spec {
             Spec::Local(model) => local(&model).await,
-            Spec::Remote { model, url } => remote(&model, &url, &self.config.spec_defaults),
+            Spec::Remote { model, url } if self.config.by_owner || id == self.config.default_generator => {
+                remote(&model, &url, &self.config.spec_defaults, None)
+            }
+            Spec::Remote { model, url } => {
+                let guard = AddressGuard::new(&self.config.addresses).map_err(|error| {
+                    TransformError::invalid("addresses", error.to_string(), "correct transform.addresses")
+                })?;
+                // Whoever chooses the address must not be sent a key of this server.
+                let keyless = GeneratorConfig {
+                    api_key: Secret::default(),
+                    api_key_env: String::new(),
+                    ..self.config.spec_defaults.clone()
+                };
+                remote(&model, &url, &keyless, Some(guard))
+            }
             Spec::Configured(name) => match self.config.generators.get(&name) {
                 Some(config) if config.kind == GeneratorKind::Local => local(&config.model).await,
-                Some(config) => remote(&config.model, config.url.as_deref().unwrap_or_default(), config),
+                Some(config) => remote(&config.model, config.url.as_deref().unwrap_or_default(), config, None),
                 None => Err(self.unknown(id)),
             },
             Spec::None => Err(self.unknown(id)),
@@ -130,9 +147,9 @@ impl Registry {
         let open = match spec {
             Spec::Configured(_) | Spec::None => true,
             Spec::Local(model) => self.resolver.entry(model).is_some(),
-            Spec::Remote { .. } => false,
+            Spec::Remote { .. } => self.config.allow_specs,
         };
-        if open || self.config.allow_specs {
+        if open || self.config.by_owner {
             return Ok(());
         }
         let configured: Vec<_> = self.config.generators.keys().map(String::as_str).collect();
@@ -140,7 +157,7 @@ impl Registry {
             FIELD,
             "this server takes no generators of a request's own",
             format!(
-                "name one of its configuration ({}) or of the models' catalogue, or set transform.allow_specs",
+                "name one of its configuration ({}) or of the models' catalogue, or set transform.allow_specs for openai:MODEL@URL",
                 configured.join(", ")
             ),
         ))
@@ -175,11 +192,17 @@ pub fn forms() -> &'static str {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
     use isomer_models::ModelsConfig;
+    use isomer_outbound::GuardConfig;
     use isomer_service_kit::Fault;
 
     use super::*;
 
-    fn registry(allow_specs: bool) -> (tempfile::TempDir, Registry) {
+    /// Of the owner, who may name anything, or of everybody.
+    fn registry(by_owner: bool) -> (tempfile::TempDir, Registry) {
+        registry_with(by_owner, by_owner, &[])
+    }
+
+    fn registry_with(by_owner: bool, allow_specs: bool, allow: &[&str]) -> (tempfile::TempDir, Registry) {
         let home = tempfile::tempdir().unwrap();
         let models = ModelsConfig {
             home: home.path().to_owned(),
@@ -193,6 +216,10 @@ mod tests {
         };
         let config = TransformConfig {
             allow_specs,
+            by_owner,
+            addresses: GuardConfig {
+                allow: allow.iter().map(ToString::to_string).collect(),
+            },
             generators: [("big".into(), big)].into(),
             ..Default::default()
         };
@@ -264,6 +291,28 @@ mod tests {
         let first = open.get(id).await.unwrap().unwrap();
         assert!(Arc::ptr_eq(&first, &open.get(id).await.unwrap().unwrap()), "made once");
         assert_eq!(first.identity().id, id);
+    }
+
+    #[tokio::test]
+    async fn a_spec_of_a_request_may_not_name_an_address_of_this_network_unless_that_is_allowed() {
+        let loopback = "openai:m@http://127.0.0.1:9/v1";
+        let (_home, guarded) = registry_with(false, true, &[]);
+        for id in [
+            loopback,
+            "openai:m@http://169.254.169.254/v1",
+            "openai:m@http://[::1]:9/v1",
+            "openai:m@http://0x7f.1:9/v1",
+        ] {
+            let fault = Fault::from(guarded.get(id).await.unwrap_err());
+            assert!(fault.to_string().contains("may not be"), "{id}: {fault}");
+        }
+        // A path is for the owner alone.
+        assert!(guarded.get("local:/etc/passwd").await.is_err());
+        // Public addresses, what the configuration allows, and what it names itself are served.
+        assert!(guarded.get("openai:m@https://203.0.114.7/v1").await.unwrap().is_some());
+        assert!(guarded.get("big").await.unwrap().is_some());
+        let (_home, allowing) = registry_with(false, true, &["127.0.0.1"]);
+        assert!(allowing.get(loopback).await.unwrap().is_some());
     }
 
     #[tokio::test]

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use isomer_outbound::guard::Connector;
 use isomer_proto::transform::v1::{
     AugmentRequest, AugmentResponse, EncodeAugmentedRequest, EncodeAugmentedResponse,
     augmentation_service_server::AugmentationService,
@@ -31,7 +32,12 @@ impl TransformService {
             )
             .mend("leave it out, or set transform.allow_specs"));
         }
-        client::connect_lazy(&ClientConfig::plain(address)).map_err(|fault| fault.field("encoder_address"))
+        let config = ClientConfig::plain(address);
+        let connected = match self.engine.guard()? {
+            None => client::connect_lazy(&config),
+            Some(guard) => client::connect_lazy_through(&config, Connector(guard)),
+        };
+        connected.map_err(|fault| fault.field("encoder_address"))
     }
 }
 

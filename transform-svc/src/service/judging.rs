@@ -8,6 +8,7 @@ use isomer_proto::{
     transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
 };
 use isomer_service_kit::Fault;
+use isomer_usage::sum;
 
 use crate::{
     engine::Engine,
@@ -163,12 +164,18 @@ impl Totals {
         let hit = u64::from(rated.fresh == 0 && !rated.generator_failed);
         summary.cache_hits += hit;
         summary.unreadable_answers += u64::from(rated.fresh_unreadable);
-        self.usage.texts += 1;
-        self.usage.cached_texts += hit;
-        self.usage.tokens += rated.prompt_tokens;
-        self.usage.generated_tokens += rated.generated_tokens;
-        self.usage.generator_calls += rated.calls;
-        self.usage.tokens_estimated |= rated.tokens_estimated;
+        sum::add(
+            &mut self.usage,
+            &Usage {
+                texts: 1,
+                cached_texts: hit,
+                tokens: rated.prompt_tokens,
+                generated_tokens: rated.generated_tokens,
+                generator_calls: rated.calls,
+                tokens_estimated: rated.tokens_estimated,
+                ..Usage::default()
+            },
+        );
         self.waited = self.waited.max(rated.waited);
     }
 

@@ -19,6 +19,7 @@ use isomer_proto::transform::v1::{
     transform_stream_response::Event,
 };
 use isomer_service_kit::{GrpcChannel, Services, config::Validate};
+use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status, codec::CompressionEncoding};
 
 use crate::{
@@ -112,7 +113,7 @@ pub fn services(service: TransformService) -> Services {
     let augmentation = AugmentationServiceServer::new(service)
         .max_decoding_message_size(limit)
         .max_encoding_message_size(limit);
-    Services::new().add(transform).add(augmentation)
+    Services::new().add(Reporting(transform)).add(Reporting(augmentation))
 }
 
 type ResponseStream = Pin<Box<dyn Stream<Item = Result<TransformStreamResponse, Status>> + Send>>;

@@ -6,6 +6,7 @@ use isomer_proto::{
     common::v1::{Timing, Usage},
     transform::v1::{LanguageCheck, Outcome, TransformResult, TransformSummary},
 };
+use isomer_usage::sum;
 
 use crate::engine::{Finished, Plan};
 
@@ -13,11 +14,7 @@ use crate::engine::{Finished, Plan};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Totals {
     pub(crate) summary: TransformSummary,
-    texts: u64,
-    prompt_tokens: u64,
-    generated_tokens: u64,
-    tokens_estimated: bool,
-    calls: u64,
+    usage: Usage,
     waited: Duration,
 }
 
@@ -35,7 +32,7 @@ impl Totals {
             self.summary.language_too_short += u64::from(result.language_check() == LanguageCheck::TooShort);
             metrics::counter!(crate::metric_names::TEXTS, "transformation" => plan.kind.name(), "outcome" => name)
                 .increment(1);
-            self.texts += 1;
+            self.usage.texts += 1;
             self.summary.cache_hits += u64::from(
                 result
                     .provenance
@@ -51,10 +48,16 @@ impl Totals {
             metrics::counter!(crate::metric_names::CHECKS, "check" => check.name()).increment(1);
         }
         self.summary.generator_calls += u64::from(finished.fresh_attempts);
-        self.prompt_tokens += finished.prompt_tokens;
-        self.generated_tokens += finished.generated_tokens;
-        self.tokens_estimated |= finished.tokens_estimated;
-        self.calls += finished.calls;
+        sum::add(
+            &mut self.usage,
+            &Usage {
+                tokens: finished.prompt_tokens,
+                generated_tokens: finished.generated_tokens,
+                generator_calls: finished.calls,
+                tokens_estimated: finished.tokens_estimated,
+                ..Usage::default()
+            },
+        );
         self.waited = self.waited.max(finished.waited);
     }
 
@@ -73,24 +76,15 @@ impl Totals {
         for (check, count) in from.check_counts {
             *into.check_counts.entry(check).or_default() += count;
         }
-        self.texts += other.texts;
-        self.prompt_tokens += other.prompt_tokens;
-        self.generated_tokens += other.generated_tokens;
-        self.tokens_estimated |= other.tokens_estimated;
-        self.calls += other.calls;
+        sum::add(&mut self.usage, &other.usage);
         self.waited = self.waited.max(other.waited);
     }
 
     /// Tokens as the generator counts them, estimated where it does not; retries after overload are calls too.
     pub(crate) fn usage(&self) -> Usage {
         Usage {
-            texts: self.texts,
-            tokens: self.prompt_tokens,
             cached_texts: self.summary.cache_hits,
-            generated_tokens: self.generated_tokens,
-            generator_calls: self.calls,
-            tokens_estimated: self.tokens_estimated,
-            ..Usage::default()
+            ..self.usage
         }
     }
 

@@ -190,6 +190,7 @@ async fn a_local_model_with_a_chat_template_continues_a_text_as_it_stands() {
     let generator = format!("local:{}", path.display());
     let mut config = config(&stub, home.path());
     config.allow_specs = true;
+    config.by_owner = true;
     let mut client = client(config, home.path()).await;
     // The model's weights are random: the checks of one attempt may fire, but always the same.
     let wanted = || TransformSpec {

@@ -380,6 +380,7 @@ async fn local(home: &Path, batch: usize, threads: usize) -> Client {
         default_generator: format!("local:{}", path.display()),
         cache_dir: Some(home.join("cache")),
         allow_specs: true,
+        by_owner: true,
         ..TransformConfig::default()
     };
     config.local.threads = threads;

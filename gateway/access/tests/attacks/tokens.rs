@@ -315,7 +315,7 @@ async fn each_subject_has_its_own_limits() {
         token(Algorithm::EdDSA, "d", &claims)
     };
     let alice = ask(&access, ENCODE, &of("alice")).await.unwrap();
-    alice.charge(10, 0.0);
+    alice.charge(10, 0);
     assert_eq!(
         ask(&access, ENCODE, &of("alice")).await.unwrap_err().reason,
         "BUDGET_EXCEEDED"

@@ -22,9 +22,9 @@ async fn a_budget_of_tokens_ends_and_says_when_it_begins_again() {
     )
     .await;
     let caller = ask_with(&access, ENCODE, &text).await.unwrap();
-    caller.charge(99, 0.0);
+    caller.charge(99, 0);
     ask_with(&access, ENCODE, &text).await.unwrap();
-    caller.charge(1, 0.0);
+    caller.charge(1, 0);
     let fault = ask_with(&access, ENCODE, &text).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.reason.as_str()),
@@ -43,8 +43,8 @@ async fn a_budget_of_dollars_ends_for_good_when_it_is_the_total() {
     )
     .await;
     let caller = ask_with(&access, ENCODE, &text).await.unwrap();
-    (0..9).for_each(|_| caller.charge(1, 0.001));
-    ask_with(&access, ENCODE, &text).await.unwrap().charge(1, 0.001);
+    (0..9).for_each(|_| caller.charge(1, 1_000_000));
+    ask_with(&access, ENCODE, &text).await.unwrap().charge(1, 1_000_000);
     let fault = ask_with(&access, ENCODE, &text).await.unwrap_err();
     assert_eq!((fault.reason.as_str(), fault.retry_after), ("BUDGET_EXCEEDED", None));
 }
@@ -68,7 +68,7 @@ async fn a_budget_survives_a_restart_and_is_shared_by_gateways() {
         key(&[Scope::Encode], budget(Period::Month, Some(1000), None)),
     )
     .await;
-    ask_with(&first, ENCODE, &text).await.unwrap().charge(600, 0.25);
+    ask_with(&first, ENCODE, &text).await.unwrap().charge(600, 250_000_000);
     first.flush().await.unwrap();
     drop(first);
 
@@ -76,11 +76,11 @@ async fn a_budget_survives_a_restart_and_is_shared_by_gateways() {
     ask_with(&second, ENCODE, &text)
         .await
         .expect("600 of 1000")
-        .charge(300, 0.0);
+        .charge(300, 0);
     ask_with(&third, ENCODE, &text)
         .await
         .expect("at least 600 of 1000")
-        .charge(100, 0.0);
+        .charge(100, 0);
     second.flush().await.unwrap();
     third.flush().await.unwrap();
     let fault = ask_with(&third, ENCODE, &text).await.unwrap_err();
@@ -97,7 +97,7 @@ async fn a_budget_survives_a_restart_and_is_shared_by_gateways() {
 async fn counts_are_written_without_being_asked() {
     let access = door().await;
     let (id, text) = make(&access.keys(), key(&[Scope::Encode], Limits::default())).await;
-    ask_with(&access, ENCODE, &text).await.unwrap().charge(7, 0.0);
+    ask_with(&access, ENCODE, &text).await.unwrap().charge(7, 0);
     for _ in 0..100 {
         let (_, usage) = access.keys().get(&id).await.unwrap();
         if usage.day.tokens == 7 {

@@ -11,5 +11,6 @@ mod audit;
 mod budgets;
 mod keys;
 mod modes;
+mod reservations;
 mod support;
 mod tabs;

@@ -7,7 +7,9 @@ use isomer_service_kit::{Fault, config::Secret};
 use serde_json::Value;
 use tonic::Code;
 
-use crate::{guard::Refused, secret::presentable};
+use isomer_outbound::guard::Refused;
+
+use crate::secret::presentable;
 
 /// Reason of a 404 or 405: the server is there, the path is not.
 pub(super) const NOTHING_THERE: &str = "PROVIDER_NOT_FOUND";

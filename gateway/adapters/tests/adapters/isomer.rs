@@ -250,13 +250,13 @@ async fn pieces_of_different_spaces_are_not_put_together() {
 #[tokio::test]
 async fn answers_that_do_not_fit_are_refused() {
     let changes: Vec<(&str, fn(&mut EncodeResponse))> = vec![
-        ("no matrix", |answer| answer.embeddings = None),
-        ("rows", |answer| answer.embeddings.as_mut().unwrap().rows = 3),
-        ("bytes", |answer| {
+        ("without vectors", |answer| answer.embeddings = None),
+        ("answered 3 x", |answer| answer.embeddings.as_mut().unwrap().rows = 3),
+        ("in 5 bytes", |answer| {
             answer.embeddings.as_mut().unwrap().data = vec![0; 5].into()
         }),
-        ("dimensions", |answer| answer.embeddings.as_mut().unwrap().cols = 0),
-        ("type", |answer| {
+        (" x 0 ", |answer| answer.embeddings.as_mut().unwrap().cols = 0),
+        ("DTYPE_F32 was asked for", |answer| {
             answer.embeddings.as_mut().unwrap().dtype = Dtype::F16.into()
         }),
         ("not finite", |answer| {

@@ -16,10 +16,11 @@ use super::AddressGuard;
 
 /// Resolves names for reqwest. Hosts written as addresses never get here: [`AddressGuard::check_literal`] looks at those.
 #[derive(Debug, Clone)]
-pub(crate) struct Resolver {
-    pub(crate) guard: AddressGuard,
+pub struct Resolver {
+    /// Decides.
+    pub guard: AddressGuard,
     /// What to resolve instead of the name that is asked for: where the name is only the one in the certificate.
-    pub(crate) host: Option<String>,
+    pub host: Option<String>,
 }
 
 impl reqwest::dns::Resolve for Resolver {
@@ -35,7 +36,7 @@ impl reqwest::dns::Resolve for Resolver {
 
 /// Connects gRPC channels.
 #[derive(Debug, Clone)]
-pub(crate) struct Connector(pub(crate) AddressGuard);
+pub struct Connector(pub AddressGuard);
 
 impl Service<Uri> for Connector {
     type Response = TokioIo<TcpStream>;

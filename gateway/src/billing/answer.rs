@@ -1,15 +1,14 @@
-//! What an answer that passes by undecoded has cost its caller: the `Usage` in its messages.
+//! The usage in the messages of an answer, where the server does not report it while it works.
 //!
-//! The body holds its [`Caller`] until its end, so that a stream keeps its place among the caller's requests.
+//! Servers of this version report ([`isomer_usage::report`]); others may be older, or somebody else's.
 
 use std::{
     pin::Pin,
     task::{Context, Poll},
 };
 
-use axum::{BoxError, body::Body, body::Bytes};
+use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use isomer_access::Caller;
 use isomer_proto::{
     common::v1::Usage,
     eval::v1::ScoreResponse,
@@ -18,7 +17,9 @@ use isomer_proto::{
         transform_stream_response::Event,
     },
 };
+use isomer_usage::{report::Provisional, sum};
 use prost::{DecodeError, Message};
+use tonic::{Code, Status, body::Body};
 
 /// Bytes of a gRPC frame before its message: whether it is compressed, and its length.
 const HEAD: usize = 5;
@@ -48,29 +49,33 @@ pub(crate) fn reader(path: &str) -> Option<Read> {
     })
 }
 
-/// An answer, charged to `caller` as it passes, by what `read` finds in it.
-pub(crate) fn charged<B>(body: B, read: Option<Read>, caller: Caller) -> Body
-where
-    B: http_body::Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<BoxError>,
-{
-    let ledger = read.map(|read| Ledger {
-        read,
-        waiting: Vec::new(),
-        passed: 0,
-        settled: false,
-    });
-    Body::new(Charged {
-        body: Body::new(body),
-        caller,
-        ledger,
+/// What a call may use, as far as that can be told from the size of its message.
+pub(crate) fn estimate(message: &[u8]) -> Usage {
+    Usage {
+        tokens: (message.len() as u64).div_ceil(BYTES_PER_TOKEN),
+        tokens_estimated: true,
+        ..Usage::default()
+    }
+}
+
+/// An answer whose usage is read as it passes.
+pub(crate) fn counted(body: Body, read: Read, call: Provisional) -> Body {
+    Body::new(Counted {
+        body,
+        call,
+        ledger: Ledger {
+            read,
+            waiting: Vec::new(),
+            passed: 0,
+            used: None,
+        },
     })
 }
 
-struct Charged {
+struct Counted {
     body: Body,
-    caller: Caller,
-    ledger: Option<Ledger>,
+    call: Provisional,
+    ledger: Ledger,
 }
 
 /// The count of one answer.
@@ -79,26 +84,32 @@ struct Ledger {
     /// The part of a frame that has come so far.
     waiting: Vec<u8>,
     passed: u64,
-    settled: bool,
+    used: Option<Usage>,
 }
 
 impl Ledger {
-    /// Takes over what has come; gives back tokens and billionths of a dollar to charge.
-    fn take(&mut self, bytes: &[u8]) -> (u64, u64) {
-        self.passed += bytes.len() as u64;
+    /// Takes over what has come.
+    fn take(&mut self, bytes: &[u8]) {
+        self.passed = self.passed.saturating_add(bytes.len() as u64);
         self.waiting.extend_from_slice(bytes);
-        let (mut begin, mut tokens, mut cost) = (0, 0, 0);
+        let mut begin = 0;
         while let Some(frame) = frame(&self.waiting[begin..]) {
             begin += HEAD + frame.len();
-            // What cannot be read is charged by its size at the end.
+            // What cannot be read is counted by its size at the end.
             if let Ok(Some(usage)) = (self.read)(frame) {
-                tokens += usage.tokens + usage.generated_tokens;
-                cost += usage.cost_nano_usd;
-                self.settled = true;
+                sum::add(self.used.get_or_insert_default(), &usage);
             }
         }
         self.waiting.drain(..begin);
-        (tokens, cost)
+    }
+
+    /// What the answer used: what it says, or else what was passed on of it.
+    fn total(&self) -> Usage {
+        self.used.unwrap_or_else(|| Usage {
+            tokens: self.passed.div_ceil(BYTES_PER_TOKEN),
+            tokens_estimated: true,
+            ..Usage::default()
+        })
     }
 }
 
@@ -109,29 +120,34 @@ pub(crate) fn frame(bytes: &[u8]) -> Option<&[u8]> {
     rest.get(..length)
 }
 
-impl Drop for Charged {
+impl Drop for Counted {
     fn drop(&mut self) {
-        // A caller who leaves before the count comes has still had the work done.
-        if let Some(ledger) = self.ledger.as_ref().filter(|ledger| !ledger.settled) {
-            self.caller.charge(ledger.passed.div_ceil(BYTES_PER_TOKEN), 0.0);
+        // A caller who leaves before the count comes has still had the work done. Nothing came at all: then the estimate of the call counts.
+        if self.ledger.passed > 0 {
+            self.call.end(&self.ledger.total());
         }
     }
 }
 
-impl http_body::Body for Charged {
+impl http_body::Body for Counted {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = Status;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = &mut *self;
         let next = Pin::new(&mut this.body).poll_frame(cx);
-        if let (Poll::Ready(Some(Ok(frame))), Some(ledger)) = (&next, &mut this.ledger)
-            && let Some(data) = frame.data_ref()
-        {
-            let (tokens, cost) = ledger.take(data);
-            if tokens > 0 || cost > 0 {
-                this.caller.charge(tokens, cost as f64 / 1e9);
+        match &next {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    this.ledger.take(data);
+                }
+                let status = frame.trailers_ref().and_then(Status::from_header_map);
+                if status.is_some_and(|status| status.code() != Code::DeadlineExceeded) {
+                    this.call.end(&this.ledger.total());
+                }
             }
+            Poll::Ready(None) => this.call.end(&this.ledger.total()),
+            _ => {}
         }
         next
     }
@@ -227,7 +243,7 @@ mod tests {
             read: reader("/isomer.transform.v1.TransformService/TransformStream").unwrap(),
             waiting: Vec::new(),
             passed: 0,
-            settled: false,
+            used: None,
         }
     }
 
@@ -236,18 +252,18 @@ mod tests {
         let bytes = stream();
         for size in [1, 2, 5, 7, 64, bytes.len()] {
             let mut ledger = ledger();
-            let taken = bytes.chunks(size).map(|chunk| ledger.take(chunk));
-            let taken = taken.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
-            assert!(ledger.settled && ledger.waiting.is_empty(), "{size}");
-            assert_eq!(taken, (100, 7), "{size}");
+            bytes.chunks(size).for_each(|chunk| ledger.take(chunk));
+            assert!(ledger.used.is_some() && ledger.waiting.is_empty(), "{size}");
+            let used = ledger.total();
+            assert_eq!((sum::charged_tokens(&used), used.cost_nano_usd), (100, 7), "{size}");
         }
     }
 
     #[test]
     fn what_ends_before_its_count_is_charged_by_its_size() {
         let mut ledger = ledger();
-        assert_eq!(ledger.take(&stream()[..290]), (0, 0));
-        assert!(!ledger.settled);
-        assert_eq!(ledger.passed.div_ceil(BYTES_PER_TOKEN), 73);
+        ledger.take(&stream()[..290]);
+        assert!(ledger.used.is_none());
+        assert_eq!(ledger.total().tokens, 73);
     }
 }

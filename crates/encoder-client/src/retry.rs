@@ -1,20 +1,23 @@
-//! Calls that are tried again where that makes sense.
+//! The one rule of when a call to a service of ours is repeated.
 
 use std::{future::Future, time::Duration};
 
 use isomer_service_kit::Fault;
 use tonic::{Code, Status};
 
-/// Tries of an overloaded server; it says how long to wait.
+/// Attempts at an overloaded server. The server says how long to wait.
 const OVERLOADED: u32 = 8;
-/// Tries of a server that cannot be reached.
+/// Attempts at a server that cannot be reached.
 const UNREACHABLE: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Calls until the answer is final: overload and broken connections are waited out, longer each time, a bounded number of
-/// times. Only for calls that may be made twice.
-pub(crate) async fn calls<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
+/// Calls until the answer is final. Overload and broken connections are waited out, longer each time, a bounded number of times. Only for
+/// calls that may be made twice.
+///
+/// # Errors
+/// The status of the last attempt.
+pub async fn calls<T, F>(mut call: impl FnMut() -> F) -> Result<T, Status>
 where
     F: Future<Output = Result<T, Status>>,
 {
@@ -33,8 +36,8 @@ where
             return Err(status);
         }
         let own = FIRST_WAIT.saturating_mul(1 << (tries - 1).min(10));
-        let told = Fault::from_status(&status).retry_after.unwrap_or(own);
-        tokio::time::sleep(told.max(own).min(LONGEST_WAIT)).await;
+        let asked = Fault::from_status(&status).retry_after.unwrap_or(own);
+        tokio::time::sleep(asked.max(own).min(LONGEST_WAIT)).await;
         tries += 1;
     }
 }

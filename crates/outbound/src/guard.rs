@@ -25,7 +25,7 @@ use isomer_service_kit::{
 use serde::{Deserialize, Serialize};
 use tonic::Code;
 
-pub(crate) use connect::{Connector, Resolver};
+pub use connect::{Connector, Resolver};
 
 use allow::Allow;
 
@@ -82,13 +82,14 @@ impl AddressGuard {
 
     /// For a connection without TLS that carries a secret: to public addresses it is refused, where anyone on the way could read it. The
     /// machines of one's own network are in the allow-list anyway.
-    pub(crate) fn with_secret_in_plain_text(mut self, is_so: bool) -> Self {
+    #[must_use]
+    pub fn with_secret_in_plain_text(mut self, is_so: bool) -> Self {
         self.plain_secret = is_so;
         self
     }
 
     #[cfg(test)]
-    pub(crate) fn looking_up(mut self, lookup: Lookup) -> Self {
+    fn looking_up(mut self, lookup: Lookup) -> Self {
         self.lookup = lookup;
         self
     }
@@ -110,7 +111,7 @@ impl AddressGuard {
     ///
     /// # Errors
     /// [`Refused`] when there are addresses and none of them may be called; otherwise what the resolver says.
-    pub(crate) async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
+    pub async fn resolve(&self, host: &str, port: u16) -> Result<Vec<SocketAddr>, tonic::codegen::StdError> {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let found = match host.parse::<IpAddr>() {
             Ok(address) => vec![address],
@@ -150,7 +151,7 @@ impl AddressGuard {
 
 /// An address that may not be called.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Refused {
+pub struct Refused {
     host: String,
     address: IpAddr,
     why: Why,
@@ -164,7 +165,7 @@ enum Why {
 
 impl Refused {
     /// The refusal that caused an error, where one did.
-    pub(crate) fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
+    pub fn behind<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         let mut cause = Some(error);
         while let Some(error) = cause {
             if let Some(refused) = error.downcast_ref::<Self>() {

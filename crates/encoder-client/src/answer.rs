@@ -1,0 +1,223 @@
+//! One check of an encoder's answer. Nothing in it is trusted.
+
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, VectorSpace},
+    encoder::v1::{EncodeRequest, EncodeResponse, Output},
+};
+
+/// What an answer must agree with.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked {
+    /// Inputs of the request.
+    pub inputs: usize,
+    /// Element type asked for.
+    pub dtype: Dtype,
+    /// Dimensions asked for; absent: whatever the encoder has.
+    pub dimensions: Option<u32>,
+    /// Whether a vector of each token was asked for.
+    pub tokens: bool,
+}
+
+impl Asked {
+    /// What a request asks for. An element type that is not set means 32-bit floats.
+    pub fn of(request: &EncodeRequest) -> Self {
+        Self {
+            inputs: request.inputs.len(),
+            dtype: match request.output_dtype() {
+                Dtype::Unspecified => Dtype::F32,
+                dtype => dtype,
+            },
+            dimensions: request.dimensions,
+            tokens: request.output() == Output::TokenVectors,
+        }
+    }
+
+    /// One vector of 32-bit floats of each of so many texts.
+    pub fn floats(inputs: usize) -> Self {
+        Self {
+            inputs,
+            dtype: Dtype::F32,
+            dimensions: None,
+            tokens: false,
+        }
+    }
+}
+
+/// The matrix of an answer, if rows, columns, element type and bytes fit what was asked, and what is said of the texts is said of each.
+///
+/// # Errors
+/// What does not fit.
+pub fn matrix(answer: &EncodeResponse, asked: Asked) -> Result<&Matrix, String> {
+    let Some(matrix) = &answer.embeddings else {
+        return Err("answered without vectors".to_owned());
+    };
+    let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
+    let expected = if asked.tokens {
+        let counts = answer.row_counts.iter().map(|count| *count as usize);
+        counts.fold(0, usize::saturating_add)
+    } else {
+        asked.inputs
+    };
+    let counted = !asked.tokens || answer.row_counts.len() == asked.inputs;
+    let bytes = row_bytes(matrix).and_then(|row| row.checked_mul(rows));
+    if rows != expected || !counted || matrix.dtype() != asked.dtype || cols == 0 || bytes != Some(matrix.data.len()) {
+        return Err(format!(
+            "answered {rows} x {cols} {} in {} bytes to {} texts; {} was asked for",
+            matrix.dtype().as_str_name(),
+            matrix.data.len(),
+            asked.inputs,
+            asked.dtype.as_str_name()
+        ));
+    }
+    if asked.dimensions.is_some_and(|dimensions| dimensions != matrix.cols) {
+        return Err(format!(
+            "answered vectors of {cols} dimensions; {:?} were asked for",
+            asked.dimensions.unwrap_or_default()
+        ));
+    }
+    if !answer.truncated.is_empty() && answer.truncated.len() != asked.inputs {
+        return Err(format!(
+            "said of {} texts whether they were cut, {} were asked for",
+            answer.truncated.len(),
+            asked.inputs
+        ));
+    }
+    Ok(matrix)
+}
+
+/// Bytes of a row; none for an element type that is not known.
+pub fn row_bytes(matrix: &Matrix) -> Option<usize> {
+    let cols = matrix.cols as usize;
+    match Dtype::try_from(matrix.dtype) {
+        Ok(Dtype::F32) => cols.checked_mul(4),
+        Ok(Dtype::F16) => cols.checked_mul(2),
+        Ok(Dtype::Int8) => Some(cols),
+        Ok(Dtype::Ubinary) => Some(cols.div_ceil(8)),
+        _ => None,
+    }
+}
+
+/// The first row with a value that is not finite.
+pub fn not_finite(matrix: &Matrix) -> Option<usize> {
+    let at = match matrix.dtype() {
+        Dtype::F32 => {
+            let mut values = matrix.data.as_chunks::<4>().0.iter();
+            values.position(|bytes| !f32::from_le_bytes(*bytes).is_finite())
+        }
+        Dtype::F16 => {
+            let mut values = matrix.data.as_chunks::<2>().0.iter();
+            values.position(|bytes| !half::f16::from_le_bytes(*bytes).is_finite())
+        }
+        _ => None,
+    }?;
+    at.checked_div(matrix.cols as usize)
+}
+
+/// The rows of a matrix of 32-bit floats that was checked.
+pub fn rows(matrix: &Matrix) -> impl Iterator<Item = impl Iterator<Item = f32> + '_> {
+    let row = (matrix.cols as usize * size_of::<f32>()).max(1);
+    matrix.data.chunks_exact(row).map(|bytes| {
+        let values = bytes.as_chunks::<4>().0.iter();
+        values.map(|four| f32::from_le_bytes(*four))
+    })
+}
+
+/// Holds answers to one vector space: that of `known`, or of the first answer where none is known.
+///
+/// # Errors
+/// What the space changed from and to.
+pub fn one_space(known: &mut Option<VectorSpace>, answered: Option<&VectorSpace>) -> Result<(), String> {
+    match (&known, answered.map(|space| &space.digest)) {
+        (Some(space), digest) if digest != Some(&space.digest) => Err(format!(
+            "its vector space changed from `{}` to `{}`; vectors of two spaces cannot be compared",
+            space.digest,
+            digest.map_or("", String::as_str)
+        )),
+        (None, Some(_)) => {
+            *known = answered.cloned();
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn answer(rows: u32, cols: u32, dtype: Dtype, bytes: usize) -> EncodeResponse {
+        EncodeResponse {
+            embeddings: Some(Matrix {
+                rows,
+                cols,
+                dtype: dtype.into(),
+                data: vec![0; bytes].into(),
+            }),
+            ..EncodeResponse::default()
+        }
+    }
+
+    #[test]
+    fn an_answer_that_fits_is_taken_and_each_that_does_not_is_refused() {
+        let good = answer(2, 3, Dtype::F32, 24);
+        let read: Vec<Vec<f32>> = rows(matrix(&good, Asked::floats(2)).unwrap())
+            .map(Iterator::collect)
+            .collect();
+        assert_eq!(read, [[0.0; 3]; 2]);
+        for (bad, why) in [
+            (EncodeResponse::default(), "without vectors"),
+            (answer(3, 3, Dtype::F32, 36), "3 x 3"),
+            (answer(2, 3, Dtype::F16, 12), "DTYPE_F16"),
+            (answer(2, 3, Dtype::F32, 23), "23 bytes"),
+            (answer(2, 0, Dtype::F32, 0), "2 x 0"),
+            (
+                EncodeResponse {
+                    truncated: vec![true],
+                    ..good.clone()
+                },
+                "of 1 texts",
+            ),
+        ] {
+            let error = matrix(&bad, Asked::floats(2)).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        let narrow = Asked {
+            dimensions: Some(2),
+            ..Asked::floats(2)
+        };
+        assert!(matrix(&good, narrow).unwrap_err().contains("3 dimensions"));
+    }
+
+    #[test]
+    fn a_row_with_a_value_that_is_not_finite_is_found() {
+        let mut values = [0.0_f32; 6];
+        values[4] = f32::NAN;
+        let mut bad = answer(2, 3, Dtype::F32, 24).embeddings.unwrap();
+        assert_eq!(not_finite(&bad), None);
+        bad.data = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect::<Vec<u8>>()
+            .into();
+        assert_eq!(not_finite(&bad), Some(1));
+    }
+
+    #[test]
+    fn all_answers_are_of_the_first_ones_space() {
+        let space = |digest: &str| VectorSpace {
+            digest: digest.to_owned(),
+            ..VectorSpace::default()
+        };
+        let mut known = None;
+        one_space(&mut known, None).unwrap();
+        one_space(&mut known, Some(&space("a"))).unwrap();
+        one_space(&mut known, Some(&space("a"))).unwrap();
+        assert!(
+            one_space(&mut known, Some(&space("b")))
+                .unwrap_err()
+                .contains("from `a` to `b`")
+        );
+        assert!(one_space(&mut known, None).is_err());
+    }
+}

@@ -1,0 +1,77 @@
+//! The calls to an encoder service.
+
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, encoder_service_client::EncoderServiceClient, input,
+    },
+};
+use isomer_service_kit::GrpcChannel;
+use isomer_usage::report::{Asking, Provisional};
+use tonic::{Request, Response, Status};
+
+use crate::retry;
+
+/// Bytes of an answer: 8 MiB of vectors would do; encoders may be wide.
+const MOST_ANSWER_BYTES: usize = 256 << 20;
+/// Bytes of text that make a token, where nothing was counted.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// An encoder service. Calls are repeated by the one rule of [`retry`], and what they use is added to the count of the current call.
+#[derive(Debug, Clone)]
+pub struct EncoderClient(EncoderServiceClient<Asking<GrpcChannel>>);
+
+impl EncoderClient {
+    /// The service behind a channel.
+    pub fn new(channel: GrpcChannel) -> Self {
+        Self(EncoderServiceClient::new(Asking(channel)).max_decoding_message_size(MOST_ANSWER_BYTES))
+    }
+
+    /// Asks for the description of an encoder; `None` where the service describes none.
+    ///
+    /// # Errors
+    /// What the service answered at the last attempt.
+    pub async fn describe(&self, id: &str) -> Result<Option<Encoder>, Status> {
+        let answer = retry::calls(|| {
+            let mut client = self.0.clone();
+            async move { client.get_encoder(GetEncoderRequest { id: id.to_owned() }).await }
+        });
+        Ok(answer.await?.into_inner().encoder)
+    }
+
+    /// Encodes.
+    ///
+    /// # Errors
+    /// What the service answered at the last attempt.
+    pub async fn encode(&self, request: EncodeRequest) -> Result<EncodeResponse, Status> {
+        let request = &request;
+        let answer = retry::calls(|| {
+            let mut client = self.0.clone();
+            async move {
+                let provisional = Provisional::begin(estimate(request));
+                let mut call = Request::new(request.clone());
+                call.extensions_mut().insert(provisional.clone());
+                let answer = client.encode(call).await;
+                let used = answer.as_ref().ok().and_then(|answer| answer.get_ref().usage);
+                provisional.end(&used.unwrap_or_default());
+                answer
+            }
+        });
+        answer.await.map(Response::into_inner)
+    }
+}
+
+/// What a request may use at most, as far as that can be told from its texts.
+pub fn estimate(request: &EncodeRequest) -> Usage {
+    let tokens = |input: &isomer_proto::encoder::v1::Input| match &input.input {
+        Some(input::Input::Text(text)) => (text.len() as u64).div_ceil(BYTES_PER_TOKEN),
+        Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
+        None => 0,
+    };
+    Usage {
+        texts: request.inputs.len() as u64,
+        tokens: request.inputs.iter().map(tokens).fold(0, u64::saturating_add),
+        tokens_estimated: true,
+        ..Usage::default()
+    }
+}

@@ -1,0 +1,177 @@
+//! Extra headers of a provider: legal, not set by the protocol, and not secret, since they are stored and shown.
+//!
+//! These are the only rules: what is registered by them is sent by them.
+
+use std::collections::HashMap;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use isomer_service_kit::Fault;
+
+const MOST: usize = 32;
+const LONGEST_VALUE: usize = 4096;
+/// Characters of a name that a message repeats.
+const SHOWN: usize = 80;
+
+/// Headers that a protocol sets itself; two of them would be two opinions (request smuggling).
+const RESERVED: &[&str] = &[
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "forwarded",
+    "host",
+    "http2-settings",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+/// Beginnings of such headers.
+const RESERVED_PREFIXES: &[&str] = &["grpc-", "proxy-", "x-forwarded-"];
+/// Words of a header's name that speak of a secret.
+const SECRET_WORDS: &[&str] = &[
+    "apikey",
+    "auth",
+    "authentication",
+    "authorization",
+    "bearer",
+    "cookie",
+    "credential",
+    "credentials",
+    "jwt",
+    "key",
+    "passwd",
+    "password",
+    "secret",
+    "signature",
+    "token",
+];
+/// Beginnings of values that are secrets whatever their header is called.
+const SECRET_VALUES: &[&str] = &["bearer ", "basic "];
+/// Beginnings of keys. A short value may begin so and be a language (`sk-SK`).
+const KEYS: &[&str] = &["sk-", "hf_", "pa-", "jina_", "co_", "ghp_"];
+const SHORTEST_KEY: usize = 20;
+
+/// Checks the extra headers of a provider and reads them.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` on the first, in the order of names, that may not be sent. The message repeats no value.
+pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
+    if headers.len() > MOST {
+        let told = format!("has {} entries", headers.len());
+        return Err(Fault::invalid("provider.headers", told).mend(format!("give at most {MOST}")));
+    }
+    let mut sorted: Vec<_> = headers.iter().collect();
+    sorted.sort();
+    sorted.into_iter().map(|(name, value)| header(name, value)).collect()
+}
+
+fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Fault> {
+    let refuse =
+        |why: &str, hint: &str| Err(Fault::invalid(format!("provider.headers[\"{}\"]", shown(name)), why).mend(hint));
+    // from_static would take only lower case; from_bytes makes lower case of upper.
+    let Some(legal) = HeaderName::from_bytes(name.as_bytes())
+        .ok()
+        .filter(|legal| legal.as_str() == name)
+    else {
+        return refuse(
+            "is not a valid header name",
+            "write it in lower case, with letters, digits and dashes",
+        );
+    };
+    if RESERVED.contains(&name) || RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return refuse("is set by the protocol", "leave it out");
+    }
+    let secret = "put it into secret: headers are stored and shown";
+    if name.split(['-', '_']).any(|word| SECRET_WORDS.contains(&word)) {
+        return refuse("carries a secret, by its name", secret);
+    }
+    // A binary header of gRPC holds base64, which the transport makes of bytes.
+    if name.ends_with("-bin") {
+        return refuse("is a binary header", "give headers with text only");
+    }
+    let content = HeaderValue::from_str(value).ok().filter(|value| value.to_str().is_ok());
+    let Some(content) = content.filter(|_| value.len() <= LONGEST_VALUE && value.trim() == value) else {
+        return refuse(
+            "has a value that no header can have",
+            "give at most 4096 visible ASCII characters and blanks between them",
+        );
+    };
+    let lower = value.to_ascii_lowercase();
+    let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| lower.starts_with(beginning));
+    if begins(SECRET_VALUES) || (value.len() >= SHORTEST_KEY && begins(KEYS)) {
+        // The value is not repeated.
+        return refuse("has a value that looks like a secret", secret);
+    }
+    Ok((legal, content))
+}
+
+/// The beginning of a name, for a message.
+fn shown(name: &str) -> String {
+    match name.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn of(name: &str, value: &str) -> Result<HeaderMap, Fault> {
+        read(&HashMap::from([(name.to_owned(), value.to_owned())]))
+    }
+
+    #[test]
+    fn headers_that_look_like_secrets_are_refused_with_a_hint_and_without_their_value() {
+        for (name, value) in [
+            ("authorization", "x"),
+            ("x-api-key", "x"),
+            ("x-auth-token", "x"),
+            ("cookie", "a=b"),
+            ("x-client", "Bearer abc"),
+            ("x-client", "sk-abcdefghijklmnopqrstuvwxyz"),
+            ("x-client", "ghp_abcdefghijklmnopqrstuvwxyz"),
+        ] {
+            let fault = of(name, value).unwrap_err();
+            assert!(fault.mend.as_deref().unwrap().contains("secret"), "{fault}");
+            assert!(!fault.to_string().contains("abc"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn headers_of_the_connection_and_smuggled_lines_are_refused() {
+        for (name, value) in [
+            ("host", "internal"),
+            ("Host", "internal"),
+            ("transfer-encoding", "chunked"),
+            ("grpc-timeout", "1S"),
+            ("forwarded", "for=10.0.0.1"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("http2-settings", "AAMAAABkAAQAAP__"),
+            ("user-agent", "curl"),
+            ("x-trace-bin", "AAAA"),
+            ("x-a", "1\r\nx-b: 2"),
+            ("x a", "1"),
+            ("", "1"),
+        ] {
+            assert!(of(name, value).is_err(), "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn a_language_and_a_tokenizer_are_no_secrets() {
+        for (name, value) in [
+            ("accept-language", "sk-SK"),
+            ("x-tokenizer", "cl100k"),
+            ("x-client-name", "isomer"),
+        ] {
+            assert_eq!(of(name, value).unwrap()[name], value);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The count of one call, kept while the call goes on.
+//!
+//! The count of the call that is being answered is a task-local value: whoever asks a model reads it with [`current`] or [`begin`]. Code
+//! that spawns a task carries it over with [`scoped`]. Outside a call nothing is counted.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Waker,
+};
+
+use futures::task::AtomicWaker;
+use isomer_proto::common::v1::Usage;
+
+use crate::sum;
+
+tokio::task_local! {
+    static CURRENT: Count;
+}
+
+/// The count of one call. Clones share it.
+#[derive(Clone)]
+pub struct Count(Arc<Inner>);
+
+struct Inner {
+    state: Mutex<State>,
+    /// Told of everything that is added.
+    told: Option<Box<dyn Fn(&Usage) + Send + Sync>>,
+    /// The count that this is a part of.
+    whole: Option<Count>,
+    waker: AtomicWaker,
+}
+
+#[derive(Clone, Copy, Default)]
+struct State {
+    used: Usage,
+    open: Usage,
+    version: u64,
+}
+
+impl fmt::Debug for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Count")
+            .field("used", &self.used())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Default for Count {
+    fn default() -> Self {
+        Self::new(None, None)
+    }
+}
+
+impl Count {
+    fn new(told: Option<Box<dyn Fn(&Usage) + Send + Sync>>, whole: Option<Count>) -> Self {
+        Self(Arc::new(Inner {
+            state: Mutex::default(),
+            told,
+            whole,
+            waker: AtomicWaker::new(),
+        }))
+    }
+
+    /// A count that tells `told` of everything that is added, when it is added.
+    pub fn telling(told: impl Fn(&Usage) + Send + Sync + 'static) -> Self {
+        Self::new(Some(Box::new(told)), None)
+    }
+
+    /// A count of a part of the current call: what is added to it, or begun, is so in the current count too.
+    pub fn of_part() -> Self {
+        Self::new(None, current())
+    }
+
+    /// Counts what was used.
+    pub fn add(&self, more: &Usage) {
+        if *more == Usage::default() {
+            return;
+        }
+        self.change(|state| sum::add(&mut state.used, more));
+        if let Some(told) = &self.0.told {
+            told(more);
+        }
+        if let Some(whole) = &self.0.whole {
+            whole.add(more);
+        }
+    }
+
+    /// Begins a piece of work that uses at most `bound`. If the piece is dropped before its end, e.g. because the caller is gone, nobody
+    /// will ever know what it used: then the bound is counted.
+    pub fn begin(&self, bound: Usage) -> Open {
+        self.open(&bound);
+        Open {
+            count: Some(self.clone()),
+            bound,
+        }
+    }
+
+    /// What has been used so far.
+    pub fn used(&self) -> Usage {
+        self.state().used
+    }
+
+    /// What has been used, what the pieces under way may use, and a number that grows with every change.
+    pub fn snapshot(&self) -> (Usage, Usage, u64) {
+        let state = *self.state();
+        (state.used, state.open, state.version)
+    }
+
+    /// Wakes `waker` at the next change. One at a time waits: the latest.
+    pub fn wake(&self, waker: &Waker) {
+        self.0.waker.register(waker);
+    }
+
+    /// Runs a future with this as the current count.
+    pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+        CURRENT.scope(self.clone(), future)
+    }
+
+    /// Runs a closure with this as the current count.
+    pub fn sync_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        CURRENT.sync_scope(self.clone(), work)
+    }
+
+    fn open(&self, bound: &Usage) {
+        self.change(|state| sum::add(&mut state.open, bound));
+        if let Some(whole) = &self.0.whole {
+            whole.open(bound);
+        }
+    }
+
+    fn close(&self, bound: &Usage) {
+        self.change(|state| state.open = sum::beyond(&state.open, bound));
+        if let Some(whole) = &self.0.whole {
+            whole.close(bound);
+        }
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        {
+            let mut state = self.state();
+            change(&mut state);
+            state.version += 1;
+        }
+        self.0.waker.wake();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held; a sum is still a sum if something did.
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A piece of work under way.
+#[derive(Debug)]
+#[must_use = "dropping it counts its bound"]
+pub struct Open {
+    count: Option<Count>,
+    bound: Usage,
+}
+
+impl Open {
+    /// The piece has ended and has used this.
+    pub fn end(mut self, used: &Usage) {
+        if let Some(count) = self.count.take() {
+            // In this order: at no moment does the count show less than what will be charged.
+            count.add(used);
+            count.close(&self.bound);
+        }
+    }
+
+    /// The piece has ended and has used nothing.
+    pub fn nothing(self) {
+        self.end(&Usage::default());
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        if let Some(count) = self.count.take() {
+            count.add(&self.bound);
+            count.close(&self.bound);
+        }
+    }
+}
+
+/// The count of the call that is being answered here.
+pub fn current() -> Option<Count> {
+    CURRENT.try_with(Count::clone).ok()
+}
+
+/// Begins a piece of the current call's work, see [`Count::begin`]. Outside a call nothing is counted.
+pub fn begin(bound: Usage) -> Open {
+    match current() {
+        Some(count) => count.begin(bound),
+        None => Open { count: None, bound },
+    }
+}
+
+/// Carries the current count over into a task of its own.
+pub fn scoped<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+    let count = current().unwrap_or_default();
+    CURRENT.scope(count, future)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(tokens: u64) -> Usage {
+        Usage {
+            tokens,
+            ..Usage::default()
+        }
+    }
+
+    #[test]
+    fn a_piece_counts_what_it_used_and_its_bound_where_it_is_cut() {
+        let count = Count::default();
+        let (ended, cut, refused) = (
+            count.begin(tokens(100)),
+            count.begin(tokens(10)),
+            count.begin(tokens(1)),
+        );
+        assert_eq!((count.snapshot().0, count.snapshot().1), (tokens(0), tokens(111)));
+        ended.end(&tokens(30));
+        refused.nothing();
+        drop(cut);
+        assert_eq!((count.snapshot().0, count.snapshot().1), (tokens(40), tokens(0)));
+    }
+
+    #[tokio::test]
+    async fn the_current_count_follows_into_tasks_and_parts_add_to_the_whole() {
+        assert!(current().is_none());
+        begin(tokens(5)).end(&tokens(5));
+        let whole = Count::default();
+        let work = async {
+            let task = tokio::spawn(scoped(async { begin(tokens(9)).end(&tokens(4)) }));
+            task.await.ok();
+            let part = Count::of_part();
+            part.scope(async { drop(begin(tokens(3))) }).await;
+            let under_way = part.begin(tokens(2));
+            assert_eq!(current().map(|whole| whole.snapshot().1), Some(tokens(2)));
+            under_way.nothing();
+            part.used()
+        };
+        assert_eq!(whole.scope(work).await, tokens(3));
+        assert_eq!(whole.used(), tokens(7));
+    }
+}

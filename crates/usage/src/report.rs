@@ -1,0 +1,500 @@
+//! Usage reported in the answer of a call, as it grows.
+//!
+//! A caller that wants to know sends the request header [`HEADER`] with the value [`FRAMES`]. A server that understands it sends the head of
+//! its answer at once, with the same header, and then puts frames of its own between the frames of gRPC: the flag byte [`FLAG`], four
+//! bytes of length, a [`Report`]. The caller takes them out of the answer ([`Reported`]). So it knows what was used also where the
+//! call fails, reaches its deadline or is given up in the middle.
+//!
+//! A server that does not understand the header ignores it, and nobody else is ever sent such frames.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::{Context, Poll, ready},
+};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body::Frame;
+use isomer_proto::common::v1::Usage;
+use prost::Message;
+use tonic::{Status, body::Body, server::NamedService};
+use tower::Service;
+
+use crate::{
+    count::{self, Count, Open, current},
+    sum,
+};
+
+/// The header by which reports are asked for, and by which an answer says that it has them.
+pub const HEADER: HeaderName = HeaderName::from_static("isomer-usage");
+/// Its value.
+pub const FRAMES: HeaderValue = HeaderValue::from_static("frames");
+/// The first byte of a report's frame. gRPC uses 0 and 1 there, gRPC-Web 128.
+pub const FLAG: u8 = 0x40;
+/// Bytes of a frame before its message: the flag and the length.
+const HEAD: usize = 5;
+/// Longest report: two messages of a few numbers.
+const LONGEST: usize = 1024;
+
+/// Usage so far. Both numbers are of the whole call, so that a report replaces the one before it.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Report {
+    /// What was used.
+    #[prost(message, optional, tag = "1")]
+    pub used: Option<Usage>,
+    /// What the work under way may use at most. It counts as used where the answer breaks off.
+    #[prost(message, optional, tag = "2")]
+    pub open: Option<Usage>,
+}
+
+/// Whether the headers ask for reports, or say that there are some.
+pub fn is_reported(headers: &HeaderMap) -> bool {
+    headers.get(HEADER).is_some_and(|value| value == FRAMES)
+}
+
+/// A generated gRPC server whose calls are counted, and reported to callers that ask for it.
+#[derive(Debug, Clone)]
+pub struct Reporting<S>(pub S);
+
+impl<S: NamedService> NamedService for Reporting<S> {
+    const NAME: &'static str = S::NAME;
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+impl<S> Service<Request<Body>> for Reporting<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = Infallible>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Answering {
+        if !is_reported(request.headers()) {
+            return Box::pin(self.0.call(request));
+        }
+        // The head is sent before it is known whether the messages would be compressed.
+        request.headers_mut().remove("grpc-accept-encoding");
+        // A part: whoever counts the whole call here, such as a gateway that charges it, is told too.
+        let count = Count::of_part();
+        let answering = count.sync_scope(|| self.0.call(request));
+        let body = Body::new(Interleaved {
+            answer: Some(Answer::Awaited(Box::pin(answering))),
+            count,
+            told: 0,
+            held: None,
+        });
+        let mut response = Response::new(body);
+        let headers = response.headers_mut();
+        headers.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        headers.insert(HEADER, FRAMES);
+        Box::pin(std::future::ready(Ok(response)))
+    }
+}
+
+/// The bound of a whole call, which counts until the server reports its own. To be put into the extensions of the request.
+#[derive(Debug, Clone)]
+pub struct Provisional(Arc<Mutex<Option<Open>>>);
+
+impl Provisional {
+    /// Begins a call of the current count.
+    pub fn begin(bound: Usage) -> Self {
+        Self(Arc::new(Mutex::new(Some(count::begin(bound)))))
+    }
+
+    /// The call has used this, unless the server has reported it already.
+    pub fn end(&self, used: &Usage) {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(open) = open {
+            open.end(used);
+        }
+    }
+}
+
+/// A channel whose calls ask for reports and read them into the current count.
+#[derive(Debug, Clone)]
+pub struct Asking<S>(pub S);
+
+impl<S> Service<Request<Body>> for Asking<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        if current().is_none() {
+            return Box::pin(self.0.call(request));
+        }
+        request.headers_mut().insert(HEADER, FRAMES);
+        let provisional = request.extensions_mut().remove::<Provisional>();
+        let answer = self.0.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            if !is_reported(answer.headers()) {
+                return Ok(answer);
+            }
+            if let Some(provisional) = provisional {
+                provisional.end(&Usage::default());
+            }
+            Ok(answer.map(|body| Body::new(Reported::new(body))))
+        })
+    }
+}
+
+enum Answer {
+    Awaited(Answering),
+    Body(Body),
+}
+
+/// The frames of an answer with reports between them.
+struct Interleaved {
+    answer: Option<Answer>,
+    count: Count,
+    /// The version of the count that was reported last.
+    told: u64,
+    /// A frame that waits for the report before it.
+    held: Option<Frame<Bytes>>,
+}
+
+impl Interleaved {
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        loop {
+            match &mut self.answer {
+                None => return Poll::Ready(None),
+                Some(Answer::Body(body)) => {
+                    let frame = ready!(
+                        self.count
+                            .sync_scope(|| http_body::Body::poll_frame(Pin::new(body), cx))
+                    );
+                    if frame.is_none() {
+                        self.answer = None;
+                    }
+                    return Poll::Ready(frame);
+                }
+                Some(Answer::Awaited(answering)) => {
+                    let Ok(response) = ready!(self.count.sync_scope(|| answering.as_mut().poll(cx)));
+                    let (parts, body) = response.into_parts();
+                    if parts.headers.contains_key(Status::GRPC_STATUS) {
+                        // An answer without messages has its trailers in its head.
+                        self.answer = None;
+                        return Poll::Ready(Some(Ok(Frame::trailers(parts.headers))));
+                    }
+                    self.answer = Some(Answer::Body(body));
+                }
+            }
+        }
+    }
+
+    /// A report, if there is something new.
+    fn report(&mut self) -> Option<Frame<Bytes>> {
+        let (used, open, version) = self.count.snapshot();
+        if version == self.told {
+            return None;
+        }
+        self.told = version;
+        let report = Report {
+            used: Some(used),
+            open: Some(open),
+        };
+        let mut bytes = BytesMut::with_capacity(HEAD + report.encoded_len());
+        bytes.put_u8(FLAG);
+        bytes.put_u32(report.encoded_len() as u32);
+        bytes.extend_from_slice(&report.encode_to_vec());
+        Some(Frame::data(bytes.freeze()))
+    }
+}
+
+impl http_body::Body for Interleaved {
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        if let Some(frame) = this.held.take() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        this.count.wake(cx.waker());
+        let polled = this.poll_answer(cx);
+        match (polled, this.report()) {
+            (polled, None) => polled,
+            (Poll::Pending, Some(report)) => Poll::Ready(Some(Ok(report))),
+            (Poll::Ready(Some(Ok(frame))), Some(report)) => {
+                this.held = Some(frame);
+                Poll::Ready(Some(Ok(report)))
+            }
+            (Poll::Ready(ended), Some(_)) => Poll::Ready(ended),
+        }
+    }
+}
+
+/// The frames of an answer without the reports, which are added to a count.
+///
+/// When it is dropped before the answer has ended, the work that was under way counts by its bound.
+#[derive(Debug)]
+pub struct Reported<B> {
+    body: B,
+    count: Option<Count>,
+    told: Usage,
+    open: Option<Open>,
+    /// Bytes that are looked at: the begin of a frame, or a report that has not come whole.
+    begun: BytesMut,
+    /// Bytes of the current frame of gRPC that are still to come.
+    passing: usize,
+    /// Bytes that have come and wait for their turn.
+    waiting: Bytes,
+}
+
+impl<B> Reported<B> {
+    /// Reads the reports of `body` into the current count.
+    pub fn new(body: B) -> Self {
+        Self {
+            body,
+            count: current(),
+            told: Usage::default(),
+            open: None,
+            begun: BytesMut::new(),
+            passing: 0,
+            waiting: Bytes::new(),
+        }
+    }
+
+    /// The next bytes of gRPC among those that wait.
+    fn next(&mut self) -> Result<Option<Bytes>, Status> {
+        loop {
+            if self.passing > 0 && !self.waiting.is_empty() {
+                let bytes = self.waiting.split_to(self.passing.min(self.waiting.len()));
+                self.passing -= bytes.len();
+                return Ok(Some(bytes));
+            }
+            if self.passing > 0 || self.waiting.is_empty() {
+                return Ok(None);
+            }
+            let missing = HEAD.saturating_sub(self.begun.len()).min(self.waiting.len());
+            self.begun.extend_from_slice(&self.waiting.split_to(missing));
+            let Some(head) = self.begun.first_chunk::<HEAD>() else {
+                return Ok(None);
+            };
+            let length = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+            if head[0] != FLAG {
+                self.passing = length;
+                return Ok(Some(self.begun.split().freeze()));
+            }
+            if length > LONGEST {
+                return Err(Status::internal(format!(
+                    "a report of usage has {length} bytes; at most {LONGEST} are read"
+                )));
+            }
+            let missing = (HEAD + length).saturating_sub(self.begun.len()).min(self.waiting.len());
+            self.begun.extend_from_slice(&self.waiting.split_to(missing));
+            if self.begun.len() < HEAD + length {
+                return Ok(None);
+            }
+            let mut report = self.begun.split();
+            report.advance(HEAD);
+            let report = Report::decode(report.freeze())
+                .map_err(|error| Status::internal(format!("a report of usage cannot be read: {error}")))?;
+            self.take(&report);
+        }
+    }
+
+    fn take(&mut self, report: &Report) {
+        let Some(count) = &self.count else { return };
+        let (used, open) = (report.used.unwrap_or_default(), report.open.unwrap_or_default());
+        // The new bound first: at no moment is less known than before.
+        let before = std::mem::replace(&mut self.open, (open != Usage::default()).then(|| count.begin(open)));
+        count.add(&sum::beyond(&used, &self.told));
+        self.told = used;
+        if let Some(before) = before {
+            before.nothing();
+        }
+    }
+
+    /// The answer has ended: everything that it used has been reported.
+    fn end(&mut self) {
+        if let Some(open) = self.open.take() {
+            open.nothing();
+        }
+    }
+}
+
+impl<B> http_body::Body for Reported<B>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    Status: From<B::Error>,
+{
+    type Data = Bytes;
+    type Error = Status;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(bytes) = this.next()? {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            match ready!(Pin::new(&mut this.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(bytes) => this.waiting = bytes,
+                    Err(trailers) => {
+                        // A server that ended the call itself knows best; one that a deadline cut off does not.
+                        let cut = trailers.trailers_ref().and_then(Status::from_header_map);
+                        if !cut.is_some_and(|status| status.code() == tonic::Code::DeadlineExceeded) {
+                            this.end();
+                        }
+                        return Poll::Ready(Some(Ok(trailers)));
+                    }
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(Status::from(error)))),
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use http_body_util::{BodyExt, Full};
+
+    use super::*;
+    use crate::begin;
+
+    fn tokens(tokens: u64) -> Usage {
+        Usage {
+            tokens,
+            ..Usage::default()
+        }
+    }
+
+    fn framed(message: &[u8]) -> Bytes {
+        let mut bytes = BytesMut::new();
+        bytes.put_u8(0);
+        bytes.put_u32(message.len() as u32);
+        bytes.extend_from_slice(message);
+        bytes.freeze()
+    }
+
+    /// A service that uses 30 tokens, begins a piece of at most 100 and answers when it is let.
+    #[derive(Clone)]
+    struct Worker(std::sync::Arc<tokio::sync::Notify>);
+
+    impl Service<Request<Body>> for Worker {
+        type Response = Response<Body>;
+        type Error = Infallible;
+        type Future = Answering;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Answering {
+            let go = std::sync::Arc::clone(&self.0);
+            Box::pin(async move {
+                begin(tokens(40)).end(&tokens(30));
+                let last = begin(tokens(100));
+                go.notified().await;
+                last.end(&tokens(7));
+                let body = Full::new(framed(b"the answer")).map_err(|error| match error {});
+                Ok(Response::new(Body::new(body)))
+            })
+        }
+    }
+
+    async fn ask(worker: &Worker) -> Response<Body> {
+        let request = Request::builder().header(HEADER, FRAMES).body(Body::empty()).unwrap();
+        let response = Reporting(worker.clone()).call(request).await.unwrap();
+        assert!(is_reported(response.headers()));
+        response
+    }
+
+    #[tokio::test]
+    async fn the_caller_reads_the_answer_and_the_count_of_a_call_that_ends() {
+        let worker = Worker(std::sync::Arc::default());
+        let count = Count::default();
+        let reported = count.sync_scope(|| Reported::new(Body::empty()));
+        drop(reported);
+        worker.0.notify_one();
+        let body = ask(&worker).await.into_body();
+        let body = count.sync_scope(|| Reported::new(body));
+        assert_eq!(body.collect().await.unwrap().to_bytes(), framed(b"the answer"));
+        assert_eq!(count.used(), tokens(37));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_is_given_up_counts_what_was_used_and_the_bound_of_what_was_under_way() {
+        let worker = Worker(std::sync::Arc::default());
+        let count = Count::default();
+        let body = ask(&worker).await.into_body();
+        let mut body = count.sync_scope(|| Reported::new(body));
+        let waiting = tokio::time::timeout(std::time::Duration::from_millis(50), body.frame());
+        waiting.await.unwrap_err();
+        assert_eq!(count.used(), tokens(30));
+        drop(body);
+        assert_eq!(count.used(), tokens(130));
+    }
+
+    #[tokio::test]
+    async fn reports_are_found_however_the_bytes_are_cut() {
+        let report = Report {
+            used: Some(tokens(5)),
+            open: None,
+        };
+        let mut bytes = BytesMut::new();
+        bytes.extend_from_slice(&framed(b"one"));
+        bytes.put_u8(FLAG);
+        bytes.put_u32(report.encoded_len() as u32);
+        bytes.extend_from_slice(&report.encode_to_vec());
+        bytes.extend_from_slice(&framed(b""));
+        bytes.extend_from_slice(&framed(b"two"));
+        let expected: Vec<u8> = [framed(b"one"), framed(b""), framed(b"two")].concat();
+        for size in 1..bytes.len() {
+            let pieces = bytes
+                .chunks(size)
+                .map(|piece| Ok(Frame::data(Bytes::copy_from_slice(piece))));
+            let body =
+                http_body_util::StreamBody::new(futures::stream::iter(pieces.collect::<Vec<Result<_, Status>>>()));
+            let count = Count::default();
+            let body = count.sync_scope(|| Reported::new(body));
+            assert_eq!(body.collect().await.unwrap().to_bytes(), expected, "pieces of {size}");
+            assert_eq!(count.used(), tokens(5));
+        }
+    }
+
+    #[tokio::test]
+    async fn who_asks_for_reports_hides_nothing_from_who_counts_the_whole() {
+        let worker = Worker(std::sync::Arc::default());
+        worker.0.notify_one();
+        let whole = Count::default();
+        let asked = async { ask(&worker).await.into_body().collect().await };
+        whole.scope(asked).await.unwrap();
+        assert_eq!(whole.used(), tokens(37));
+    }
+
+    #[tokio::test]
+    async fn nobody_who_does_not_ask_is_sent_a_report() {
+        let worker = Worker(std::sync::Arc::default());
+        worker.0.notify_one();
+        let request = Request::new(Body::empty());
+        let response = Reporting(worker).call(request).await.unwrap();
+        assert!(!is_reported(response.headers()));
+        assert_eq!(
+            response.into_body().collect().await.unwrap().to_bytes(),
+            framed(b"the answer")
+        );
+    }
+}

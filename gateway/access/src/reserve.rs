@@ -1,0 +1,219 @@
+//! Reservations: what a request may use at most is set aside while it is under way, and the rest is given back when it ends.
+//!
+//! A request is admitted while less than the budget is spent or set aside, so that requests that come at once overdraw a budget by at most
+//! the last of them. Gateways of one database share this: each has a row of `access_reserved` for each caller with what it has set aside
+//! and what it has counted but not written yet. A row is changed only by its gateway; the row without a holder is the lock that gateways
+//! take before they look at each other's rows.
+//!
+//! To ask the database for each request would be slow. So a gateway takes some more than it needs (a grant), and serves what follows out of
+//! it. With each write of counts the grant shrinks to what is in use.
+
+use std::sync::Arc;
+
+use isomer_database::failed;
+use isomer_service_kit::Fault;
+use sqlx::{Any, Row, Transaction};
+
+use crate::{
+    access::{Inner, lock, micros_now},
+    calendar::{self, day_of},
+    caller::Identity,
+    faults,
+    limits::Limits,
+    meter::{Meter, Spent, Sums},
+    store,
+};
+
+/// How long a row counts without being renewed: a gateway that was killed keeps nothing for longer.
+const LEASE_MICROS: i64 = 15_000_000;
+/// A grant takes this part of what is left beyond the request, so that several gateways can each have some.
+const SHARE: u64 = 8;
+
+/// What a request has set aside. Dropping it gives back what the request did not use.
+#[derive(Debug)]
+#[must_use = "dropping it gives back what was set aside"]
+pub struct Reservation {
+    access: Arc<Inner>,
+    meter: Arc<Meter>,
+    most: Spent,
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.meter.release(self.most);
+        self.access.queue(&self.meter);
+    }
+}
+
+impl Inner {
+    /// Sets aside what a request may use at most; nothing where the caller has no budget.
+    pub(crate) async fn reserve(
+        self: &Arc<Self>,
+        identity: &Identity,
+        meter: &Arc<Meter>,
+        name: &str,
+        most: Spent,
+    ) -> Result<Option<Reservation>, Fault> {
+        let limits = self.limits_of(identity)?;
+        if limits.budgets.is_empty() || most == Spent::default() {
+            return Ok(None);
+        }
+        if !meter.hold_within_grant(most) {
+            // One at a time, and not while counts are written: what a meter holds is looked at once.
+            let _alone = self.writing.lock().await;
+            if !meter.hold_within_grant(most) {
+                self.grant(meter, name, &limits, most).await?;
+            }
+        }
+        self.queue(meter);
+        Ok(Some(Reservation {
+            access: Arc::clone(self),
+            meter: Arc::clone(meter),
+            most,
+        }))
+    }
+
+    async fn grant(&self, meter: &Meter, name: &str, limits: &Limits, most: Spent) -> Result<(), Fault> {
+        let now = micros_now();
+        match self.grant_shared(meter, name, limits, most, now).await {
+            // As everywhere: while the database is away, this gateway goes by what it knows itself.
+            Err(fault) if fault.reason == "DATABASE" => {
+                let known = meter.known(day_of(now));
+                decide(name, limits, &known, meter.in_use(), most, now)?;
+                meter.hold(most);
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn grant_shared(
+        &self,
+        meter: &Meter,
+        name: &str,
+        limits: &Limits,
+        most: Spent,
+        now: i64,
+    ) -> Result<(), Fault> {
+        let mut transaction = self.database.pool().begin().await.map_err(failed)?;
+        let lock = "INSERT INTO access_reserved (principal, holder, tokens, cost, lease) VALUES ($1, '', 0, 0, 0) ON CONFLICT \
+                    (principal, holder) DO UPDATE SET lease = 0";
+        sqlx::query(lock)
+            .bind(&meter.principal)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        let (written, _) = store::sums_in(&mut transaction, &meter.principal, day_of(now)).await?;
+        let mut aside = self.of_others(&mut transaction, meter, now).await?;
+        let own = meter.in_use();
+        aside.add(own);
+        let spare = decide(name, limits, &written, aside, most, now)?;
+        let mut granted = own;
+        granted.add(most);
+        granted.add(spare);
+        self.note(&mut transaction, meter, granted, now).await?;
+        transaction.commit().await.map_err(failed)?;
+        meter.granted(granted, most);
+        Ok(())
+    }
+
+    async fn of_others(&self, transaction: &mut Transaction<'_, Any>, meter: &Meter, now: i64) -> Result<Spent, Fault> {
+        let query = "SELECT CAST(COALESCE(SUM(tokens), 0) AS BIGINT), CAST(COALESCE(SUM(cost), 0) AS BIGINT) FROM access_reserved \
+                     WHERE principal = $1 AND holder <> $2 AND lease > $3";
+        let row = sqlx::query(query)
+            .bind(&meter.principal)
+            .bind(&self.holder)
+            .bind(now)
+            .fetch_one(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        let number = |column: usize| row.try_get::<i64, _>(column).map(i64::unsigned_abs).map_err(failed);
+        Ok(Spent {
+            requests: 0,
+            tokens: number(0)?,
+            cost: number(1)?,
+        })
+    }
+
+    /// Writes down what this gateway has set aside for a caller.
+    pub(crate) async fn note(
+        &self,
+        transaction: &mut Transaction<'_, Any>,
+        meter: &Meter,
+        aside: Spent,
+        now: i64,
+    ) -> Result<(), Fault> {
+        let query = "INSERT INTO access_reserved (principal, holder, tokens, cost, lease) VALUES ($1, $2, $3, $4, $5) ON CONFLICT \
+                     (principal, holder) DO UPDATE SET tokens = excluded.tokens, cost = excluded.cost, lease = excluded.lease";
+        sqlx::query(query)
+            .bind(&meter.principal)
+            .bind(&self.holder)
+            .bind(store::count(aside.tokens))
+            .bind(store::count(aside.cost))
+            .bind(now + LEASE_MICROS)
+            .execute(&mut **transaction)
+            .await
+            .map_err(failed)?;
+        Ok(())
+    }
+
+    /// Has the meter looked at with the next write of counts.
+    pub(crate) fn queue(&self, meter: &Arc<Meter>) {
+        if meter.queue() {
+            lock(&self.dirty).push(Arc::clone(meter));
+        }
+    }
+
+    /// The limits as they are now.
+    fn limits_of(&self, identity: &Identity) -> Result<Limits, Fault> {
+        match identity {
+            Identity::Key(id) => {
+                let entry = self.entry(id).ok_or_else(faults::unknown_key)?;
+                Ok(entry.record.limits.clone())
+            }
+            Identity::Token { .. } => Ok(self.subject_limits().clone()),
+        }
+    }
+}
+
+/// Whether a request may begin when so much is `written` and so much is set `aside`; what of the rest may be granted beyond it.
+fn decide(name: &str, limits: &Limits, written: &Sums, aside: Spent, most: Spent, now: i64) -> Result<Spent, Fault> {
+    let mut spare = Spent {
+        requests: 0,
+        tokens: u64::MAX,
+        cost: u64::MAX,
+    };
+    let left = |budget: Option<u64>, written: u64, aside: u64| -> Result<Option<u64>, bool> {
+        let Some(budget) = budget else { return Ok(None) };
+        match budget.saturating_sub(written.saturating_add(aside)) {
+            0 => Err(written >= budget),
+            left => Ok(Some(left)),
+        }
+    };
+    for budget in &limits.budgets {
+        let spent = written.of(budget.per, day_of(now));
+        let refused = |what: String, spent: bool| match spent {
+            true => faults::over_budget(name, budget.per, &what, calendar::until_end(budget.per, now)),
+            false => faults::budget_reserved(name, budget.per, &what),
+        };
+        let tokens = left(budget.tokens, spent.tokens, aside.tokens)
+            .map_err(|spent| refused(format!("{} tokens", budget.tokens.unwrap_or_default()), spent))?;
+        let cost = left(budget.nano(), spent.cost, aside.cost)
+            .map_err(|spent| refused(format!("{} US dollars", budget.cost_usd.unwrap_or_default()), spent))?;
+        for (left, most, spare) in [
+            (tokens, most.tokens, &mut spare.tokens),
+            (cost, most.cost, &mut spare.cost),
+        ] {
+            if let Some(left) = left {
+                *spare = (*spare).min(left.saturating_sub(most) / SHARE);
+            }
+        }
+    }
+    // What no budget limits needs no grant of its own, but must not keep the next request from being served out of this one.
+    let bounded = |spare: u64| if spare == u64::MAX { i64::MAX as u64 / 4 } else { spare };
+    Ok(Spent {
+        requests: 0,
+        tokens: bounded(spare.tokens),
+        cost: bounded(spare.cost),
+    })
+}

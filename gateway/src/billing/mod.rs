@@ -1,0 +1,119 @@
+//! What calls cost, and who pays: the one place that decides it, for gRPC, HTTP, the page and streams alike.
+//!
+//! * [`charged`] gives each call of a caller who pays a [`Count`], and charges what is added to it, when it is added. So it does not matter how
+//!   the call ends: with an answer, with an error, at its deadline, or because the caller is gone.
+//! * The router adds what encoders used (`routing`), and the way to other services adds what those report while they work, or else what their
+//!   answers say ([`answer`]).
+//! * [`reserve`] sets aside what a call may use at most ([`most`]) before it begins.
+//!
+//! Runs go on after their request. They are charged by their tabs (`runs`), from the same sums.
+
+pub(crate) mod answer;
+pub(crate) mod most;
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use axum::{
+    Router as Routes,
+    body::{Body, Bytes},
+    extract::Request,
+    middleware::{self, Next},
+    response::Response,
+};
+use http_body::{Frame, SizeHint};
+use isomer_access::{Caller, Reservation};
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{EncodeRequest, RerankRequest, RerankResponse},
+};
+use isomer_service_kit::Fault;
+use isomer_usage::{Count, sum};
+use tokio::time::Instant;
+
+use crate::routing::{Answer, Router};
+
+/// Routes whose calls are charged to those who make them.
+pub(crate) fn charged(routes: Routes) -> Routes {
+    routes.layer(middleware::from_fn(charge))
+}
+
+async fn charge(request: Request, next: Next) -> Response {
+    let caller = request
+        .extensions()
+        .get::<Caller>()
+        .filter(|caller| caller.is_counted());
+    let Some(caller) = caller.cloned() else {
+        return next.run(request).await;
+    };
+    // The caller counts as in flight as long as anything may still be charged.
+    let count = Count::telling(move |used| caller.charge(sum::charged_tokens(used), used.cost_nano_usd));
+    let response = count.scope(next.run(request)).await;
+    response.map(|body| Body::new(Counted { body, count }))
+}
+
+/// A body that is made in the scope of its call's count.
+struct Counted {
+    body: Body,
+    count: Count,
+}
+
+impl http_body::Body for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        let (body, count) = (&mut this.body, &this.count);
+        count.sync_scope(|| Pin::new(body).poll_frame(cx))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Sets aside what a call may use at most. What is returned is to be held until the call has ended.
+///
+/// # Errors
+/// As [`Caller::reserve`].
+pub(crate) async fn reserve(caller: Option<&Caller>, most: &Usage) -> Result<Option<Reservation>, Fault> {
+    match caller {
+        Some(caller) => caller.reserve(sum::charged_tokens(most), most.cost_nano_usd).await,
+        None => Ok(None),
+    }
+}
+
+/// Encodes for a caller who may pay.
+///
+/// # Errors
+/// As [`reserve`] and [`Router::encode`].
+pub(crate) async fn encode(
+    router: &Router,
+    caller: Option<&Caller>,
+    request: EncodeRequest,
+    deadline: Option<Instant>,
+) -> Result<Answer, Fault> {
+    let _reserved = reserve(caller, &most::of_encode(router, &request)).await?;
+    router.encode(request, deadline).await
+}
+
+/// Reranks for a caller who may pay.
+///
+/// # Errors
+/// As [`reserve`] and [`Router::rerank`].
+pub(crate) async fn rerank(
+    router: &Router,
+    caller: Option<&Caller>,
+    request: RerankRequest,
+    deadline: Option<Instant>,
+) -> Result<RerankResponse, Fault> {
+    let _reserved = reserve(caller, &most::of_rerank(router, &request)).await?;
+    router.rerank(request, deadline).await
+}

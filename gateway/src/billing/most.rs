@@ -1,0 +1,161 @@
+//! What a call may use at most, as far as that can be told before it begins.
+//!
+//! Too high a number only makes calls that come at once wait for each other near the end of a budget; too low a number lets them overdraw it.
+//! So the numbers are on the high side.
+
+use isomer_access::nano;
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{EncodeRequest, Input, RerankRequest, input},
+    transform::v1::{
+        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, TextItem, TransformRequest,
+        Transformation, transformation::Kind,
+    },
+};
+use isomer_usage::sum;
+use prost::Message;
+
+use crate::routing::Router;
+
+/// Bytes of text that make a token, at least. English has more than four.
+const BYTES_PER_TOKEN: u64 = 3;
+/// Tokens that an encoder puts around a text.
+const MARKS: u64 = 2;
+/// Tokens of a prompt around a text.
+const PROMPT: u64 = 1000;
+/// Tokens of an answer where the request sets no limit.
+const ANSWER: u64 = 2048;
+/// Tokens of a judge's answer.
+const RATING: u64 = 512;
+/// Attempts at a text where the request does not say.
+const ATTEMPTS: u32 = 3;
+/// Calls to a generator of one attempt: a translation there and back.
+const CALLS: u64 = 2;
+
+fn tokens(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(BYTES_PER_TOKEN).saturating_add(MARKS)
+}
+
+fn encoded(router: &Router, encoder_id: &str, tokens: u64) -> Usage {
+    Usage {
+        tokens,
+        cost_nano_usd: nano(tokens as f64 * router.highest_price(encoder_id) / 1e6),
+        ..Usage::default()
+    }
+}
+
+/// Every attempt may use all of it, and only those that were cut off without an answer do.
+pub(super) fn of_encode(router: &Router, request: &EncodeRequest) -> Usage {
+    let of = |input: &Input| match &input.input {
+        Some(input::Input::Text(text)) => tokens(text),
+        Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
+        None => 0,
+    };
+    let all = request.inputs.iter().map(of).fold(0, u64::saturating_add);
+    encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
+}
+
+pub(super) fn of_rerank(router: &Router, request: &RerankRequest) -> Usage {
+    let query = tokens(&request.query);
+    let of = |document: &String| tokens(document).saturating_add(query);
+    let all = request.documents.iter().map(of).fold(0, u64::saturating_add);
+    encoded(router, &request.encoder_id, all.saturating_mul(router.attempts()))
+}
+
+/// What a call that is passed on may use: a method's path and its message. Nothing for methods that use no model.
+pub(crate) fn of_passed_on(router: &Router, path: &str, message: &[u8]) -> Usage {
+    // A message that cannot be read is refused by the server, which then has used nothing.
+    let read = || -> Result<Usage, prost::DecodeError> {
+        Ok(match path {
+            // Both have the same fields.
+            "/isomer.transform.v1.TransformService/Transform"
+            | "/isomer.transform.v1.TransformService/TransformStream" => {
+                of_transform(&TransformRequest::decode(message)?)
+            }
+            "/isomer.transform.v1.TransformService/Judge" => {
+                let JudgeRequest {
+                    pairs, max_attempts, ..
+                } = JudgeRequest::decode(message)?;
+                let of = |pair: &isomer_proto::transform::v1::judge_request::Pair| {
+                    let read = tokens(&pair.original).saturating_add(tokens(&pair.transformed));
+                    Usage {
+                        tokens: read.saturating_add(PROMPT),
+                        generated_tokens: RATING,
+                        ..Usage::default()
+                    }
+                };
+                let one: Vec<Usage> = pairs.iter().map(of).collect();
+                times(&sum::total(&one), max_attempts.unwrap_or(ATTEMPTS).into())
+            }
+            "/isomer.transform.v1.AugmentationService/Augment" => {
+                let AugmentRequest { spec, items } = AugmentRequest::decode(message)?;
+                variants(spec.as_ref(), &items)
+            }
+            "/isomer.transform.v1.AugmentationService/EncodeAugmented" => {
+                of_augmented(router, &EncodeAugmentedRequest::decode(message)?)
+            }
+            // The size of the data set is not known yet; data that comes with the request is in the message.
+            "/isomer.eval.v1.TaskService/Score" => Usage {
+                tokens: (message.len() as u64).div_ceil(BYTES_PER_TOKEN),
+                ..Usage::default()
+            },
+            _ => Usage::default(),
+        })
+    };
+    read().unwrap_or_default()
+}
+
+pub(crate) fn of_transform(TransformRequest { spec, items }: &TransformRequest) -> Usage {
+    let Some(spec) = spec else { return Usage::default() };
+    let answer = spec.sampling.as_ref().and_then(|sampling| sampling.max_tokens);
+    generated(spec.transformation.as_ref(), items, answer, spec.max_attempts)
+}
+
+/// The variants, and the vectors of all texts.
+pub(crate) fn of_augmented(router: &Router, request: &EncodeAugmentedRequest) -> Usage {
+    let made = variants(request.spec.as_ref(), &request.items);
+    let originals = request.items.iter().map(|item| tokens(&item.text));
+    let read = originals.fold(made.generated_tokens, u64::saturating_add);
+    sum::total([&made, &encoded(router, &request.encoder_id, read)])
+}
+
+fn variants(spec: Option<&AugmentationSpec>, items: &[TextItem]) -> Usage {
+    let Some(spec) = spec else { return Usage::default() };
+    let answer = spec.sampling.as_ref().and_then(|sampling| sampling.max_tokens);
+    let used = spec.sources.iter().take(spec.k.map_or(usize::MAX, |k| k as usize));
+    let each: Vec<Usage> = used
+        .map(|source| generated(source.transformation.as_ref(), items, answer, spec.max_attempts))
+        .collect();
+    sum::total(&each)
+}
+
+fn generated(
+    transformation: Option<&Transformation>,
+    items: &[TextItem],
+    answer: Option<u32>,
+    attempts: Option<u32>,
+) -> Usage {
+    let kind = transformation.and_then(|transformation| transformation.kind.as_ref());
+    if let Some(Kind::StopwordRemoval(_) | Kind::RandomKeywords(_) | Kind::MultiSwap(_)) = kind {
+        return Usage::default();
+    }
+    let answer = answer.map_or(ANSWER, u64::from);
+    let of = |item: &TextItem| Usage {
+        tokens: tokens(&item.text).saturating_add(PROMPT),
+        generated_tokens: answer,
+        ..Usage::default()
+    };
+    let once: Vec<Usage> = items.iter().map(of).collect();
+    times(
+        &sum::total(&once),
+        CALLS.saturating_mul(attempts.unwrap_or(ATTEMPTS).into()),
+    )
+}
+
+fn times(usage: &Usage, times: u64) -> Usage {
+    Usage {
+        tokens: usage.tokens.saturating_mul(times),
+        generated_tokens: usage.generated_tokens.saturating_mul(times),
+        ..Usage::default()
+    }
+}

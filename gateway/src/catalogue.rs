@@ -1,0 +1,94 @@
+//! The transformations that the transform service serves: what it says itself, which may be of another version than this gateway.
+
+use isomer_proto::transform::v1::{
+    ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
+    transformation::Kind,
+};
+use isomer_service_kit::Fault;
+
+use crate::proxy::Servers;
+
+/// Transformations of one page of the list.
+const PAGE: u32 = 1000;
+/// Most pages: a server whose list never ends would keep us for ever.
+const PAGES: usize = 10;
+
+/// Asks the service what it serves.
+///
+/// # Errors
+/// What the service answers, or that there is none.
+pub(crate) async fn served(servers: &Servers) -> Result<Vec<TransformationInfo>, Fault> {
+    let mut client = TransformServiceClient::new(servers.clone());
+    let (mut all, mut token) = (Vec::new(), String::new());
+    for _ in 0..PAGES {
+        let request = ListTransformationsRequest {
+            page_size: PAGE,
+            page_token: std::mem::take(&mut token),
+        };
+        let answer = client.list_transformations(request).await;
+        let page = answer.map_err(|status| Fault::from_status(&status))?.into_inner();
+        all.extend(page.transformations);
+        token = page.next_page_token;
+        if token.is_empty() {
+            break;
+        }
+    }
+    all.retain(|info| info.served);
+    Ok(all)
+}
+
+/// The transformation of a name with default parameters, and whether it needs a generator.
+///
+/// # Errors
+/// `INVALID_ARGUMENT` for a name that the service does not serve, or that this gateway is too old to ask for.
+pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, bool), Fault> {
+    let Some(info) = served.iter().find(|info| info.name == name) else {
+        let names: Vec<&str> = served.iter().map(|info| info.name.as_str()).collect();
+        return Err(
+            Fault::invalid("transformation", format!("unknown transformation `{name}`"))
+                .mend(format!("the transform service serves {}", names.join(", "))),
+        );
+    };
+    let kind = isomer_transform::catalogue::with_defaults(name).map_err(|_| {
+        let why = format!("the transform service serves `{name}`, and this gateway does not know its parameters");
+        Fault::invalid("transformation", why).mend("bring the gateway up to the version of its transform service")
+    })?;
+    Ok((kind, info.needs_generator))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn what_the_service_serves_decides_and_not_what_this_gateway_was_built_with() {
+        let info = |name: &str, needs_generator| TransformationInfo {
+            name: name.to_owned(),
+            needs_generator,
+            ..TransformationInfo::default()
+        };
+        let served = [
+            info("paraphrase", true),
+            info("stopword_removal", false),
+            info("of_tomorrow", true),
+        ];
+        assert!(matches!(
+            named(&served, "paraphrase").unwrap(),
+            (Kind::Paraphrase(_), true)
+        ));
+        assert!(!named(&served, "stopword_removal").unwrap().1);
+        // This gateway knows it, the service does not serve it.
+        let fault = named(&served, "summarisation").unwrap_err();
+        assert!(
+            fault.to_string().contains("paraphrase, stopword_removal, of_tomorrow"),
+            "{fault}"
+        );
+        assert!(
+            named(&served, "of_tomorrow")
+                .unwrap_err()
+                .to_string()
+                .contains("up to the version")
+        );
+    }
+}

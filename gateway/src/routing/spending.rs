@@ -1,0 +1,56 @@
+//! What one attempt at a provider uses.
+//!
+//! An attempt that was cut off without an answer, e.g. one that lost against its hedge, is billed by many providers all the same: it counts by
+//! an estimate of its inputs. One that the provider refused counts nothing.
+
+use isomer_access::nano;
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{EncodeRequest, RerankRequest},
+};
+use isomer_service_kit::Fault;
+use isomer_usage::Open;
+use tonic::Code;
+
+use super::replica::Replica;
+
+/// Bytes of text that make a token, where nothing was counted.
+const BYTES_PER_TOKEN: u64 = 4;
+
+fn estimate(bytes: u64) -> u64 {
+    bytes.div_ceil(BYTES_PER_TOKEN)
+}
+
+pub(super) fn of_encode(replica: &Replica, request: &EncodeRequest) -> Usage {
+    priced(replica, isomer_encoder_client::client::estimate(request))
+}
+
+pub(super) fn of_rerank(replica: &Replica, request: &RerankRequest) -> Usage {
+    let query = request.query.len() as u64;
+    let of = |document: &String| estimate((document.len() as u64).saturating_add(query));
+    let usage = Usage {
+        texts: request.documents.len() as u64,
+        tokens: request.documents.iter().map(of).fold(0, u64::saturating_add),
+        tokens_estimated: true,
+        ..Usage::default()
+    };
+    priced(replica, usage)
+}
+
+/// Ends an attempt by what came of it.
+pub(super) fn end(open: Open, replica: &Replica, answer: Result<Option<Usage>, &Fault>) {
+    match answer {
+        Ok(usage) => open.end(&priced(replica, usage.unwrap_or_default())),
+        // It was cut off: dropping the attempt counts its bound.
+        Err(fault) if matches!(fault.code, Code::DeadlineExceeded | Code::Cancelled) => drop(open),
+        Err(_) => open.nothing(),
+    }
+}
+
+/// At the price that the registry names for the provider, whatever it says itself.
+fn priced(replica: &Replica, usage: Usage) -> Usage {
+    Usage {
+        cost_nano_usd: nano(usage.tokens as f64 * replica.price_per_million_tokens / 1e6),
+        ..usage
+    }
+}

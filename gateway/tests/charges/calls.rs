@@ -1,0 +1,147 @@
+//! Calls that end as they are told to.
+
+use std::time::Duration;
+
+use bytes::{Buf, BufMut};
+use futures::{StreamExt, TryStreamExt, stream};
+use isomer_service_kit::client::{self, ClientConfig};
+use tonic::{
+    Code, Request, Status,
+    client::Grpc,
+    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
+};
+
+use crate::house::{House, Key};
+
+/// How a call ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    Answer,
+    Error,
+    Deadline,
+    Gone,
+}
+
+/// The client's deadline, and when a client that leaves does so: something has been answered by then.
+const CUT: Duration = Duration::from_millis(1200);
+
+/// Messages as bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Raw;
+
+impl Codec for Raw {
+    type Encode = Vec<u8>;
+    type Decode = Vec<u8>;
+    type Encoder = Self;
+    type Decoder = Self;
+
+    fn encoder(&mut self) -> Self {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self {
+        Self
+    }
+}
+
+impl Encoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn encode(&mut self, item: Vec<u8>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        out.put_slice(&item);
+        Ok(())
+    }
+}
+
+impl Decoder for Raw {
+    type Item = Vec<u8>;
+    type Error = Status;
+
+    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
+        let mut item = vec![0; from.remaining()];
+        from.copy_to_slice(&mut item);
+        Ok(Some(item))
+    }
+}
+
+async fn all(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<Vec<Vec<u8>>, Status> {
+    let config = ClientConfig {
+        address: format!("http://{}", house.address),
+        api_key: key.text.clone(),
+        ..ClientConfig::default()
+    };
+    let mut grpc = Grpc::new(client::connect_lazy(&config).unwrap());
+    grpc.ready()
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
+    // A client that streams goes on as long as it is answered.
+    let open = messages.len() > 1 && matches!(end, End::Deadline | End::Gone);
+    let rest = if open {
+        stream::pending().left_stream()
+    } else {
+        stream::empty().right_stream()
+    };
+    let mut request = Request::new(stream::iter(messages).chain(rest));
+    if end == End::Deadline {
+        request.set_timeout(CUT);
+    }
+    let answers = grpc.streaming(request, path.parse().unwrap(), Raw).await?;
+    answers.into_inner().try_collect().await
+}
+
+/// A gRPC call, of whatever kind.
+///
+/// # Errors
+/// When it ended otherwise than it should have.
+pub async fn grpc(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<(), String> {
+    let call = all(house, key, path, messages, end);
+    if end == End::Gone {
+        return match tokio::time::timeout(CUT, call).await {
+            Err(_) => Ok(()),
+            Ok(ended) => Err(format!("it ended before its client left: {ended:?}")),
+        };
+    }
+    match (end, call.await) {
+        (End::Answer, Ok(_)) => Ok(()),
+        // The client's own clock may be a little ahead of the server's.
+        (End::Deadline, Err(status)) if matches!(status.code(), Code::DeadlineExceeded | Code::Cancelled) => Ok(()),
+        (End::Error, Err(status)) if status.code() != Code::DeadlineExceeded => Ok(()),
+        (_, ended) => Err(format!("it ended so: {ended:?}")),
+    }
+}
+
+/// A gRPC call that uses nothing, whatever comes of it.
+pub async fn free(house: &House, key: &Key, path: &str) -> Result<(), String> {
+    match tokio::time::timeout(CUT, all(house, key, path, vec![Vec::new()], End::Answer)).await {
+        Ok(Err(status)) if status.code() == Code::Unimplemented => Err(format!("it is not served: {status}")),
+        _ => Ok(()),
+    }
+}
+
+/// An HTTP call. Its deadline is the server's.
+///
+/// # Errors
+/// As [`grpc`].
+pub async fn http(house: &House, key: &Key, path: &str, body: Option<String>, end: End) -> Result<(), String> {
+    let url = format!("http://{}{path}", house.address);
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = match body {
+        Some(body) => client.post(url).header("content-type", "application/json").body(body),
+        None => client.get(url),
+    };
+    let call = request.bearer_auth(key.text.expose().unwrap()).send();
+    if end == End::Gone {
+        return match tokio::time::timeout(CUT, call).await {
+            Err(_) => Ok(()),
+            Ok(ended) => Err(format!("it ended before its client left: {ended:?}")),
+        };
+    }
+    let answer = call.await.map_err(|error| format!("{error:?}"))?;
+    let status = answer.status().as_u16();
+    let text = answer.text().await.unwrap_or_default();
+    match (end, status) {
+        (End::Answer, 200) | (End::Error, 400..=499 | 500..=503) | (End::Deadline, 504) => Ok(()),
+        _ => Err(format!("it ended with {status}: {text}")),
+    }
+}

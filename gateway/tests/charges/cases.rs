@@ -1,0 +1,511 @@
+//! The table: for each rpc and each route, calls that use models, or one that uses none.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering::SeqCst},
+    time::Duration,
+};
+
+use isomer_proto::{
+    encoder::v1::{EncodeRequest, EncodeStreamRequest, Input, RerankRequest, input},
+    eval::v1::{
+        CreateRunRequest, DatasetInput, DatasetRef, GetRunRequest, InlineFile, InlineFiles, RunSpec, RunState,
+        ScoreRequest, SuiteRef, TaskType, dataset_ref, run_service_client::RunServiceClient, score_request, suite_ref,
+    },
+    transform::v1::{
+        AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, JudgeScale, OnFailure, Paraphrase,
+        PartialFailurePolicy, Sampling, TextItem, TransformRequest, TransformSpec, Transformation, VariantSource,
+        judge_request::Pair, transformation::Kind,
+    },
+};
+use isomer_service_kit::client::{self, ClientConfig};
+use prost::Message;
+use serde_json::json;
+
+pub use crate::calls::End;
+use crate::{
+    calls,
+    house::{House, Key},
+    models::{ENCODER, REFUSED, SLOW},
+};
+
+pub const END: [End; 4] = [End::Answer, End::Error, End::Deadline, End::Gone];
+
+/// A row of the table.
+pub struct Case {
+    /// The rpc or the route.
+    pub row: &'static str,
+    pub name: &'static str,
+    pub ends: &'static [End],
+    /// Whether models are used at all.
+    pub uses: bool,
+    way: Way,
+}
+
+enum Way {
+    /// The messages of the call.
+    Grpc(fn(End) -> Vec<Vec<u8>>),
+    /// Path, and body of a POST.
+    Http(fn(End) -> (String, Option<String>)),
+    /// A run, to its end.
+    Run,
+    Free,
+}
+
+impl Case {
+    pub async fn call(&self, house: &House, key: &Key, end: End) -> Result<(), String> {
+        match &self.way {
+            Way::Grpc(messages) => calls::grpc(house, key, self.row, messages(end), end).await,
+            Way::Http(request) => {
+                let (path, body) = request(end);
+                calls::http(house, key, &path, body, end).await
+            }
+            Way::Run => run(house, key).await,
+            Way::Free if self.row.starts_with("/isomer.") => calls::free(house, key, self.row).await,
+            Way::Free => {
+                // Whatever it answers.
+                let _ = calls::http(house, key, &self.row.replace(['{', '}', '*'], ""), None, End::Answer).await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A text that no cache knows, with the word that makes the call end as it should.
+fn text(end: End) -> String {
+    static NUMBER: AtomicU64 = AtomicU64::new(1000);
+    let number = NUMBER.fetch_add(1, SeqCst);
+    let word = match end {
+        End::Answer => "quietly",
+        End::Error => REFUSED,
+        End::Deadline | End::Gone => SLOW,
+    };
+    format!(
+        "The small grey cat on the old wooden bench near the station slept {word} through the night, number {number}."
+    )
+}
+
+/// Two texts, of which the first is answered.
+fn texts(end: End) -> [String; 2] {
+    [text(End::Answer), text(end)]
+}
+
+fn items(end: End) -> Vec<TextItem> {
+    let item = |text| TextItem {
+        text,
+        language: Some("en".to_owned()),
+        ..TextItem::default()
+    };
+    texts(end).map(item).into()
+}
+
+fn paraphrase() -> Transformation {
+    Transformation {
+        kind: Some(Kind::Paraphrase(Paraphrase::default())),
+    }
+}
+
+fn sampling() -> Option<Sampling> {
+    Some(Sampling {
+        max_tokens: Some(1000),
+        ..Sampling::default()
+    })
+}
+
+fn transform(end: End) -> Vec<Vec<u8>> {
+    let request = TransformRequest {
+        spec: Some(TransformSpec {
+            transformation: Some(paraphrase()),
+            on_failure: OnFailure::Fail.into(),
+            sampling: sampling(),
+            max_attempts: Some(1),
+            ..TransformSpec::default()
+        }),
+        items: items(end),
+    };
+    vec![request.encode_to_vec()]
+}
+
+fn judge(end: End) -> Vec<Vec<u8>> {
+    let pair = |original: String| Pair {
+        transformed: format!("{original} It did."),
+        original,
+        ..Pair::default()
+    };
+    let request = JudgeRequest {
+        pairs: texts(end).map(pair).into(),
+        scale: JudgeScale::Similarity.into(),
+        generator_id: "judge".to_owned(),
+        ..JudgeRequest::default()
+    };
+    vec![request.encode_to_vec()]
+}
+
+fn spec() -> AugmentationSpec {
+    AugmentationSpec {
+        sources: vec![VariantSource {
+            transformation: Some(paraphrase()),
+            ..VariantSource::default()
+        }],
+        sampling: sampling(),
+        partial_failure: PartialFailurePolicy::Fail.into(),
+        max_attempts: Some(1),
+        ..AugmentationSpec::default()
+    }
+}
+
+fn augment(end: End) -> Vec<Vec<u8>> {
+    let request = AugmentRequest {
+        spec: Some(spec()),
+        items: items(end),
+    };
+    vec![request.encode_to_vec()]
+}
+
+fn encode_augmented(end: End) -> Vec<Vec<u8>> {
+    let request = EncodeAugmentedRequest {
+        spec: Some(spec()),
+        items: items(end),
+        encoder_id: ENCODER.to_owned(),
+        ..EncodeAugmentedRequest::default()
+    };
+    vec![request.encode_to_vec()]
+}
+
+fn encoding(text: String) -> EncodeRequest {
+    EncodeRequest {
+        encoder_id: ENCODER.to_owned(),
+        inputs: vec![Input {
+            input: Some(input::Input::Text(text)),
+        }],
+        ..EncodeRequest::default()
+    }
+}
+
+fn encode(end: End) -> Vec<Vec<u8>> {
+    vec![encoding(text(end)).encode_to_vec()]
+}
+
+fn encode_stream(end: End) -> Vec<Vec<u8>> {
+    let message = |text| EncodeStreamRequest {
+        request: Some(encoding(text)),
+        ..EncodeStreamRequest::default()
+    };
+    texts(end).map(|text| message(text).encode_to_vec()).into()
+}
+
+fn rerank(end: End) -> Vec<Vec<u8>> {
+    let request = RerankRequest {
+        encoder_id: ENCODER.to_owned(),
+        query: "Which cat?..".to_owned(),
+        documents: vec![text(end)],
+        ..RerankRequest::default()
+    };
+    vec![request.encode_to_vec()]
+}
+
+fn score(end: End) -> Vec<Vec<u8>> {
+    let rows = (0..4).map(|number| {
+        let second = text(if number == 3 { end } else { End::Answer });
+        format!(
+            "{}\n",
+            json!({ "sentence1": text(End::Answer), "sentence2": second, "score": number })
+        )
+    });
+    let request = ScoreRequest {
+        task_type: TaskType::Sts.into(),
+        input: Some(score_request::Input::Dataset(DatasetInput {
+            dataset: Some(DatasetRef {
+                source: Some(dataset_ref::Source::Inline(InlineFiles {
+                    files: vec![InlineFile {
+                        path: "test.jsonl".to_owned(),
+                        content: rows.collect::<String>().into(),
+                    }],
+                })),
+                ..DatasetRef::default()
+            }),
+            encoder_id: ENCODER.to_owned(),
+            ..DatasetInput::default()
+        })),
+        ..ScoreRequest::default()
+    };
+    vec![request.encode_to_vec()]
+}
+
+fn http_embeddings(end: End) -> (String, Option<String>) {
+    let body = json!({ "model": ENCODER, "input": [text(end)] });
+    ("/v1/embeddings".to_owned(), Some(body.to_string()))
+}
+
+fn http_augmented(end: End) -> (String, Option<String>) {
+    let body = json!({
+        "model": ENCODER,
+        "input": texts(end),
+        "augment": { "transformations": ["paraphrase"], "missing_variants": "fail", "language": "en" },
+    });
+    ("/v1/embeddings".to_owned(), Some(body.to_string()))
+}
+
+fn http_azure(end: End) -> (String, Option<String>) {
+    let body = json!({ "input": [text(end)] });
+    let path = format!("/openai/deployments/{ENCODER}/embeddings?api-version=2024-10-21");
+    (path, Some(body.to_string()))
+}
+
+fn http_rerank(end: End) -> (String, Option<String>) {
+    let body = json!({ "model": ENCODER, "query": "Which cat?..", "documents": [text(end)] });
+    ("/v1/rerank".to_owned(), Some(body.to_string()))
+}
+
+/// A POST to a path of other servers' APIs. `TEXT` and `MODEL` stand for a text and the encoder.
+fn post(end: End, path: &str, body: serde_json::Value) -> (String, Option<String>) {
+    let body = body.to_string().replace("TEXT", &text(end)).replace("MODEL", ENCODER);
+    (path.replace("MODEL", ENCODER), Some(body))
+}
+
+/// Calls of the APIs of other servers.
+fn dialects() -> Vec<Case> {
+    let http = |row, name, request: fn(End) -> (String, Option<String>)| uses(row, name, Way::Http(request));
+    vec![
+        http("/v1/embed", "Cohere, version 1", |end| {
+            post(end, "/v1/embed", json!({ "model": "MODEL", "texts": ["TEXT"] }))
+        }),
+        http("/v2/embed", "Cohere, version 2", |end| {
+            let body = json!({ "model": "MODEL", "texts": ["TEXT"], "input_type": "clustering" });
+            post(end, "/v2/embed", body)
+        }),
+        http("/v2/rerank", "Cohere, version 2", |end| {
+            let body = json!({ "model": "MODEL", "query": "Which cat?..", "documents": ["TEXT"] });
+            post(end, "/v2/rerank", body)
+        }),
+        http("/api/embed", "Ollama", |end| {
+            post(end, "/api/embed", json!({ "model": "MODEL", "input": "TEXT" }))
+        }),
+        http("/api/embeddings", "Ollama", |end| {
+            post(end, "/api/embeddings", json!({ "model": "MODEL", "prompt": "TEXT" }))
+        }),
+        http("/", "the hub's client", |end| {
+            post(end, "/?model=MODEL", json!({ "inputs": "TEXT" }))
+        }),
+        http("/tei/{model}", "the hub's client", |end| {
+            post(end, "/tei/MODEL", json!({ "inputs": "TEXT" }))
+        }),
+        http("/embed", "TEI", |end| {
+            post(end, "/embed?model=MODEL", json!({ "inputs": "TEXT" }))
+        }),
+        http("/tei/{model}/embed", "TEI", |end| {
+            post(end, "/tei/MODEL/embed", json!({ "inputs": "TEXT" }))
+        }),
+        http("/embed_all", "TEI", |end| {
+            post(end, "/embed_all?model=MODEL", json!({ "inputs": "TEXT" }))
+        }),
+        http("/tei/{model}/embed_all", "TEI", |end| {
+            post(end, "/tei/MODEL/embed_all", json!({ "inputs": "TEXT" }))
+        }),
+        http("/rerank", "TEI", |end| {
+            post(
+                end,
+                "/rerank?model=MODEL",
+                json!({ "query": "Which cat?..", "texts": ["TEXT"] }),
+            )
+        }),
+        http("/tei/{model}/rerank", "TEI", |end| {
+            post(
+                end,
+                "/tei/MODEL/rerank",
+                json!({ "query": "Which cat?..", "texts": ["TEXT"] }),
+            )
+        }),
+        http("/predict", "TEI", |end| {
+            post(
+                end,
+                "/predict?model=MODEL",
+                json!({ "inputs": ["Which cat?..", "TEXT"] }),
+            )
+        }),
+        http("/tei/{model}/predict", "TEI", |end| {
+            post(
+                end,
+                "/tei/MODEL/predict",
+                json!({ "inputs": [["Which cat?..", "TEXT"]] }),
+            )
+        }),
+        http("/similarity", "TEI", |end| {
+            let compared = json!({ "source_sentence": "A cat.", "sentences": ["TEXT"] });
+            post(end, "/similarity?model=MODEL", json!({ "inputs": compared }))
+        }),
+        http("/tei/{model}/similarity", "TEI", |end| {
+            let compared = json!({ "source_sentence": "A cat.", "sentences": ["TEXT"] });
+            post(end, "/tei/MODEL/similarity", json!({ "inputs": compared }))
+        }),
+    ]
+}
+
+fn page(end: End) -> (String, Option<String>) {
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query
+        .append_pair("first", &text(End::Answer))
+        .append_pair("second", &text(end));
+    query
+        .append_pair("encoder", ENCODER)
+        .append_pair("transformation", "paraphrase");
+    (format!("/?{}", query.finish()), None)
+}
+
+async fn run(house: &House, key: &Key) -> Result<(), String> {
+    let config = ClientConfig {
+        address: format!("http://{}", house.address),
+        api_key: key.text.clone(),
+        ..ClientConfig::default()
+    };
+    let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());
+    let suite = "name = \"small\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n";
+    let request = CreateRunRequest {
+        spec: Some(RunSpec {
+            suite: Some(SuiteRef {
+                source: Some(suite_ref::Source::Toml(suite.to_owned())),
+                ..SuiteRef::default()
+            }),
+            encoder_ids: vec![ENCODER.to_owned()],
+            limit: Some(8),
+            ..RunSpec::default()
+        }),
+        ..CreateRunRequest::default()
+    };
+    let made = client.create_run(request).await.map_err(|status| status.to_string())?;
+    let id = made.into_inner().run.unwrap().id;
+    for _ in 0..300 {
+        let request = GetRunRequest { id: id.clone() };
+        let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
+        match run.state() {
+            RunState::Succeeded => return Ok(()),
+            RunState::Pending | RunState::Running => tokio::time::sleep(Duration::from_millis(100)).await,
+            _ => return Err(run.error),
+        }
+    }
+    Err("the run did not end".to_owned())
+}
+
+fn uses(row: &'static str, name: &'static str, way: Way) -> Case {
+    Case {
+        row,
+        name,
+        ends: &END,
+        uses: true,
+        way,
+    }
+}
+
+/// Every case there is.
+pub fn all() -> Vec<Case> {
+    use Way::{Grpc, Http};
+    let mut all = vec![
+        uses("/isomer.encoder.v1.EncoderService/Encode", "a text", Grpc(encode)),
+        uses(
+            "/isomer.encoder.v1.EncoderService/EncodeStream",
+            "two messages",
+            Grpc(encode_stream),
+        ),
+        uses("/isomer.encoder.v1.EncoderService/Rerank", "a document", Grpc(rerank)),
+        uses(
+            "/isomer.transform.v1.TransformService/Transform",
+            "two texts",
+            Grpc(transform),
+        ),
+        uses(
+            "/isomer.transform.v1.TransformService/TransformStream",
+            "two texts",
+            Grpc(transform),
+        ),
+        uses("/isomer.transform.v1.TransformService/Judge", "two pairs", Grpc(judge)),
+        uses(
+            "/isomer.transform.v1.AugmentationService/Augment",
+            "two texts",
+            Grpc(augment),
+        ),
+        uses(
+            "/isomer.transform.v1.AugmentationService/EncodeAugmented",
+            "two texts",
+            Grpc(encode_augmented),
+        ),
+        uses("/isomer.eval.v1.TaskService/Score", "four pairs", Grpc(score)),
+        uses("/v1/embeddings", "a text", Http(http_embeddings)),
+        uses("/v1/embeddings", "augmented", Http(http_augmented)),
+        uses("/openai/deployments/{*path}", "a text", Http(http_azure)),
+        uses("/v1/rerank", "a document", Http(http_rerank)),
+        Case {
+            // What fails is shown on the page, which then comes all the same.
+            ends: &[End::Answer, End::Deadline, End::Gone],
+            ..uses("/", "a trial", Http(page))
+        },
+        Case {
+            // Left, cancelled and restarted runs: gateway/tests/runs.rs.
+            ends: &[End::Answer],
+            ..uses("/isomer.eval.v1.RunService/CreateRun", "a run", Way::Run)
+        },
+    ];
+    all.extend(dialects());
+    all.extend(FREE.iter().map(|row| Case {
+        ends: &[End::Answer],
+        uses: false,
+        ..uses(row, "nothing", Way::Free)
+    }));
+    all
+}
+
+/// What asks no model. CheckProvider does, for an administrator: its few texts are the gateway's own.
+const FREE: &[&str] = &[
+    "/isomer.encoder.v1.EncoderService/CountTokens",
+    "/isomer.encoder.v1.EncoderService/GetEncoder",
+    "/isomer.encoder.v1.EncoderService/ListEncoders",
+    "/isomer.eval.v1.RunService/CancelRun",
+    "/isomer.eval.v1.RunService/DeleteRun",
+    "/isomer.eval.v1.RunService/GetReport",
+    "/isomer.eval.v1.RunService/GetRun",
+    "/isomer.eval.v1.RunService/ListRuns",
+    "/isomer.eval.v1.RunService/WatchRun",
+    "/isomer.eval.v1.StatisticsService/AdjustPValues",
+    "/isomer.eval.v1.StatisticsService/Agreement",
+    "/isomer.eval.v1.StatisticsService/Bootstrap",
+    "/isomer.eval.v1.StatisticsService/Compare",
+    "/isomer.eval.v1.StatisticsService/ComparePairs",
+    "/isomer.eval.v1.StatisticsService/CompareRanks",
+    "/isomer.eval.v1.StatisticsService/Correlate",
+    "/isomer.eval.v1.StatisticsService/PlanDesign",
+    "/isomer.eval.v1.StatisticsService/RankStability",
+    "/isomer.eval.v1.StatisticsService/Reliability",
+    "/isomer.eval.v1.TaskService/ListDatasets",
+    "/isomer.eval.v1.TaskService/ListTasks",
+    "/isomer.gateway.v1.AccessService/CreateKey",
+    "/isomer.gateway.v1.AccessService/GetKey",
+    "/isomer.gateway.v1.AccessService/ListAuditEvents",
+    "/isomer.gateway.v1.AccessService/ListKeys",
+    "/isomer.gateway.v1.AccessService/RevokeKey",
+    "/isomer.gateway.v1.AccessService/UpdateKey",
+    "/isomer.gateway.v1.ProviderService/CheckProvider",
+    "/isomer.gateway.v1.ProviderService/CreateProvider",
+    "/isomer.gateway.v1.ProviderService/DeleteProvider",
+    "/isomer.gateway.v1.ProviderService/GetProvider",
+    "/isomer.gateway.v1.ProviderService/ListProviders",
+    "/isomer.gateway.v1.ProviderService/RenewLease",
+    "/isomer.gateway.v1.ProviderService/UpdateProvider",
+    "/isomer.transform.v1.TransformService/Inspect",
+    "/isomer.transform.v1.TransformService/ListTransformations",
+    "/runs/{id}/{file}",
+    "/v1/models",
+    "/v1/models/{*id}",
+    "/api/show",
+    "/api/tags",
+    "/api/version",
+    "/decode",
+    "/embed_sparse",
+    "/health",
+    "/info",
+    "/ping",
+    "/tokenize",
+    "/tei/{model}/decode",
+    "/tei/{model}/embed_sparse",
+    "/tei/{model}/health",
+    "/tei/{model}/info",
+    "/tei/{model}/ping",
+    "/tei/{model}/tokenize",
+];

@@ -1,0 +1,108 @@
+//! Who uses a model through the gateway pays for it, whichever way in and however the call ends.
+//!
+//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One without a case fails the test. For each
+//! case and each end, what the models behind counted is held against what the key was charged.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod calls;
+mod cases;
+mod house;
+mod models;
+
+use std::collections::BTreeSet;
+
+use cases::{END, End};
+use house::House;
+use models::Counted;
+use prost::Message;
+use prost_types::FileDescriptorSet;
+
+/// Every rpc of ours: `/service/method`.
+fn rpcs() -> BTreeSet<String> {
+    let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+    let of = |file: prost_types::FileDescriptorProto| {
+        let package = file.package().to_owned();
+        let services = file.service.into_iter();
+        let paths = services.flat_map(move |service| {
+            let name = format!("/{package}.{}", service.name());
+            let methods = service.method.into_iter();
+            methods
+                .map(move |method| format!("{name}/{}", method.name()))
+                .collect::<Vec<_>>()
+        });
+        paths.collect::<Vec<_>>()
+    };
+    set.file.into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn every_rpc_and_every_route_has_a_case() {
+    let mut rows = rpcs();
+    rows.extend(isomer_gateway::http_paths().into_iter().map(str::to_owned));
+    let cases: BTreeSet<String> = cases::all().into_iter().map(|case| case.row.to_owned()).collect();
+    assert_eq!(rows, cases, "left: what is served; right: what has a case");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_models_counted_is_what_the_key_was_charged() {
+    let house = House::new().await;
+    let mut wrong = Vec::new();
+    let (paid, free): (Vec<_>, Vec<_>) = cases::all().into_iter().partition(|case| case.uses);
+    let (key, before) = (house.key().await, house.models.counted());
+    for case in free {
+        if let Err(why) = case.call(&house, &key, End::Answer).await {
+            wrong.push(format!("{}: {why}", case.row));
+        }
+    }
+    assert_eq!(
+        house.settled(&key).await,
+        Counted::default(),
+        "what uses nothing costs nothing"
+    );
+    assert_eq!(house.models.counted(), before);
+    for case in paid {
+        for end in END.iter().filter(|end| case.ends.contains(end)) {
+            let name = format!("{} ({}): {end:?}", case.row, case.name);
+            let key = house.key().await;
+            let before = house.models.counted();
+            let outcome = case.call(&house, &key, *end).await;
+            if let Err(why) = outcome {
+                wrong.push(format!("{name}: {why}"));
+                continue;
+            }
+            let charged = house.settled(&key).await;
+            let counted = house.models.counted().since(&before);
+            if let Some(problem) = compare(*end, counted, charged) {
+                wrong.push(format!("{name}: {problem}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Exactly what was counted; where generators were cut off, also at most what they may have been at.
+fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
+    let least = counted.finished;
+    let most = (
+        least.0 + counted.cut * models::MOST_OF_A_CALL,
+        // A dollar a token, and generators have no price.
+        least.1,
+    );
+    let told = format!(
+        "counted {least:?} and {} calls cut off, charged {:?}",
+        counted.cut, charged.finished
+    );
+    let got = charged.finished;
+    if got.0 < least.0 || got.0 > most.0 || got.1 != least.1 {
+        return Some(told);
+    }
+    // A provider that refuses a text has used nothing.
+    let idle = got == (0, 0) && end != End::Error;
+    idle.then(|| format!("{told}: a case that uses nothing shows nothing"))
+}
