@@ -141,7 +141,7 @@ pub async fn http(house: &House, key: &Key, path: &str, body: Option<String>, en
     let status = answer.status().as_u16();
     let text = answer.text().await.unwrap_or_default();
     match (end, status) {
-        (End::Answer, 200) | (End::Error, 400..=499 | 500..=503) | (End::Deadline, 504) => Ok(()),
+        (End::Answer, 200) | (End::Error, 400..=503) | (End::Deadline, 504) => Ok(()),
         _ => Err(format!("it ended with {status}: {text}")),
     }
 }
