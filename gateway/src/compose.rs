@@ -74,7 +74,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         addresses: config.addresses,
         routing: config.routing,
         web: config.web,
-        max_message_bytes: limits.max_message_bytes,
+        max_message_bytes: limits.max_inner_message_bytes(),
     };
     let address = config.database.address(&home);
     // A command that only uses what is registered makes no records of its own.
@@ -94,12 +94,12 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     let embed = memory::channel(isomer_embed::services(embed), &limits).await?;
     let here = Fixed {
         name: HERE.to_owned(),
-        backend: Arc::new(IsomerBackend::over(embed, limits.max_message_bytes)),
+        backend: Arc::new(IsomerBackend::over(embed, limits.max_inner_message_bytes())),
         remote: false,
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
     // The other services ask for encoders as everybody does: those of others are theirs too.
-    let encoders = Services::new().add(encoder_service::server(ways.router.clone(), limits.max_message_bytes));
+    let encoders = Services::new().add(encoder_service::server(ways.router.clone(), limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;

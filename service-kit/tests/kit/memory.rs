@@ -26,7 +26,11 @@ async fn two_hundred_concurrent_calls_each_get_their_own_answer() {
 
 #[tokio::test]
 async fn a_large_message_goes_both_ways() {
-    let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    let limits = LimitsConfig {
+        max_message_bytes: 64 << 20,
+        ..LimitsConfig::default()
+    };
+    let channel = in_memory(&Obedient::default(), &limits).await;
     let id = "z".repeat(40 << 20);
     assert_eq!(get(&channel, id.clone()).await.unwrap().len(), id.len());
 }

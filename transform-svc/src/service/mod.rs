@@ -19,7 +19,7 @@ use isomer_proto::transform::v1::{
     transform_stream_response::Event,
 };
 use isomer_service_kit::{GrpcChannel, Services, config::Validate};
-use tonic::{Request, Response, Status, codec::CompressionEncoding};
+use tonic::{Request, Response, Status};
 
 use crate::{
     catalogue::ENTRIES,
@@ -103,11 +103,7 @@ pub fn services(service: TransformService) -> Services {
     let limit = service.max_message_bytes;
     let transform = TransformServiceServer::new(service.clone())
         .max_decoding_message_size(limit)
-        .max_encoding_message_size(limit)
-        .accept_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .send_compressed(CompressionEncoding::Zstd)
-        .send_compressed(CompressionEncoding::Gzip);
+        .max_encoding_message_size(limit);
     let augmentation = AugmentationServiceServer::new(service)
         .max_decoding_message_size(limit)
         .max_encoding_message_size(limit);
