@@ -11,7 +11,10 @@ use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
 use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
-use isomer_eval::{EvalClients, EvalService, places::Places};
+use isomer_eval::{
+    EvalClients, EvalService,
+    places::{HubAccess, Places},
+};
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
@@ -59,6 +62,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         // Folders named in the configuration are still looked through for data sets by name.
         config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
+        config.eval.hub = HubAccess::Any;
     }
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
@@ -99,7 +103,10 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
     // The other services ask for encoders as everybody does: those of others are theirs too.
-    let encoders = Services::new().add(encoder_service::server(ways.router.clone(), limits.max_inner_message_bytes()));
+    let encoders = Services::new().add(encoder_service::server(
+        ways.router.clone(),
+        limits.max_inner_message_bytes(),
+    ));
     let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;

@@ -62,7 +62,10 @@ async fn home(
             trial.problems.push(fault.to_string());
         }
     }
-    let (encoders, runs) = tokio::join!(pages.router.list(), runs::list(&pages));
+    let (encoders, runs) = tokio::join!(
+        pages.router.list(),
+        runs::list(&pages, caller.as_ref().map(|caller| &caller.0))
+    );
     match view::page(&pages, &encoders, &runs, &trial) {
         Ok(html) => document(
             Html(html),
@@ -74,6 +77,7 @@ async fn home(
 
 /// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an image.
 fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
+    // A request without the header is no page's, or the door has refused it (`UNKNOWN_PAGE`).
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     if !matches!(site, None | Some("same-origin" | "none")) {
         let fault = Fault::precondition(
@@ -91,12 +95,16 @@ fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Resul
     Ok(())
 }
 
-async fn report(State(pages): State<Pages>, Path((id, file)): Path<(String, String)>) -> Response {
-    match runs::report(&pages, &id, &file).await {
-        // The report carries its own filter script.
+async fn report(
+    State(pages): State<Pages>,
+    caller: Option<axum::Extension<Caller>>,
+    Path((id, file)): Path<(String, String)>,
+) -> Response {
+    match runs::report(&pages, caller.as_ref().map(|caller| &caller.0), &id, &file).await {
+        // A report has no script.
         Ok((content, media_type)) => document(
             ([(header::CONTENT_TYPE, media_type)], content),
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
         ),
         Err(fault) => plain_refusal(fault),
     }

@@ -12,7 +12,7 @@ use crate::{error::Fault, limits::LimitsConfig};
 /// What a request of `n` bytes may take at its peak, as a multiple of `n`: the body, its unpacked messages, the decoded request and
 /// what a handler makes of it.
 pub(crate) const PEAK_FACTOR: usize = 4;
-/// One permit stands for so many bytes.
+/// One permit stands for a kibibyte.
 const UNIT: usize = 1024;
 /// Memory of a machine that does not tell how much it has.
 const UNKNOWN_MEMORY: u64 = 4 << 30;
@@ -71,8 +71,8 @@ impl Reservation {
         let refuse = || {
             let message = format!(
                 "requests in flight have reserved nearly all of the {} MiB they may take, and this one needs {} KiB more",
-                total * UNIT >> 20,
-                more * UNIT >> 10
+                total / 1024,
+                more
             );
             Fault::overloaded(message, std::time::Duration::from_millis(500))
                 .mend("try again, send smaller requests, or raise server.limits.max_bytes_in_flight")
