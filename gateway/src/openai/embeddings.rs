@@ -20,6 +20,7 @@ use super::{
     augment::{self, Augment},
     decimals,
     error::ApiError,
+    inputs::Inputs,
 };
 
 /// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
@@ -45,19 +46,6 @@ pub(super) struct Request {
     pub(super) augment: Option<Augment>,
 }
 
-/// A text, texts, a text's token ids, or those of texts.
-#[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "input should be a string, a list of strings, a list of token ids, or a list of such lists"
-)]
-pub(super) enum Inputs {
-    Text(String),
-    Texts(Vec<String>),
-    Tokens(Vec<u32>),
-    ManyTokens(Vec<Vec<u32>>),
-}
-
 impl Inputs {
     fn into_inputs(self) -> Vec<Input> {
         let text = |text| input::Input::Text(text);
@@ -65,8 +53,6 @@ impl Inputs {
         let all: Vec<input::Input> = match self {
             Self::Text(one) => vec![text(one)],
             Self::Texts(many) => many.into_iter().map(text).collect(),
-            // An empty list is one of no texts, whatever it would have held.
-            Self::Tokens(ids) if ids.is_empty() => Vec::new(),
             Self::Tokens(ids) => vec![tokens(ids)],
             Self::ManyTokens(many) => many.into_iter().map(tokens).collect(),
         };

@@ -12,6 +12,7 @@ mod azure;
 mod decimals;
 mod embeddings;
 mod error;
+mod inputs;
 mod models;
 #[cfg(test)]
 mod refused;

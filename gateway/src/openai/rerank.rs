@@ -12,6 +12,7 @@ use super::{Backends, Body, Call, error::ApiError};
 pub(super) struct Request {
     model: String,
     query: String,
+    #[serde(deserialize_with = "super::inputs::bounded")]
     documents: Vec<Document>,
     top_n: Option<u32>,
     #[serde(default)]
