@@ -72,10 +72,7 @@ async fn both_compressions_are_taken_and_bombs_refused() {
             .accept_compressed(coding)
             .max_decoding_message_size(8 << 20);
         let id = "a sentence that is long enough to be worth compressing ".repeat(500);
-        let request = GetEncoderRequest {
-            id: id.clone(),
-            ..GetEncoderRequest::default()
-        };
+        let request = GetEncoderRequest { id: id.clone() };
         let answer = client.get_encoder(request).await.unwrap();
         assert_eq!(answer.get_ref().encoder.as_ref().unwrap().id, id, "{coding:?}");
     }
@@ -109,7 +106,6 @@ async fn an_answer_is_compressed_only_for_a_caller_that_takes_it() {
     let running = start(LimitsConfig::default()).await;
     let request = GetEncoderRequest {
         id: "words ".repeat(10_000),
-        ..GetEncoderRequest::default()
     };
     for (accepted, shown) in [
         (None, None),
