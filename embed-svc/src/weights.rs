@@ -1,23 +1,25 @@
-//! Checkpoint tensors, memory-mapped.
+//! Checkpoint tensors, each read when it is asked for.
+
+mod file;
 
 use std::{
     collections::HashMap,
-    fs::File,
     ops::{Deref, Range},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use half::{bf16, f16};
-use memmap2::Mmap;
-use safetensors::{Dtype, SafeTensors};
+use safetensors::Dtype;
+
+use file::{OpenError, TensorFile};
 
 use crate::error::EmbedError;
 
 /// The tensors of a `model.safetensors`, or of the shards that a `model.safetensors.index.json` names.
 #[derive(Debug)]
 pub struct Weights {
-    files: Vec<(PathBuf, Arc<Mmap>)>,
+    files: Vec<TensorFile>,
     tensors: HashMap<String, Entry>,
 }
 
@@ -29,19 +31,20 @@ struct Entry {
     bytes: Range<usize>,
 }
 
-/// `f32` values: in the mapped file where they lie there as such, else converted.
+/// `f32` values, converted where the file has another type. Clones share them.
 #[derive(Debug, Clone)]
-pub enum Floats {
-    /// A range of bytes of a mapped file, aligned and in native byte order.
-    Mapped(Arc<Mmap>, Range<usize>),
-    /// Converted from another type.
-    Owned(Arc<[f32]>),
-}
+pub struct Floats(Arc<[f32]>);
 
 impl Floats {
     /// No values.
     pub fn empty() -> Self {
-        Self::Owned(Vec::new().into())
+        Self(Vec::new().into())
+    }
+}
+
+impl From<Arc<[f32]>> for Floats {
+    fn from(values: Arc<[f32]>) -> Self {
+        Self(values)
     }
 }
 
@@ -49,18 +52,14 @@ impl Deref for Floats {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
-        match self {
-            // Alignment and length were checked when the variant was made.
-            Self::Mapped(map, range) => bytemuck::try_cast_slice(&map[range.clone()]).unwrap_or_default(),
-            Self::Owned(values) => values,
-        }
+        &self.0
     }
 }
 
 const REFETCH: &str = "fetch the model again; a download that broke off leaves such a file";
 
 impl Weights {
-    /// Maps the checkpoint of a model folder.
+    /// Opens the checkpoint of a model folder.
     ///
     /// # Errors
     /// Names the file: missing, truncated, not safetensors; only a `pytorch_model.bin` there.
@@ -84,23 +83,18 @@ impl Weights {
         Ok(weights)
     }
 
-    /// Maps one file and notes its tensors.
+    /// Opens one file and notes its tensors.
     fn add(&mut self, path: &Path) -> Result<(), EmbedError> {
-        let unreadable =
-            |error: std::io::Error| EmbedError::file(path, format!("the weights cannot be read: {error}"), REFETCH);
-        let file = File::open(path).map_err(unreadable)?;
-        // SAFETY: the map is read-only. As with every mapped file, another process that truncates it while we run would
-        // end this one; model folders are written once, under another name, and renamed.
-        let map = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
-        let broken = |error: safetensors::SafeTensorError| {
-            EmbedError::file(path, format!("truncated or not safetensors: {error}"), REFETCH)
-        };
-        // Also checks that the data is all there and that no tensor reaches beyond it.
-        let (header, metadata) = SafeTensors::read_metadata(&map).map_err(broken)?;
+        let (file, data, metadata) = TensorFile::open(path).map_err(|error| {
+            let message = match error {
+                OpenError::Unreadable(error) => format!("the weights cannot be read: {error}"),
+                OpenError::Broken(error) => format!("truncated or not safetensors: {error}"),
+            };
+            EmbedError::file(path, message, REFETCH)
+        })?;
         let number = self.files.len();
         for (name, info) in metadata.tensors() {
-            let start = header + size_of::<u64>();
-            let bytes = start + info.data_offsets.0..start + info.data_offsets.1;
+            let bytes = data + info.data_offsets.0..data + info.data_offsets.1;
             let entry = Entry {
                 file: number,
                 dtype: info.dtype,
@@ -109,7 +103,7 @@ impl Weights {
             };
             self.tensors.insert(name, entry);
         }
-        self.files.push((path.to_path_buf(), Arc::new(map)));
+        self.files.push(file);
         Ok(())
     }
 
@@ -127,7 +121,7 @@ impl Weights {
     pub fn file(&self) -> &Path {
         self.files
             .first()
-            .map_or(Path::new("model.safetensors"), |(path, _)| path)
+            .map_or(Path::new("model.safetensors"), |file| &file.path)
     }
 
     /// A tensor as `f32`, which must have the shape given.
@@ -136,29 +130,57 @@ impl Weights {
     /// Names the tensor: missing, another shape, not a float type.
     pub fn get(&self, name: &str, shape: &[usize]) -> Result<Floats, EmbedError> {
         let entry = self.entry(name, shape)?;
-        let (path, map) = &self.files[entry.file];
-        let bytes = &map[entry.bytes.clone()];
-        let convert =
-            |size: usize, read: &dyn Fn(&[u8]) -> f32| bytes.chunks_exact(size).map(read).collect::<Arc<[f32]>>();
+        let path = &self.files[entry.file].path;
+        let count = entry.shape.iter().product();
         match entry.dtype {
-            Dtype::F32 if cfg!(target_endian = "little") && bytemuck::try_cast_slice::<u8, f32>(bytes).is_ok() => {
-                Ok(Floats::Mapped(map.clone(), entry.bytes.clone()))
+            Dtype::F32 => {
+                // Straight into its place: the tables of large models are gigabytes.
+                let mut values: Arc<[f32]> = std::iter::repeat_n(0.0, count).collect();
+                if let Some(values) = Arc::get_mut(&mut values) {
+                    self.read(entry, bytemuck::cast_slice_mut(values))?;
+                    if cfg!(target_endian = "big") {
+                        values
+                            .iter_mut()
+                            .for_each(|value| *value = f32::from_bits(value.to_bits().swap_bytes()));
+                    }
+                }
+                Ok(Floats(values))
             }
-            Dtype::F32 => Ok(Floats::Owned(convert(4, &|b| {
-                f32::from_le_bytes([b[0], b[1], b[2], b[3]])
-            }))),
-            Dtype::F16 => Ok(Floats::Owned(convert(2, &|b| {
-                f16::from_le_bytes([b[0], b[1]]).to_f32()
-            }))),
-            Dtype::BF16 => Ok(Floats::Owned(convert(2, &|b| {
-                bf16::from_le_bytes([b[0], b[1]]).to_f32()
-            }))),
+            Dtype::F16 => Ok(Floats(self.halves(entry, f16::from_le_bytes, f16::to_f32)?)),
+            Dtype::BF16 => Ok(Floats(self.halves(entry, bf16::from_le_bytes, bf16::to_f32)?)),
             other => Err(EmbedError::file(
                 path,
                 format!("tensor `{name}` is {other:?}; F32, F16 and BF16 are read"),
                 "save the model in one of these types",
             )),
         }
+    }
+
+    /// Reads a tensor's bytes.
+    fn read(&self, entry: &Entry, into: &mut [u8]) -> Result<(), EmbedError> {
+        let file = &self.files[entry.file];
+        file.read(entry.bytes.clone(), into).map_err(|error| {
+            let message = format!("the weights cannot be read any more: {error}");
+            EmbedError::file(&file.path, message, REFETCH)
+        })
+    }
+
+    /// A tensor's bytes.
+    fn bytes(&self, entry: &Entry) -> Result<Vec<u8>, EmbedError> {
+        let mut bytes = vec![0; entry.bytes.len()];
+        self.read(entry, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A tensor of two bytes a value.
+    fn halves<T>(
+        &self,
+        entry: &Entry,
+        read: impl Fn([u8; 2]) -> T,
+        widen: impl Fn(T) -> f32,
+    ) -> Result<Arc<[f32]>, EmbedError> {
+        let bytes = self.bytes(entry)?;
+        Ok(bytes.as_chunks().0.iter().map(|b| widen(read(*b))).collect())
     }
 
     /// Looks whether a tensor is there with this shape.
@@ -173,7 +195,7 @@ impl Weights {
         let Some(entry) = self.tensors.get(name) else {
             return Err(self.missing(&[name.to_owned()]));
         };
-        let (path, _) = &self.files[entry.file];
+        let path = &self.files[entry.file].path;
         if entry.shape != shape {
             return Err(EmbedError::file(
                 path,
@@ -196,7 +218,7 @@ impl Weights {
         if entry.dtype != Dtype::F64 {
             return Ok(self.get(name, shape)?.iter().map(|value| f64::from(*value)).collect());
         }
-        let bytes = &self.files[entry.file].1[entry.bytes.clone()];
+        let bytes = self.bytes(entry)?;
         Ok(bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect())
     }
 
@@ -208,8 +230,8 @@ impl Weights {
         let Some(entry) = self.tensors.get(name) else {
             return Err(self.missing(&[name.to_owned()]));
         };
-        let (path, map) = &self.files[entry.file];
-        let bytes = &map[entry.bytes.clone()];
+        let path = &self.files[entry.file].path;
+        let bytes = self.bytes(entry)?;
         match entry.dtype {
             Dtype::I64 => Ok(bytes.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect()),
             Dtype::I32 => Ok(bytes

@@ -273,3 +273,41 @@ fn random_bytes_never_load_and_never_panic() {
         }
     }
 }
+
+/// Somebody replaces a file in place while its model serves. A mapped file would end the process (SIGBUS).
+#[test]
+fn a_file_cut_short_under_a_model_that_serves_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let model = Model::load(folder.path(), &Device::Cpu).unwrap();
+    let before = model.encode(&[vec![1_u32, 2, 3]]).unwrap();
+    let file = fs::OpenOptions::new()
+        .write(true)
+        .open(folder.path().join("model.safetensors"))
+        .unwrap();
+    file.set_len(100).unwrap();
+    let after = model.encode(&[vec![1_u32, 2, 3]]).unwrap();
+    assert_eq!(before, after);
+    let words = model.encode(&[(0..40_u32).collect::<Vec<_>>()]);
+    assert!(words.is_ok(), "rows of the table that were not read before");
+}
+
+/// The same between opening a file and reading a tensor of it.
+#[test]
+fn a_file_cut_short_while_it_is_read_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    tiny(folder.path());
+    let path = folder.path().join("model.safetensors");
+    let weights = isomer_embed::weights::Weights::open(folder.path()).unwrap();
+    let name = "embeddings.word_embeddings.weight";
+    let shape = weights.shape(name).unwrap().to_vec();
+    assert!(weights.get(name, &shape).is_ok());
+    fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(100)
+        .unwrap();
+    let error = weights.get(name, &shape).unwrap_err().to_string();
+    says(&error, &["model.safetensors", "cannot be read any more"]);
+}

@@ -15,7 +15,10 @@ use isomer_service_kit::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::dataset::{DatasetError, below_roots};
+use crate::{
+    dataset::{DatasetError, below_roots},
+    places::HubAccess,
+};
 
 /// Settings of [`crate::EvalService`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +33,11 @@ pub struct EvalConfig {
     /// Folders that requests may read datasets from. Empty: none, only built-in and inline data; `/`: any path, which is
     /// right where the caller is the owner of this process (the command line).
     pub data_roots: Vec<PathBuf>,
+    /// Data sets that requests may have fetched from the Hugging Face hub: `off`, `catalogue` (those of `isomer datasets`) or `any`. What a
+    /// caller names is fetched without this process's token.
+    pub hub: HubAccess,
+    /// Most bytes of one file of a data set on the hub that a caller names (`hub = "any"`).
+    pub max_hub_file_bytes: u64,
     /// Folders in which a data set is looked for by its catalogue name (`<folder>/STSBenchmark`), beside the data roots and
     /// `<home>/data`.
     pub dataset_dirs: Vec<PathBuf>,
@@ -37,6 +45,14 @@ pub struct EvalConfig {
     pub default_encoder: String,
     /// Runs that work at the same time; more wait. At least 1.
     pub max_active_runs: usize,
+    /// Runs that wait for one of these places, all callers together; more are refused. At least 1.
+    pub max_pending_runs: usize,
+    /// The same for one caller (a key or a token's subject).
+    pub max_pending_runs_per_caller: usize,
+    /// Days after its end when a run is deleted with its report; 0: never for its age.
+    pub keep_runs_days: u32,
+    /// Runs that are kept; beyond, the oldest ended ones are deleted. At least 1.
+    pub max_kept_runs: usize,
     /// Texts in one request to an encoder, which may permit fewer. At least 1.
     pub encode_batch_items: usize,
     /// Requests to an encoder under way at the same time. At least 1.
@@ -56,9 +72,15 @@ impl Default for EvalConfig {
             state_dir: None,
             cache_dir: None,
             data_roots: Vec::new(),
+            hub: HubAccess::default(),
+            max_hub_file_bytes: 1 << 30,
             dataset_dirs: Vec::new(),
             default_encoder: "all-MiniLM-L6-v2".to_owned(),
             max_active_runs: 2,
+            max_pending_runs: 100,
+            max_pending_runs_per_caller: 20,
+            keep_runs_days: 90,
+            max_kept_runs: 10_000,
             encode_batch_items: 256,
             encode_in_flight: 2,
             transform_batch_items: 256,
@@ -86,10 +108,15 @@ impl EvalConfig {
     /// # Errors
     /// A path outside [`EvalConfig::data_roots`].
     pub fn data_path(&self, path: &Path) -> Result<PathBuf, DatasetError> {
-        if self.data_roots.iter().any(|root| is_file_system(root)) {
+        if self.reads_everything() {
             return Ok(path.to_owned());
         }
         below_roots(path, &self.data_roots)
+    }
+
+    /// Whether requests may read every path: their caller is the owner of this process.
+    pub fn reads_everything(&self) -> bool {
+        self.data_roots.iter().any(|root| is_file_system(root))
     }
 
     /// Folders in which a data set is looked for by name.
@@ -105,6 +132,9 @@ impl Validate for EvalConfig {
     fn validate(&self) -> Result<(), ConfigError> {
         let at_least_one = [
             ("max_active_runs", self.max_active_runs),
+            ("max_pending_runs", self.max_pending_runs),
+            ("max_pending_runs_per_caller", self.max_pending_runs_per_caller),
+            ("max_kept_runs", self.max_kept_runs),
             ("encode_batch_items", self.encode_batch_items),
             ("encode_in_flight", self.encode_in_flight),
             ("transform_batch_items", self.transform_batch_items),

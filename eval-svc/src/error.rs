@@ -69,6 +69,7 @@ fn dataset(error: &DatasetError) -> Fault {
         DatasetError::Hub { .. } | DatasetError::Unreachable { .. } => {
             Fault::unavailable("DATASET_UNREACHABLE", message).field("dataset")
         }
+        DatasetError::HubClosed { .. } => Fault::new(Code::PermissionDenied, "HUB_CLOSED", message).field("dataset"),
         DatasetError::OtherTexts { .. } => Fault::internal(message),
         DatasetError::OtherTask { .. } | DatasetError::NoTask => Fault::invalid("task_type", message),
         DatasetError::OutsideRoots { .. } => Fault::new(Code::PermissionDenied, "OUTSIDE_DATA_ROOTS", message)
@@ -107,6 +108,8 @@ fn run(error: RunError) -> Fault {
     let message = error.to_string();
     match error {
         RunError::Suite(error) => suite(&error),
+        RunError::TooMany { .. } => Fault::overloaded(message, std::time::Duration::from_secs(60))
+            .mend("wait until some of them work, cancel some (CancelRun), or let the operator raise eval.max_pending_runs"),
         RunError::Invalid { field, .. } => Fault::invalid(field, message),
         RunError::Gate(error) => {
             Fault::new(Code::InvalidArgument, "BROKEN_GATE", message).field(if error.origin.is_empty() {
@@ -160,8 +163,13 @@ fn run(error: RunError) -> Fault {
         RunError::NoReport { .. } => {
             Fault::precondition("NO_REPORT", message).mend("reports belong to runs that succeeded")
         }
-        RunError::Store(_) | RunError::Units(_) => Fault::precondition("STATE_UNWRITABLE", message)
-            .mend("check space and permissions of eval.state_dir and eval.cache_dir"),
+        RunError::Store(_) | RunError::Units(_) => {
+            // The path is the operator's to know.
+            tracing::error!(error = message, "the state of runs cannot be read or written");
+            let told = "the state of runs cannot be read or written; the service's log names the file";
+            Fault::unavailable("STATE_UNWRITABLE", told)
+                .mend("check open files, space and permissions of eval.state_dir and eval.cache_dir")
+        }
         RunError::Report(_) | RunError::Internal(_) => Fault::internal(message),
     }
 }

@@ -47,8 +47,9 @@ pub use error::EvalError;
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
 pub use run::EvalClients;
+pub use run_service::CALLER;
 
-use places::Places;
+use places::{HubRules, Places};
 use run::RunManager;
 use run_service::RunFace;
 use statistics_service::StatisticsFace;
@@ -81,6 +82,7 @@ impl EvalService {
         let places = Arc::new(Places {
             folders: config.named_data(),
             hub,
+            rules: HubRules::of(&config),
         });
         let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&places));
         let max_message_bytes = config.max_message_bytes;

@@ -45,6 +45,29 @@ impl RunFace {
         let done = done.map_err(|error| Fault::internal(format!("a task died: {error}")))?;
         done.map_err(|error| Fault::from(error).into())
     }
+
+    /// Work that waits for others and computes or reads files in between, on a thread of its own. It goes on to its end if
+    /// the caller leaves.
+    async fn away<T, F>(&self, work: impl FnOnce(RunManager) -> F + Send + 'static) -> Result<T, Status>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let runs = self.runs.clone();
+        let runtime = tokio::runtime::Handle::current();
+        let done = tokio::task::spawn_blocking(move || runtime.block_on(work(runs))).await;
+        let done = done.map_err(|error| Fault::internal(format!("a task died: {error}")))?;
+        done.map_err(Into::into)
+    }
+}
+
+/// Names the caller on whose behalf a gateway asks. Without it, access is not divided: all runs are seen.
+pub const CALLER: &str = "isomer-caller";
+
+fn caller<T>(request: &Request<T>) -> Option<String> {
+    let value = request.metadata().get(CALLER)?;
+    // What cannot be read names nobody, who owns nothing.
+    Some(value.to_str().unwrap_or_default().to_owned())
 }
 
 fn id(id: String) -> Result<String, Fault> {
@@ -58,24 +81,31 @@ fn id(id: String) -> Result<String, Fault> {
 #[tonic::async_trait]
 impl RunService for RunFace {
     async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
+        let owner = caller(&request);
         let request = request.into_inner();
-        let asked = convert::request(request.spec)?;
-        let request_id = Some(request.request_id).filter(|id| !id.is_empty());
-        let record = self.runs.create(asked, request_id).await.map_err(Fault::from)?;
+        let record = self
+            .away(move |runs| async move {
+                let asked = convert::request(request.spec)?;
+                let request_id = Some(request.request_id).filter(|id| !id.is_empty());
+                runs.create(asked, request_id, owner).await.map_err(Fault::from)
+            })
+            .await?;
         Ok(Response::new(CreateRunResponse {
             run: Some(convert::run(record)),
         }))
     }
 
     async fn get_run(&self, request: Request<GetRunRequest>) -> Result<Response<GetRunResponse>, Status> {
+        let viewer = caller(&request);
         let id = id(request.into_inner().id)?;
-        let record = self.blocking(move |runs| runs.get(&id)).await?;
+        let record = self.blocking(move |runs| runs.get_for(&id, viewer.as_deref())).await?;
         Ok(Response::new(GetRunResponse {
             run: Some(convert::run(record)),
         }))
     }
 
     async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
+        let viewer = caller(&request);
         let request = request.into_inner();
         let size = if request.page_size == 0 {
             PAGE
@@ -88,7 +118,9 @@ impl RunService for RunFace {
         {
             return Err(Fault::invalid("page_token", "is not a token of ListRuns").into());
         }
-        let (records, more) = self.blocking(move |runs| runs.list(size, before.as_deref())).await?;
+        let (records, more) = self
+            .blocking(move |runs| runs.list(size, before.as_deref(), viewer.as_deref()))
+            .await?;
         let next_page_token = records
             .last()
             .filter(|_| more)
@@ -104,28 +136,46 @@ impl RunService for RunFace {
         &self,
         request: Request<WatchRunRequest>,
     ) -> Result<Response<BoxStream<WatchRunResponse>>, Status> {
+        let viewer = caller(&request);
         let request = request.into_inner();
         let id = id(request.id)?;
-        let events = self.runs.watch(&id, request.after_sequence).map_err(Fault::from)?;
+        let events = self
+            .blocking(move |runs| {
+                runs.get_for(&id, viewer.as_deref())?;
+                runs.watch(&id, request.after_sequence)
+            })
+            .await?;
         Ok(Response::new(events.map(|event| Ok(convert::event(event))).boxed()))
     }
 
     async fn cancel_run(&self, request: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
+        let viewer = caller(&request);
         let request = request.into_inner();
         let id = id(request.id)?;
-        let record = self.runs.cancel(&id, &request.reason).await.map_err(Fault::from)?;
+        let record = self
+            .away(move |runs| async move {
+                runs.get_for(&id, viewer.as_deref())?;
+                runs.cancel(&id, &request.reason).await.map_err(Fault::from)
+            })
+            .await?;
         Ok(Response::new(CancelRunResponse {
             run: Some(convert::run(record)),
         }))
     }
 
     async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
+        let viewer = caller(&request);
         let id = id(request.into_inner().id)?;
-        self.blocking(move |runs| runs.delete(&id)).await?;
+        self.blocking(move |runs| {
+            runs.get_for(&id, viewer.as_deref())?;
+            runs.delete(&id)
+        })
+        .await?;
         Ok(Response::new(DeleteRunResponse {}))
     }
 
     async fn get_report(&self, request: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
+        let viewer = caller(&request);
         let request = request.into_inner();
         let format = match request.format() {
             ReportFormat::Json | ReportFormat::Unspecified => run::ReportFormat::Json,
@@ -134,7 +184,12 @@ impl RunService for RunFace {
             ReportFormat::Junit => run::ReportFormat::Junit,
         };
         let id = id(request.id)?;
-        let file = self.blocking(move |runs| runs.report(&id, format)).await?;
+        let file = self
+            .blocking(move |runs| {
+                runs.get_for(&id, viewer.as_deref())?;
+                runs.report(&id, format)
+            })
+            .await?;
         Ok(Response::new(GetReportResponse {
             content: file.content,
             media_type: file.media_type.to_owned(),

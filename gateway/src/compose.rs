@@ -11,7 +11,10 @@ use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
 use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
-use isomer_eval::{EvalClients, EvalService, places::Places};
+use isomer_eval::{
+    EvalClients, EvalService,
+    places::{HubAccess, Places},
+};
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
@@ -61,6 +64,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         // Folders named in the configuration are still looked through for data sets by name.
         config.eval.dataset_dirs.append(&mut config.eval.data_roots);
         config.eval.data_roots = vec![PathBuf::from("/")];
+        config.eval.hub = HubAccess::Any;
     }
     config
         .transform
@@ -81,7 +85,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
         addresses: config.addresses,
         routing: config.routing,
         web: config.web,
-        max_message_bytes: limits.max_message_bytes,
+        max_message_bytes: limits.max_inner_message_bytes(),
     };
     let address = config.database.address(&home);
     // A command that only uses what is registered makes no records of its own.
@@ -101,12 +105,12 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     let embed = memory::channel(isomer_embed::services(embed), &limits).await?;
     let here = Fixed {
         name: HERE.to_owned(),
-        backend: Arc::new(IsomerBackend::over(embed, limits.max_message_bytes)),
+        backend: Arc::new(IsomerBackend::over(embed, limits.max_inner_message_bytes())),
         remote: false,
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
     // The other services ask for encoders as everybody does: those of others are theirs too.
-    let encoders = encoder_service::server(ways.router.clone(), limits.max_message_bytes);
+    let encoders = encoder_service::server(ways.router.clone(), limits.max_inner_message_bytes());
     let encoders = Services::new().add(Reporting(encoders));
     let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());

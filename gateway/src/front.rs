@@ -137,7 +137,7 @@ pub(crate) fn services(
             Some(follower) => runs::route(upstream, follower.clone()),
             None => proxy::route(upstream),
         };
-        services = services.add_routes(RUNS, routes);
+        services = services.add_routes(RUNS, runs::named(routes));
     }
     let pages = Pages {
         router: ways.router.clone(),

@@ -27,7 +27,7 @@ pub async fn run(
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
-    let max_message_bytes = config.server.limits.max_message_bytes;
+    let max_message_bytes = config.server.limits.max_inner_message_bytes();
     let home = config.home.unwrap_or_else(|| ModelsConfig::default().with_env().home);
     let database = Database::open(&config.database.address(&home)).await?;
     let access = Access::open(config.access, database.clone()).await?;

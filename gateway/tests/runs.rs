@@ -40,6 +40,8 @@ struct Stub {
     changed: watch::Sender<()>,
     /// Making a run takes so long.
     pause: Arc<Mutex<Duration>>,
+    /// Who asked, as the gateway told it, newest last.
+    callers: Arc<Mutex<Vec<Option<String>>>>,
 }
 
 impl Stub {
@@ -48,6 +50,7 @@ impl Stub {
             runs: Arc::default(),
             changed: watch::Sender::new(()),
             pause: Arc::default(),
+            callers: Arc::default(),
         }
     }
 
@@ -103,8 +106,11 @@ impl RunService for Stub {
         Ok(Response::new(GetRunResponse { run: Some(run) }))
     }
 
-    async fn list_runs(&self, _: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
-        Err(Status::unimplemented("not here"))
+    async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
+        let caller = request.metadata().get(isomer_eval::CALLER);
+        let caller = caller.map(|caller| caller.to_str().unwrap().to_owned());
+        self.callers.lock().unwrap().push(caller);
+        Ok(Response::new(ListRunsResponse::default()))
     }
 
     async fn watch_run(
@@ -376,4 +382,24 @@ async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
     assert_eq!(house.stub.run("run-kept").unwrap().state(), RunState::Pending);
     house.stub.uses("run-kept", 60);
     house.until_charged(&key, 60).await;
+}
+
+#[tokio::test]
+async fn the_evaluation_service_is_told_who_asks_and_a_client_cannot_say_it_is_another() {
+    let house = House::new().await;
+    let (key, text) = house.key(None).await;
+    let gateway = house.gateway().await;
+    let mut one = client(&gateway, &text);
+    for claimed in [None, Some("key:another")] {
+        let mut request = Request::new(ListRunsRequest::default());
+        if let Some(claimed) = claimed {
+            request
+                .metadata_mut()
+                .insert(isomer_eval::CALLER, claimed.parse().unwrap());
+        }
+        one.list_runs(request).await.unwrap();
+    }
+    let told = house.stub.callers.lock().unwrap().clone();
+    assert_eq!(told, [Some(format!("key:{key}")), Some(format!("key:{key}"))]);
+    gateway.stop().await;
 }

@@ -10,7 +10,7 @@ mod error;
 mod stream;
 mod unary;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::{
     Router,
@@ -121,6 +121,9 @@ impl Call {
         }
     }
 }
+
+/// Why what the caller sends could not be read to its end. A handler may take that for the end, and answer as if nothing were wrong.
+type Broken = Arc<OnceLock<Fault>>;
 
 /// The gRPC request that stands for one of this protocol, without its body.
 fn asked(mut request: http::request::Parts) -> Result<http::request::Parts, Fault> {

@@ -3,7 +3,12 @@
 
 mod answer;
 mod arriving;
+mod budget;
+mod coding;
+mod elements;
 mod labels;
+mod messages;
+mod probes;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -15,7 +20,7 @@ use axum::{
 };
 use futures::FutureExt;
 use http::{HeaderMap, header};
-use tokio::time::Instant;
+use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
 use tracing::{Instrument, Span};
@@ -33,8 +38,10 @@ use crate::{
     trace_context,
 };
 
-pub(crate) use arriving::{Bounds, arriving};
+pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
+pub(crate) use budget::Budget;
 pub(crate) use labels::Labels;
+pub(crate) use probes::{OnConnection, Probes};
 
 /// How a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +63,10 @@ impl Via {
 #[derive(Debug, Clone)]
 pub(crate) struct Around {
     pub(crate) gate: Gate,
+    /// Room for health and reflection, which are not counted at the gate.
+    pub(crate) probes: Probes,
+    /// Memory for requests in flight.
+    pub(crate) budget: Budget,
     pub(crate) timeout: Option<Duration>,
     pub(crate) labels: Labels,
     pub(crate) via: Via,
@@ -67,7 +78,15 @@ pub(crate) struct Around {
     pub(crate) closing: CancellationToken,
 }
 
-pub(crate) async fn around(State(state): State<Around>, request: Request, next: Next) -> Response {
+/// What a request holds until its answer has ended. Nothing reads the fields: they give back what they hold when they are dropped.
+#[derive(Debug)]
+struct Place {
+    _gate: Option<OwnedSemaphorePermit>,
+    _probe: Option<probes::Place>,
+    _memory: Option<budget::Reservation>,
+}
+
+pub(crate) async fn around(State(state): State<Around>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = state.refusals.shape(request.uri().path(), is_grpc);
     let label = if is_grpc {
@@ -78,9 +97,27 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
     let span = span(&label, &request, is_grpc);
     let mut record = Record::start(label.clone(), state.via.name(), span.clone());
 
-    let (response, cut, place) = match state.gate.enter() {
-        // Probes must be answered however busy the house is, and must not keep it open when it closes.
-        _ if label.probe => {
+    let memory = (state.via == Via::Network).then(|| state.budget.reserve());
+    if let Some(memory) = &memory {
+        request.extensions_mut().insert(memory.clone());
+    }
+    // Probes must be answered however busy the house is, and must not keep it open when it closes.
+    let place = if label.probe {
+        let connection = request.extensions().get::<OnConnection>();
+        state.probes.enter(label.streams, connection).map(|place| Place {
+            _gate: None,
+            _probe: Some(place),
+            _memory: memory,
+        })
+    } else {
+        state.gate.enter().map(|place| Place {
+            _gate: Some(place),
+            _probe: None,
+            _memory: memory,
+        })
+    };
+    let (response, cut, place) = match place {
+        Ok(place) if label.probe => {
             let closing = state.closing.clone().cancelled_owned();
             let closing = closing
                 .map(|()| Fault::unavailable("DRAINING", "the server is closing"))
@@ -94,7 +131,7 @@ pub(crate) async fn around(State(state): State<Around>, request: Request, next: 
                     deadline: None,
                     closing: Some(closing),
                 },
-                None,
+                Some(place),
             )
         }
         Err(refusal) => {

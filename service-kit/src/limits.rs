@@ -10,13 +10,25 @@ use crate::{
     error::Fault,
 };
 
+/// What the length of a gRPC message can say, less what is put around it.
+const MOST_MESSAGE: usize = (u32::MAX - 1024) as usize;
+
+/// Least of [`LimitsConfig::max_inner_message_bytes`].
+const INNER_MESSAGE: usize = 256 << 20;
+
 /// What a server takes on at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Largest message, received or sent, in bytes. A service hands it to its generated server
-    /// (`max_decoding_message_size`, `max_encoding_message_size`), since tonic keeps it there.
+    /// Largest request body or message of a request that comes over the network, in bytes, before and after decompression.
     pub max_message_bytes: usize,
+    /// Memory that requests in flight may reserve, all together, in bytes; more are answered `RESOURCE_EXHAUSTED` with a retry hint. A
+    /// request reserves four times its size, or what its items take once decoded where that is more. 0: a quarter of the memory of this
+    /// machine or control group. One request of the largest size always fits.
+    pub max_bytes_in_flight: usize,
+    /// Health watches and reflection streams open at once (they need no key); 4 of them on one connection. More are answered
+    /// `RESOURCE_EXHAUSTED` with a retry hint.
+    pub max_watches: usize,
     /// Requests in flight, streams until they end included (health, reflection and metrics are not counted); more are answered `RESOURCE_EXHAUSTED` with a retry hint.
     pub max_concurrent_requests: usize,
     /// Connections open at once; more are closed as soon as they are made. 0: as many as the limit on open files leaves room for,
@@ -35,7 +47,9 @@ pub struct LimitsConfig {
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self {
-            max_message_bytes: 256 << 20,
+            max_message_bytes: 32 << 20,
+            max_bytes_in_flight: 0,
+            max_watches: 1024,
             max_concurrent_requests: 1024,
             max_connections: 0,
             first_request_seconds: 15,
@@ -52,7 +66,23 @@ impl Validate for LimitsConfig {
             return Err(ConfigError::new(
                 "max_message_bytes",
                 "is under 4096",
-                "give a size in bytes, e.g. 268435456",
+                "give a size in bytes, e.g. 33554432",
+            ));
+        }
+        if self.max_message_bytes > MOST_MESSAGE {
+            let mend = format!("give at most {MOST_MESSAGE}");
+            return Err(ConfigError::new(
+                "max_message_bytes",
+                "is more than gRPC can frame",
+                mend,
+            ));
+        }
+        if self.max_watches == 0 || self.max_watches > Semaphore::MAX_PERMITS {
+            let mend = format!("give 1 to {}", Semaphore::MAX_PERMITS);
+            return Err(ConfigError::new(
+                "max_watches",
+                format!("is {}", self.max_watches),
+                mend,
             ));
         }
         if self.max_concurrent_requests == 0 {
@@ -83,6 +113,12 @@ impl Validate for LimitsConfig {
 }
 
 impl LimitsConfig {
+    /// Largest message between the services of one process and from a server behind this one, in bytes: answers, vectors above all, may be
+    /// larger than the requests that come over the network.
+    pub fn max_inner_message_bytes(&self) -> usize {
+        self.max_message_bytes.max(INNER_MESSAGE)
+    }
+
     /// The request timeout, where there is one.
     pub fn request_timeout(&self) -> Option<Duration> {
         (self.request_timeout_seconds > 0).then(|| Duration::from_secs(self.request_timeout_seconds))

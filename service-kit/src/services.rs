@@ -12,7 +12,7 @@ use axum::{
 use http::{StatusCode, header};
 use http_body::Body as _;
 use tokio_util::sync::CancellationToken;
-use tonic::{Code, Status, body::Body, codec::CompressionEncoding, server::NamedService};
+use tonic::{Code, Status, body::Body, server::NamedService};
 use tonic_health::pb::health_server::HealthServer;
 use tonic_reflection::server::{Builder, Error as ReflectionError};
 use tonic_web::GrpcWebLayer;
@@ -23,7 +23,7 @@ use crate::{
     door::{Door, Doorkeeper},
     error::Fault,
     health::HealthBoard,
-    layers::{self, Around, Bounds, Labels, Via},
+    layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Via},
     limits::{Gate, LimitsConfig},
     refusals::{Refusals, Shape, plain_refusal},
     telemetry,
@@ -142,7 +142,6 @@ impl Services {
         let v1 = reflection(&self.names).build_v1().map_err(told)?;
         let v1alpha = reflection(&self.names).build_v1alpha().map_err(told)?;
         let health_server = HealthServer::new(health.clone());
-        let gzip = CompressionEncoding::Gzip;
         let Services {
             grpc,
             http,
@@ -151,13 +150,16 @@ impl Services {
             refusals,
             web,
         } = self
-            .add(health_server.accept_compressed(gzip).send_compressed(gzip))
-            .add(v1.accept_compressed(gzip).send_compressed(gzip))
-            .add(v1alpha.accept_compressed(gzip).send_compressed(gzip));
+            .add(health_server.max_decoding_message_size(PROBE_MESSAGE))
+            .add(v1.max_decoding_message_size(PROBE_MESSAGE))
+            .add(v1alpha.max_decoding_message_size(PROBE_MESSAGE));
 
         let closing = CancellationToken::new();
+        let budget = Budget::new(limits);
         let around = Around {
             gate: Gate::new(limits),
+            probes: Probes::new(limits),
+            budget: budget.clone(),
             timeout: limits.request_timeout(),
             labels: Labels::new(&names, DESCRIPTORS),
             via,
@@ -170,6 +172,7 @@ impl Services {
             labels: around.labels.clone(),
             most: limits.max_message_bytes,
             refusals: refusals.clone(),
+            budget,
         });
         let bounded = |router: Router| match &bounds {
             Some(bounds) => router.layer(middleware::from_fn_with_state(bounds.clone(), layers::arriving)),

@@ -50,6 +50,7 @@ fn gateway(folder: &Path) -> (tokio::runtime::Runtime, SocketAddr) {
     .unwrap();
     let config = ProvidersConfig {
         file: Some(folder.join("declared.toml")),
+        secret_environment: vec!["OPENAI_API_KEY".to_owned()],
         ..ProvidersConfig::default()
     };
     let database = folder.join("records.sqlite").display().to_string();

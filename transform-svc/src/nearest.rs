@@ -2,9 +2,16 @@
 
 use rapidfuzz::distance::osa;
 
+/// Longest name, in bytes, that is compared with others.
+const LONGEST: usize = 200;
+
 /// The name at the smallest edit distance (transpositions count one), if at most half of the longer one's letters differ; the first
-/// of several equally near. Letter case and the choice between `-`, `_` and space are no difference.
+/// of several equally near; none for a name of more than 200 bytes. Letter case and the choice between `-`, `_` and space are no difference.
 pub fn nearest<'a>(asked: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing takes time in proportion to the length, and no known name is nearly so long.
+    if asked.len() > LONGEST {
+        return None;
+    }
     let plain = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
     let asked = plain(asked);
     names

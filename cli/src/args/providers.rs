@@ -15,7 +15,8 @@ The file has one [[provider]] table each, e.g.
   encoders = { \"text-embedding-3-small\" = \"text-embedding-3-small\" }
   limits = { max_batch_items = 2048, timeout = 20 }
 
-Secrets are named, never written there: they are variables and files of the gateway's machine.";
+Secrets are named, never written there: they are variables and files of the gateway's machine. The gateway lends only those that
+providers.secret_environment and providers.file_dirs of its configuration name; by default none.";
 
 /// `isomer providers …`
 #[derive(Subcommand, Debug)]

@@ -55,7 +55,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Rerank(args) => rerank::run(&global, args).await,
         Command::Transform(args) => Box::pin(transform::run(&global, args)).await,
         Command::Datasets(args) => datasets::run(&global, args).await,
-        Command::Eval(args) => eval::run(&global, args).await,
+        Command::Eval(args) => Box::pin(eval::run(&global, args)).await,
         Command::Check(args) => check::run(&global, args).await,
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args),

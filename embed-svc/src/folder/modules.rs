@@ -173,7 +173,9 @@ fn class_name<'a>(file: &Path, class: &'a str) -> Result<&'a str, EmbedError> {
     if class.starts_with("sentence_transformers.") && KNOWN.contains(&name) {
         return Ok(name);
     }
-    Err(EmbedError::file(file, format!("module `{class}` is not served"), ORDER))
+    // A file of a stranger's may say anything, at any length.
+    let shown: String = class.chars().take(100).flat_map(char::escape_debug).collect();
+    Err(EmbedError::file(file, format!("module `{shown}` is not served"), ORDER))
 }
 
 /// A module's folder, which must lie inside the model's.

@@ -81,7 +81,7 @@ pub fn read(file: &Path) -> Result<TextVectors, EmbedError> {
         vocab,
         ..WordList::default()
     });
-    let table = StaticVectors::new("word-vectors", Floats::Owned(Arc::from(values)), rows, width);
+    let table = StaticVectors::new("word-vectors", Floats::from(Arc::<[f32]>::from(values)), rows, width);
     Ok(TextVectors { words, table, skipped })
 }
 

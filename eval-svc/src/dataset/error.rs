@@ -83,6 +83,14 @@ pub enum DatasetError {
         /// Why, and how to mend it.
         message: String,
     },
+    /// A data set on the hub that this service may not fetch.
+    #[error("{dataset}: {message}")]
+    HubClosed {
+        /// Its id.
+        dataset: String,
+        /// Why, and how to mend it.
+        message: &'static str,
+    },
     /// A name that is neither a path nor in the catalogue.
     #[error("there is no data set called `{name}`{}; `isomer datasets` lists the names", nearest_hint(.nearest))]
     UnknownName {

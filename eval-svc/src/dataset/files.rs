@@ -13,7 +13,7 @@ use flate2::read::MultiGzDecoder;
 use parquet::file::{reader::FileReader, serialized_reader::SerializedFileReader};
 
 use super::{
-    DatasetError,
+    DatasetError, bounds,
     format::{self, Form, Format, LINES},
     source::FieldMap,
 };
@@ -253,8 +253,13 @@ impl<'a> Part<'a> {
             Content::Bytes(bytes) => Box::new(*bytes),
         };
         Ok(if self.form.gzip {
+            let most = bounds::unpacked(match &self.content {
+                Content::File(path) => Some(path.metadata().map_err(|error| self.unreadable(error))?.len()),
+                Content::Bytes(_) => None,
+            });
             let packed = BufReader::with_capacity(BUFFER, raw);
-            Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(packed)))
+            let plain = bounds::Bounded::new(MultiGzDecoder::new(packed), most);
+            Box::new(BufReader::with_capacity(BUFFER, plain))
         } else {
             Box::new(BufReader::with_capacity(BUFFER, raw))
         })

@@ -10,6 +10,7 @@
 //! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
 
+mod bounds;
 mod builtin;
 pub mod catalogue;
 mod clsd;

@@ -7,7 +7,7 @@ use parquet::record::reader::RowIter;
 use serde_json::{Map, Value};
 
 use super::{
-    DatasetError,
+    DatasetError, bounds,
     error::Unit,
     files::{Files, Part, Table},
     format::Format,
@@ -133,7 +133,7 @@ impl<'a> Lines<'a> {
                 file: self.file.to_string(),
                 source,
             };
-            if self.reader.read_until(b'\n', &mut self.buffer).map_err(unreadable)? == 0 {
+            if bounds::read_line(&mut self.reader, &mut self.buffer).map_err(unreadable)? == 0 {
                 return Ok(None);
             }
             self.line += 1;

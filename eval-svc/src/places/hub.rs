@@ -2,7 +2,11 @@
 
 use std::path::Path;
 
-use isomer_models::{Progress, Resolver, hub::HubDataset, manifest::files_under};
+use isomer_models::{
+    Progress, Resolver,
+    hub::{HubDataset, Terms},
+    manifest::files_under,
+};
 
 use super::{card::configurations, choose::Choice};
 use crate::{
@@ -20,6 +24,7 @@ pub(super) async fn fetch(
     task: TaskType,
     options: &LoadOptions,
     resolver: &Resolver,
+    terms: Terms,
     progress: &dyn Progress,
 ) -> Result<Fetched, DatasetError> {
     let failed = |message: String| DatasetError::Hub {
@@ -30,7 +35,7 @@ pub(super) async fn fetch(
         .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
     // The card first, at whatever commit that is; then the files, at the same commit.
     let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
-    let first = resolver.dataset(&repository, card, progress).await;
+    let first = resolver.dataset(&repository, terms, card, progress).await;
     let first = first.map_err(|error| failed(error.to_string()))?;
     let card = match first.files.first() {
         Some(name) => {
@@ -54,7 +59,7 @@ pub(super) async fn fetch(
         let tables = choice.tables(listed)?;
         Ok(tables.into_iter().flat_map(|(_, files)| files).collect())
     };
-    let snapshot = resolver.dataset(&pinned, files, progress).await;
+    let snapshot = resolver.dataset(&pinned, terms, files, progress).await;
     let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
     let tables = choice
         .tables(&snapshot.files)

@@ -5,10 +5,13 @@
 mod card;
 mod choose;
 mod hub;
+mod rules;
 
 use std::path::PathBuf;
 
-use isomer_models::{Progress, Resolver, progress::LogProgress};
+pub use rules::{HubAccess, HubRules};
+
+use isomer_models::{Progress, Resolver, hub::Terms, progress::LogProgress};
 
 use crate::{
     dataset::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds},
@@ -22,6 +25,8 @@ pub struct Places {
     pub folders: Vec<PathBuf>,
     /// The way to the hub and its cache; absent: it is not asked.
     pub hub: Option<Resolver>,
+    /// What may be fetched from there.
+    pub rules: HubRules,
 }
 
 /// What is asked for.
@@ -103,7 +108,8 @@ impl Places {
                     // A configuration is often a language, and then mteb's name of the subset.
                     options.language = wanted.config.clone().filter(|config| is_language(config));
                 }
-                Source::Fetched(self.fetched(&wanted, task, &options, progress).await?)
+                let terms = self.rules.named();
+                Source::Fetched(self.fetched(&wanted, terms, task, &options, progress).await?)
             }
             Source::Path(path) if path.is_dir() => {
                 let source = Source::Path(path.clone());
@@ -152,7 +158,10 @@ impl Places {
             });
         }
         let wanted = entry.hub();
-        match self.fetched(&wanted, entry.task, options, progress).await {
+        match self
+            .fetched(&wanted, self.rules.catalogued(), entry.task, options, progress)
+            .await
+        {
             Ok(fetched) => Ok(Source::Fetched(fetched)),
             Err(error) => {
                 tried.push(error.to_string());
@@ -177,17 +186,23 @@ impl Places {
     async fn fetched(
         &self,
         wanted: &HubRef,
+        terms: Result<Terms, &'static str>,
         task: TaskType,
         options: &LoadOptions,
         progress: &dyn Progress,
     ) -> Result<Fetched, DatasetError> {
+        let terms = terms.map_err(|message| DatasetError::HubClosed {
+            dataset: wanted.to_string(),
+            message,
+        })?;
         let Some(resolver) = &self.hub else {
             return Err(DatasetError::Hub {
                 dataset: wanted.to_string(),
                 message: "this service was not given a way to the hub".to_owned(),
             });
         };
-        hub::fetch(wanted, task, options, resolver, progress).await
+        // Boxed: few requests come here, and all of them would carry its size.
+        Box::pin(hub::fetch(wanted, task, options, resolver, terms, progress)).await
     }
 
     /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it holds what will be asked

@@ -11,6 +11,14 @@ pub enum RunError {
     /// The suite is wrong.
     #[error(transparent)]
     Suite(#[from] SuiteError),
+    /// Too many runs wait for a free place.
+    #[error("{most} runs {whose} wait already, which is the limit")]
+    TooMany {
+        /// Whose.
+        whose: &'static str,
+        /// The limit.
+        most: usize,
+    },
     /// A field of the request is wrong.
     #[error("{message}")]
     Invalid {

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
@@ -15,13 +16,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::{
     EvalClients, RunContext, RunError,
     events::Event,
-    execute, judge,
+    execute,
+    expiry::Expiry,
+    judge,
     live::Live,
     plan::Plan,
     prepare,
     record::{Failure, RunRecord, RunRequest, RunState},
     store::{INTERRUPTED, RunLock, RunStore},
     units::UnitStore,
+    waiting::{Turn, Waiting},
     watch,
 };
 use crate::{config::EvalConfig, places::Places};
@@ -30,6 +34,8 @@ use crate::{config::EvalConfig, places::Places};
 const REMEMBERED: usize = 64;
 /// Messages a watcher may be behind before its own task waits for it; the run never does.
 const WATCH_BUFFER: usize = 64;
+/// How often ended runs are looked through for those that expire.
+const SWEEP_EVERY: Duration = Duration::from_secs(3600);
 /// Longest request id.
 const LONGEST_REQUEST_ID: usize = 256;
 /// Longest reason of a cancellation, in bytes.
@@ -49,6 +55,8 @@ struct Inner {
     /// Held while a run of this request id is being made.
     creating: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     places: Arc<Semaphore>,
+    waiting: Waiting,
+    swept: Mutex<Option<Instant>>,
 }
 
 /// Form of a report.
@@ -96,6 +104,7 @@ impl RunManager {
         let store = RunStore::open(config.runs_dir())?;
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));
+        let waiting = Waiting::new(config.max_pending_runs, config.max_pending_runs_per_caller);
         let context = RunContext {
             config,
             clients,
@@ -109,17 +118,25 @@ impl RunManager {
                 live: Mutex::default(),
                 creating: Mutex::default(),
                 places: active,
+                waiting,
+                swept: Mutex::default(),
             }),
         })
     }
 
-    /// Checks a request and starts a run of it. A request id that was used before gives the run that it led to.
+    /// Checks a request and starts a run of it for its `owner`. A request id that the same owner used before gives the run that it led to.
     ///
     /// # Errors
-    /// Whatever is wrong with suite, datasets, encoders or transformations, before anything is generated.
-    pub async fn create(&self, request: RunRequest, request_id: Option<String>) -> Result<RunRecord, RunError> {
+    /// [`RunError::TooMany`]; whatever is wrong with suite, datasets, encoders or transformations, before anything is generated.
+    pub async fn create(
+        &self,
+        request: RunRequest,
+        request_id: Option<String>,
+        owner: Option<String>,
+    ) -> Result<RunRecord, RunError> {
+        self.sweep();
         let Some(request_id) = request_id.filter(|id| !id.is_empty()) else {
-            return self.start(request, None).await;
+            return self.start(request, None, owner).await;
         };
         if request_id.len() > LONGEST_REQUEST_ID {
             let message = format!("is {} bytes long, at most {LONGEST_REQUEST_ID}", request_id.len());
@@ -128,29 +145,38 @@ impl RunManager {
                 message,
             });
         }
+        // Another owner's request of the same id is another request.
+        let request_id = match &owner {
+            Some(owner) => format!("{owner} {request_id}"),
+            None => request_id,
+        };
+        let _creating = Creating {
+            manager: self,
+            request_id: request_id.clone(),
+        };
         let gate = locked(&self.inner.creating)
             .entry(request_id.clone())
             .or_default()
             .clone();
-        let outcome = {
-            let _held = gate.lock().await;
-            match self.inner.store.by_request(&request_id).map(|id| self.get(&id)) {
-                Some(Ok(record)) => Ok(record),
-                Some(Err(RunError::Unknown(_))) | None => self.start(request, Some(request_id.clone())).await,
-                Some(Err(error)) => Err(error),
-            }
-        };
-        let mut creating = locked(&self.inner.creating);
-        if Arc::strong_count(&gate) <= 2 {
-            creating.remove(&request_id);
+        let _held = gate.lock().await;
+        match self.inner.store.by_request(&request_id).map(|id| self.get(&id)) {
+            Some(Ok(record)) => Ok(record),
+            Some(Err(RunError::Unknown(_))) | None => self.start(request, Some(request_id), owner).await,
+            Some(Err(error)) => Err(error),
         }
-        outcome
     }
 
-    async fn start(&self, request: RunRequest, request_id: Option<String>) -> Result<RunRecord, RunError> {
+    async fn start(
+        &self,
+        request: RunRequest,
+        request_id: Option<String>,
+        owner: Option<String>,
+    ) -> Result<RunRecord, RunError> {
+        let turn = self.inner.waiting.enter(owner.as_deref())?;
         let plan = prepare::prepare(&self.inner.context, &request).await?;
         let id = uuid::Uuid::now_v7().to_string();
         let mut record = RunRecord::new(id.clone(), request_id, request, Timestamp::now());
+        record.owner = owner;
         record.counters.judge = judge::tried(&plan);
         let lock = self.inner.store.create(&record)?;
         let live = Arc::new(Live::new(record.clone(), self.inner.store.clone()));
@@ -159,7 +185,7 @@ impl RunManager {
         tokio::spawn(drive(
             self.inner.context.clone(),
             self.inner.store.clone(),
-            self.inner.places.clone(),
+            (self.inner.places.clone(), turn),
             plan,
             live,
             lock,
@@ -200,20 +226,59 @@ impl RunManager {
             .ok_or_else(|| RunError::Unknown(id.to_owned()))
     }
 
-    /// Runs, newest first: at most `size` of them that are older than `before`, and whether there are more.
+    /// A run that this viewer may see ([`RunRecord::is_seen_by`]).
+    ///
+    /// # Errors
+    /// As [`RunManager::get`]. A run of another owner is unknown.
+    pub fn get_for(&self, id: &str, viewer: Option<&str>) -> Result<RunRecord, RunError> {
+        let record = self.get(id)?;
+        if record.is_seen_by(viewer) {
+            Ok(record)
+        } else {
+            Err(RunError::Unknown(id.to_owned()))
+        }
+    }
+
+    /// Deletes ended runs that are too old or too many, at most once an hour, on a thread of its own.
+    fn sweep(&self) {
+        {
+            let mut swept = locked(&self.inner.swept);
+            if swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
+                return;
+            }
+            *swept = Some(Instant::now());
+        }
+        let manager = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let config = &manager.inner.context.config;
+            let rule = Expiry::of(config.keep_runs_days, config.max_kept_runs);
+            for id in rule.expired(&manager.inner.store, Timestamp::now()) {
+                match manager.delete(&id) {
+                    Ok(()) => tracing::info!(id, "an ended run expired"),
+                    Err(error) => tracing::warn!(%error, id, "an ended run that expired is still there"),
+                }
+            }
+        });
+    }
+
+    /// Runs that this viewer may see, newest first: at most `size` of them that are older than `before`, and whether there are more.
     ///
     /// # Errors
     /// When the state folder cannot be read. A run whose record is broken is left out and logged.
-    pub fn list(&self, size: usize, before: Option<&str>) -> Result<(Vec<RunRecord>, bool), RunError> {
+    pub fn list(
+        &self,
+        size: usize,
+        before: Option<&str>,
+        viewer: Option<&str>,
+    ) -> Result<(Vec<RunRecord>, bool), RunError> {
         let mut runs = Vec::new();
         for id in self.inner.store.ids()? {
             if before.is_some_and(|before| id.as_str() >= before) {
                 continue;
             }
-            if runs.len() == size {
-                return Ok((runs, true));
-            }
             match self.get(&id) {
+                Ok(record) if !record.is_seen_by(viewer) => {}
+                Ok(_) if runs.len() == size => return Ok((runs, true)),
                 Ok(record) => runs.push(record),
                 Err(RunError::Unknown(_)) => {}
                 Err(error) => tracing::warn!(%error, id, "a run is left out of the list"),
@@ -305,6 +370,25 @@ impl RunManager {
     }
 }
 
+/// Takes the request id out of those that are being made, when the last call that makes it has ended or was dropped.
+struct Creating<'a> {
+    manager: &'a RunManager,
+    request_id: String,
+}
+
+impl Drop for Creating<'_> {
+    fn drop(&mut self) {
+        let mut creating = locked(&self.manager.inner.creating);
+        // One of these is the map's, one the caller's own, if it still holds it.
+        if creating
+            .get(&self.request_id)
+            .is_some_and(|gate| Arc::strong_count(gate) <= 2)
+        {
+            creating.remove(&self.request_id);
+        }
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -319,7 +403,7 @@ async fn until_ended(live: &Live) {
 async fn drive(
     context: RunContext,
     store: RunStore,
-    places: Arc<Semaphore>,
+    (places, turn): (Arc<Semaphore>, Turn),
     plan: Plan,
     live: Arc<Live>,
     lock: RunLock,
@@ -327,6 +411,7 @@ async fn drive(
     let work = async {
         // The semaphore is never closed; should it be, the run goes ahead.
         let _place = places.acquire().await.ok();
+        drop(turn);
         live.change(|record| {
             record.state = RunState::Running;
             record.started = Some(Timestamp::now());

@@ -10,6 +10,7 @@ mod error;
 mod events;
 mod examples;
 mod execute;
+mod expiry;
 mod facts;
 mod items;
 mod judge;
@@ -34,6 +35,7 @@ mod summary;
 mod transform;
 pub mod units;
 mod vectors;
+mod waiting;
 mod watch;
 mod wire;
 

@@ -249,6 +249,9 @@ pub struct RunRecord {
     /// What its gate said; absent without rules, and before the end.
     #[serde(default)]
     pub gate: Option<GateOutcome>,
+    /// Whose it is, as the gateway names its callers; absent: nobody's in particular.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// What a run's gate said.
@@ -268,6 +271,11 @@ fn failed() -> OnUndecided {
 }
 
 impl RunRecord {
+    /// Whether a caller may see, stop and forget the run. `None` sees all: access is not divided here, or the caller administers it.
+    pub fn is_seen_by(&self, viewer: Option<&str>) -> bool {
+        viewer.is_none_or(|viewer| self.owner.as_deref() == Some(viewer))
+    }
+
     /// A run that has just been asked for.
     pub fn new(id: String, request_id: Option<String>, request: RunRequest, now: Timestamp) -> Self {
         Self {
@@ -283,6 +291,7 @@ impl RunRecord {
             failure: None,
             counters: Counters::default(),
             gate: None,
+            owner: None,
         }
     }
 }

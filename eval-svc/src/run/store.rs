@@ -227,6 +227,9 @@ pub(super) fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     file.write_all(content)?;
     file.as_file().sync_data()?;
     file.persist(path).map_err(|error| error.error)?;
+    // The new name is kept by the folder.
+    #[cfg(unix)]
+    File::open(folder)?.sync_all()?;
     Ok(())
 }
 

@@ -2,9 +2,17 @@
 
 use rapidfuzz::distance::damerau_levenshtein;
 
+/// Longest name, in bytes, that is compared with others.
+const LONGEST: usize = 200;
+
 /// The candidate closest to `name` by Damerau-Levenshtein distance (letter case aside), if it is close enough to be what
-/// the writer meant: at most a third of the name's letters changed, and always at least two allowed.
+/// the writer meant: at most a third of the name's letters changed, and always at least two allowed. None
+/// for a name of more than 200 bytes.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // Comparing takes time in proportion to the length, and no known name is nearly so long.
+    if name.len() > LONGEST {
+        return None;
+    }
     let wanted = name.trim().to_lowercase();
     let allowed = (wanted.chars().count() / 3).max(2);
     candidates

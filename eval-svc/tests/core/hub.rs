@@ -19,7 +19,7 @@ use isomer_eval::{
     EvalConfig,
     dataset::{Dataset, DatasetError, HubRef, LoadOptions, Source, load},
     mteb_result,
-    places::{Places, Wanted},
+    places::{HubAccess, HubRules, Places, Wanted},
     task::TaskType,
 };
 use isomer_models::{ModelsConfig, Progress, Resolver};
@@ -141,6 +141,7 @@ impl World {
 
     fn places(&self, offline: bool) -> Places {
         Places {
+            rules: HubRules::owner(),
             folders: vec![self.folder.path().join("data")],
             hub: Some(self.resolver(offline)),
         }
@@ -370,6 +371,7 @@ async fn what_a_repository_does_not_hold_is_said_with_what_it_holds() {
         "{unknown}"
     );
     let closed = Places {
+        rules: HubRules::owner(),
         folders: Vec::new(),
         hub: None,
     };
@@ -492,7 +494,11 @@ async fn a_name_that_cannot_be_reached_says_where_it_was_looked_for_and_how_to_g
 #[tokio::test]
 async fn scores_over_the_wire_name_the_commit() {
     let world = pairs().await;
-    let mut house = house_on_hub(EvalConfig::default(), world.resolver(false)).await;
+    let any = EvalConfig {
+        hub: HubAccess::Any,
+        ..EvalConfig::default()
+    };
+    let mut house = house_on_hub(any, world.resolver(false)).await;
     let request = |dataset: DatasetRef| ScoreRequest {
         task_type: proto::TaskType::Sts.into(),
         input: Some(score_request::Input::Dataset(DatasetInput {
@@ -507,6 +513,11 @@ async fn scores_over_the_wire_name_the_commit() {
         config: "en".into(),
         ..DatasetRef::default()
     };
+    // Which data sets are fetched is the operator's choice, and by default the caller's is refused.
+    let mut closed = house_on_hub(EvalConfig::default(), world.resolver(false)).await;
+    let refused = closed.tasks.score(request(wanted.clone())).await.unwrap_err();
+    assert_eq!(refused.code(), Code::PermissionDenied, "{refused}");
+    assert!(refused.message().contains("eval.hub"), "{refused}");
     let scored = house.tasks.score(request(wanted.clone())).await.unwrap().into_inner();
     let document = mteb_result::to_json(&scored.mteb_result.unwrap());
     assert_eq!(document["dataset_revision"], COMMIT);
@@ -592,6 +603,7 @@ async fn the_catalogue_is_listed_by_collection_and_says_what_lies_here() {
 async fn names_find_the_shared_data_sets_with_their_tasks_and_options() {
     let Some(data) = shared("data") else { return };
     let places = Places {
+        rules: HubRules::owner(),
         folders: vec![data],
         hub: None,
     };

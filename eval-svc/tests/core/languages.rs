@@ -2,7 +2,7 @@
 
 use isomer_eval::{
     dataset::{LoadOptions, Role, Source, load},
-    places::{Places, Wanted},
+    places::{HubRules, Places, Wanted},
     profile::LanguageGroup,
 };
 
@@ -15,6 +15,7 @@ async fn loaded(name: &str, files: &[(&str, &str)], language: Option<&str>) -> i
         std::fs::write(path, content).unwrap();
     }
     let places = Places {
+        rules: HubRules::owner(),
         folders: vec![home.path().to_owned()],
         hub: None,
     };

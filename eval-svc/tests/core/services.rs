@@ -297,7 +297,8 @@ async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
     assert_eq!((code, fault.reason.as_str()), (Code::NotFound, "UNKNOWN_ENCODER"));
     assert!(fault.message.contains("nobody"), "{fault}");
     let hub = dataset_ref::Source::HubId("mteb/stsbenchmark-sts".into());
-    assert_eq!(refused(with_dataset(sts, "fake", hub)).await.0, Code::Unavailable);
+    // Not of the catalogue, which is all that is fetched by default.
+    assert_eq!(refused(with_dataset(sts, "fake", hub)).await.0, Code::PermissionDenied);
     let path = dataset_ref::Source::Path("/etc".into());
     assert_eq!(refused(with_dataset(sts, "fake", path)).await.0, Code::PermissionDenied);
     let (code, fault) = refused(with_dataset(sts, "fake-failing", builtin("quick/sts"))).await;

@@ -18,6 +18,7 @@ use isomer_service_kit::{
 };
 
 use crate::{
+    attempts::Attempts,
     calendar::day_of,
     caller::{Account, Caller, Identity},
     config::{AccessConfig, Mode},
@@ -45,9 +46,10 @@ pub(crate) struct Inner {
     /// What this process calls itself in the database.
     pub(crate) holder: String,
     tokens: Option<Tokens>,
+    pub(crate) attempts: Attempts,
     /// Whether callers must say who they are. `auto` requires it until the address is known to be a loopback one.
     required: AtomicBool,
-    /// Open because of `auto`: to the machine's own names only,
+    /// Open on a loopback address: to the machine's own names only,
     local_only: AtomicBool,
     /// and to pages of these origins.
     origins: OnceLock<Vec<String>>,
@@ -84,6 +86,7 @@ impl Access {
             local_only: AtomicBool::new(false),
             origins: OnceLock::new(),
             tokens,
+            attempts: Attempts::default(),
             config,
             database,
             holder: uuid::Uuid::new_v4().to_string(),
@@ -115,11 +118,13 @@ impl Access {
         let config = &self.0.config;
         let required = config.required_at(listen);
         self.0.required.store(required, Ordering::Release);
-        self.0
-            .local_only
-            .store(!required && config.mode == Mode::Auto, Ordering::Release);
+        // Whatever the mode: that anyone may come does not mean that every page in a browser of this machine may.
+        let loopback = listen.ip().to_canonical().is_loopback();
+        self.0.local_only.store(!required && loopback, Ordering::Release);
         if !required {
-            if !listen.ip().to_canonical().is_loopback() {
+            if loopback {
+                tracing::warn!(%listen, "every program of this machine may do everything; pages of other origins may not");
+            } else {
                 tracing::warn!(%listen, "anyone who reaches this address may do everything (access.mode = \"open\")");
             }
             return Ok(());
@@ -196,13 +201,16 @@ impl Inner {
         };
         let reading = parts.method == Method::GET || parts.method == Method::HEAD;
         let basic = reading && need::is_page(parts.uri.path());
+        if basic && parts.uri.path() == "/" && parts.uri.query().is_some() {
+            host::check_page(&parts.headers)?;
+        }
         let found = match credential::read(&parts.headers, basic)? {
             Credential::None => return Err(faults::no_key()),
             Credential::Other => return Err(faults::not_ours()),
             Credential::Key(text) => self.by_key(text.expose().unwrap_or_default()).await?,
             Credential::Token(text) => self.by_token(text.expose().unwrap_or_default()).await?,
         };
-        self.enter(found, scopes, need::spends(parts)).await
+        self.enter(found, scopes, parts).await
     }
 
     /// Where a server stands open anyone may come; a key of ours is still held to what it says, so that limits can be tried out
@@ -217,7 +225,7 @@ impl Inner {
         match credential::read(&parts.headers, false) {
             Ok(Credential::Key(text)) => {
                 let found = self.by_key(text.expose().unwrap_or_default()).await?;
-                self.enter(found, scopes, need::spends(parts)).await
+                self.enter(found, scopes, parts).await
             }
             Err(fault) if carries_ours(parts) => Err(fault),
             _ => Ok(Caller::anyone()),
@@ -249,7 +257,7 @@ impl Inner {
 
     /// Scopes first, then limits; the rate last, so that a request refused for another reason costs none of it. Budgets count for what
     /// `spends` something.
-    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, spends: bool) -> Result<Caller, Fault> {
+    async fn enter(self: &Arc<Self>, found: Found, needed: crate::Scopes, parts: &Parts) -> Result<Caller, Fault> {
         let now = micros_now();
         let (name, scopes, meter, identity) = match &found {
             Found::Key(entry) => {
@@ -274,14 +282,19 @@ impl Inner {
             Found::Subject(_) => self.subject_limits(),
         };
         if let Some(scope) = scopes.lacks(needed) {
-            return Err(faults::wrong_scope(name, scope));
+            let fault = faults::wrong_scope(name, scope);
+            let access = Access(Arc::clone(self));
+            access
+                .note_attempt(parts, needed, (name, &meter.principal), &fault)
+                .await;
+            return Err(fault);
         }
         let place = meter.enter(name, limits)?;
         if !limits.budgets.is_empty() && !meter.is_loaded() {
             let (sums, _) = store::sums(&self.database, &meter.principal, day_of(now)).await?;
             meter.begin(sums);
         }
-        if spends {
+        if need::spends(parts) {
             meter.check_budgets(name, limits, now)?;
         }
         meter.take_request(name, limits, now)?;

@@ -19,7 +19,7 @@ pub struct AuditEvent {
     pub seq: i64,
     /// When, in microseconds since 1970.
     pub at: i64,
-    /// Who: a caller's name with what it is counted under, or `local:USER` for the command line.
+    /// Who: a caller's name with what it is counted under, or `local:uid N` for the command line.
     pub who: String,
     /// What was done, e.g. `keys.create`.
     pub act: String,

@@ -89,7 +89,7 @@ impl Caller {
     /// Name and principal in one, as the audit log has it.
     pub(crate) fn signature(&self) -> String {
         match &self.0.account {
-            Some(account) => format!("{} ({})", self.0.name, account.meter.principal),
+            Some(account) => signature(&self.0.name, &account.meter.principal),
             None => self.0.name.clone(),
         }
     }
@@ -184,4 +184,9 @@ impl fmt::Debug for Caller {
             .field("scopes", &self.0.scopes)
             .finish()
     }
+}
+
+/// How a caller is named on the audit log.
+pub(crate) fn signature(name: &str, principal: &str) -> String {
+    format!("{name} ({principal})")
 }

@@ -106,9 +106,18 @@ pub(crate) fn foreign_origin(origin: &str) -> Fault {
         format!("a page of `{origin}` asks, and this server is open to its own machine only"),
     )
     .mend(
-        "name that origin in web.allowed_origins of the server's configuration; `*` counts only where access.mode is \"required\", or \
-         \"open\" if pages of anyone may do everything",
+        "name that origin in web.allowed_origins of the server's configuration; `*` counts only where \
+         callers must send a key (access.mode = \"required\")",
     )
+}
+
+pub(crate) fn unknown_page() -> Fault {
+    Fault::new(
+        Code::PermissionDenied,
+        "UNKNOWN_PAGE",
+        "the browser does not say which page asked for this trial; it was not run",
+    )
+    .mend("open the page over https or on the gateway's own machine, or send the key as `authorization: Bearer KEY`")
 }
 
 pub(crate) fn rate_limited(name: &str, rate: f64, wait: Duration) -> Fault {

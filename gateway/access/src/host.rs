@@ -34,6 +34,19 @@ pub(crate) fn check_local(parts: &Parts, allowed: &[String]) -> Result<(), Fault
     Ok(())
 }
 
+/// Refuses a trial that a browser sends with a password it remembers, unless it says which page asked. Browsers leave
+/// `Sec-Fetch-Site` out over plain HTTP from another machine, where any page could so have trials run, e.g. as an image.
+pub(crate) fn check_page(headers: &http::HeaderMap) -> Result<(), Fault> {
+    let is_basic = |value: &http::HeaderValue| {
+        let scheme = value.as_bytes().get(..6);
+        scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"basic "))
+    };
+    if headers.contains_key("sec-fetch-site") || !headers.get(header::AUTHORIZATION).is_some_and(is_basic) {
+        return Ok(());
+    }
+    Err(faults::unknown_page())
+}
+
 fn is_local(host: &str) -> bool {
     let name = host.trim_end_matches('.');
     let bare = name.trim_start_matches('[').trim_end_matches(']');

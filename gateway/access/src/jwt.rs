@@ -213,7 +213,7 @@ impl Tokens {
             )));
         }
         // RFC 7515: what must be understood and is not makes a token invalid.
-        if header.extras.inner().contains_key("crit") {
+        if header.crit.is_some() || header.extras.inner().contains_key("crit") {
             return Err(faults::bad_token("it has critical headers that are not understood"));
         }
         let kind = header.typ.as_deref().unwrap_or("JWT");

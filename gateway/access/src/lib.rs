@@ -18,6 +18,7 @@
 //! last known.
 
 mod access;
+mod attempts;
 mod audit;
 mod calendar;
 mod caller;

@@ -3,6 +3,8 @@
 //! SQL is written for both: `$1` for parameters, `BIGINT` for whole numbers (times are microseconds since 1970), `TEXT` for
 //! the rest, `INSERT … ON CONFLICT`, no types or functions that only one of them has.
 
+mod private;
+
 use std::{path::Path, str::FromStr, time::Duration};
 
 use isomer_service_kit::Fault;
@@ -41,8 +43,9 @@ impl Database {
             .after_connect(move |connection, _| {
                 Box::pin(async move {
                     if sqlite {
+                        // FULL: a revocation, a new key or an audit event that was answered is still there after a power cut.
                         let settings = format!(
-                            "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA busy_timeout = {};",
+                            "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = {};",
                             PATIENCE.as_millis()
                         );
                         sqlx::raw_sql(AssertSqlSafe(settings)).execute(&mut *connection).await?;
@@ -124,17 +127,23 @@ fn url(address: &str) -> Result<String, Fault> {
         return Err(Fault::invalid("database", "names no file").mend("give a path, e.g. isomer.sqlite"));
     }
     if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        std::fs::create_dir_all(folder).map_err(|error| {
+        private::create_folder(folder).map_err(|error| {
             Fault::invalid("database", format!("{} cannot be made: {error}", folder.display()))
                 .mend("choose another folder")
         })?;
     }
+    // SQLite gives the files beside it the same permissions.
+    private::create_file(Path::new(path)).map_err(|error| {
+        Fault::precondition("DATABASE", format!("the database {path} cannot be opened: {error}"))
+            .field("database")
+            .mend("check that the file and its folder can be written by this user")
+    })?;
     Ok(format!("sqlite://{path}?mode=rwc"))
 }
 
 fn unusable(address: &str, error: &sqlx::Error) -> Fault {
-    let shown = match address.split_once('@') {
-        // Between `//` and `@` there may be a password.
+    let shown = match address.rsplit_once('@') {
+        // Between `//` and the last `@` there may be a password, which may hold an `@` itself.
         Some((_, place)) => place,
         None => address,
     };
@@ -190,6 +199,10 @@ mod tests {
             fault.to_string().contains("mysql") && !fault.to_string().contains("geheim"),
             "{fault}"
         );
+        let fault = Database::open("postgres://me:pa@geheim@127.0.0.1:1/db")
+            .await
+            .unwrap_err();
+        assert!(!fault.to_string().contains("geheim"), "{fault}");
         let fault = Database::open("postgres://me:geheim@127.0.0.1:1/db").await.unwrap_err();
         assert!(
             fault.to_string().contains("127.0.0.1:1") && !fault.to_string().contains("geheim"),

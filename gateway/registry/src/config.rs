@@ -17,8 +17,8 @@ pub struct ProvidersConfig {
     pub max_lease_seconds: u64,
     /// Most providers stored and leased.
     pub max_providers: usize,
-    /// Environment variables that a provider registered by rpc may name as its secret (looked at when it is registered or changed); `*` stands for any characters. The gateway
-    /// sends their values to addresses that callers name: keep its other secrets out.
+    /// Environment variables that a provider registered by rpc may name as its secret (looked at when it is registered or changed); `*` stands for any characters. None
+    /// by default: the gateway sends their values to addresses that callers name, so name only what each caller with the scope `admin` may read.
     pub secret_environment: Vec<String>,
     /// Folders whose files a provider registered by rpc may name (secrets, TLS). Absolute; none: no files.
     pub file_dirs: Vec<PathBuf>,
@@ -31,7 +31,7 @@ impl Default for ProvidersConfig {
             poll_seconds: 2,
             max_lease_seconds: 24 * 3600,
             max_providers: 1000,
-            secret_environment: vec!["*_API_KEY".to_owned(), "*_TOKEN".to_owned()],
+            secret_environment: Vec::new(),
             file_dirs: Vec::new(),
         }
     }

@@ -21,7 +21,11 @@ use super::{
     numbers::Numbers,
     refusal::{Dialect, Refused},
 };
-use crate::openai::{ApiError, Backends, Body, Call, embeddings, nulls, rerank};
+use crate::openai::{
+    ApiError, Backends, Body, Call, embeddings,
+    inputs::{bounded, bounded_or_empty},
+    nulls, rerank,
+};
 
 /// The shape of its errors: a message.
 #[derive(Debug)]
@@ -55,7 +59,7 @@ pub(super) fn table() -> Vec<super::Route> {
 #[serde(deny_unknown_fields)]
 struct Embed {
     model: String,
-    #[serde(default, deserialize_with = "nulls::or_default")]
+    #[serde(default, deserialize_with = "bounded_or_empty")]
     texts: Vec<String>,
     input_type: Option<InputType>,
     #[serde(default, deserialize_with = "nulls::or_default")]
@@ -280,6 +284,7 @@ fn signs(vector: &[u8]) -> impl Iterator<Item = u8> {
 struct Rerank {
     model: String,
     query: String,
+    #[serde(deserialize_with = "bounded")]
     documents: Vec<String>,
     top_n: Option<u32>,
     max_tokens_per_doc: Option<Value>,

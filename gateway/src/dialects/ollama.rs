@@ -21,7 +21,7 @@ use super::{
     numbers::Numbers,
     refusal::{Dialect, Refused},
 };
-use crate::openai::{ApiError, Backends, Body, Call, embeddings, nulls};
+use crate::openai::{ApiError, Backends, Body, Call, embeddings, inputs::Inputs, nulls};
 
 /// The shape of its errors: a sentence.
 #[derive(Debug)]
@@ -78,17 +78,10 @@ pub(super) fn table() -> Vec<super::Route> {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "input should be a string or a list of strings")]
-enum Texts {
-    One(String),
-    Many(Vec<String>),
-}
-
-#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Embed {
     model: String,
-    input: Texts,
+    input: Inputs,
     truncate: Option<bool>,
     dimensions: Option<u32>,
     #[serde(default, deserialize_with = "nulls::or_default")]
@@ -156,8 +149,16 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
     let Body(request) = body?;
     check_options(&request.options)?;
     let texts = match request.input {
-        Texts::One(text) => vec![text],
-        Texts::Many(texts) => texts,
+        // An empty list is one of no texts, whatever it would have held.
+        Inputs::Tokens(ids) if ids.is_empty() => Vec::new(),
+        Inputs::Text(text) => vec![text],
+        Inputs::Texts(texts) => texts,
+        Inputs::Tokens(_) | Inputs::ManyTokens(_) => {
+            return Err(Refused::invalid(
+                "input",
+                "holds numbers, should be a string or a list of strings",
+            ));
+        }
     };
     // Ollama answers a request of no texts with no vectors; clients ask so to load a model.
     if texts.is_empty() {

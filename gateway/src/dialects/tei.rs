@@ -28,7 +28,8 @@ use super::{
 };
 use crate::openai::{
     ApiError, Backends, Body, Call,
-    embeddings::{self, Inputs, floats},
+    embeddings::{self, floats},
+    inputs::{Inputs, bounded},
     nulls, rerank,
 };
 
@@ -225,6 +226,7 @@ async fn embed_sparse() -> Refused<Tei> {
 #[serde(deny_unknown_fields)]
 struct Rank {
     query: String,
+    #[serde(deserialize_with = "bounded")]
     texts: Vec<String>,
     #[serde(default, deserialize_with = "nulls::or_default")]
     raw_scores: bool,
@@ -430,6 +432,7 @@ struct SimilarityParameters {
 #[serde(deny_unknown_fields)]
 struct Compared {
     source_sentence: String,
+    #[serde(deserialize_with = "bounded")]
     sentences: Vec<String>,
 }
 

@@ -22,6 +22,7 @@ use super::{
     augment::{self, Augment},
     decimals,
     error::ApiError,
+    inputs::Inputs,
     nulls,
 };
 use crate::{
@@ -74,19 +75,6 @@ enum InputType {
     Document,
 }
 
-/// A text, texts, a text's token ids, or those of texts.
-#[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "input should be a string, a list of strings, a list of token ids, or a list of such lists"
-)]
-pub(crate) enum Inputs {
-    Text(String),
-    Texts(Vec<String>),
-    Tokens(Vec<u32>),
-    ManyTokens(Vec<Vec<u32>>),
-}
-
 impl Inputs {
     pub(crate) fn into_inputs(self) -> Vec<Input> {
         let text = |text| input::Input::Text(text);
@@ -94,8 +82,6 @@ impl Inputs {
         let all: Vec<input::Input> = match self {
             Self::Text(one) => vec![text(one)],
             Self::Texts(many) => many.into_iter().map(text).collect(),
-            // An empty list is one of no texts, whatever it would have held.
-            Self::Tokens(ids) if ids.is_empty() => Vec::new(),
             Self::Tokens(ids) => vec![tokens(ids)],
             Self::ManyTokens(many) => many.into_iter().map(tokens).collect(),
         };
@@ -103,7 +89,7 @@ impl Inputs {
     }
 
     /// The texts, where they are texts.
-    pub(super) fn into_texts(self) -> Result<Vec<String>, ApiError> {
+    pub(crate) fn into_texts(self) -> Result<Vec<String>, ApiError> {
         match self {
             Self::Text(text) => Ok(vec![text]),
             Self::Texts(texts) => Ok(texts),

@@ -12,6 +12,7 @@ mod azure;
 mod decimals;
 pub(crate) mod embeddings;
 mod error;
+pub(crate) mod inputs;
 mod models;
 pub(crate) mod nulls;
 #[cfg(test)]

@@ -14,6 +14,7 @@ use crate::billing;
 pub(super) struct Request {
     model: String,
     query: String,
+    #[serde(deserialize_with = "super::inputs::bounded")]
     documents: Vec<Document>,
     top_n: Option<u32>,
     /// Voyage's name for `top_n`.

@@ -74,7 +74,11 @@ async fn home(
             trial.problems.push(fault.to_string());
         }
     }
-    let (encoders, runs, served) = tokio::join!(pages.router.list(), runs::list(&pages), served(&pages));
+    let (encoders, runs, served) = tokio::join!(
+        pages.router.list(),
+        runs::list(&pages, caller.as_ref().map(|caller| &caller.0)),
+        served(&pages)
+    );
     let served = served.unwrap_or_else(|fault| {
         let why = format!("the transform service does not say what it serves: {fault}");
         trial.problems.push(why);
@@ -102,6 +106,7 @@ async fn served(pages: &Pages) -> Result<Vec<TransformationInfo>, Fault> {
 
 /// A trial costs something: a page from elsewhere must not be able to have one run, e.g. as an image.
 fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Result<(), Fault> {
+    // A request without the header is no page's, or the door has refused it (`UNKNOWN_PAGE`).
     let site = headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     if !matches!(site, None | Some("same-origin" | "none")) {
         let fault = Fault::precondition(
@@ -119,12 +124,16 @@ fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Resul
     Ok(())
 }
 
-async fn report(State(pages): State<Pages>, Path((id, file)): Path<(String, String)>) -> Response {
-    match runs::report(&pages, &id, &file).await {
-        // The report carries its own filter script.
+async fn report(
+    State(pages): State<Pages>,
+    caller: Option<axum::Extension<Caller>>,
+    Path((id, file)): Path<(String, String)>,
+) -> Response {
+    match runs::report(&pages, caller.as_ref().map(|caller| &caller.0), &id, &file).await {
+        // A report has no script.
         Ok((content, media_type)) => document(
             ([(header::CONTENT_TYPE, media_type)], content),
-            "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; frame-ancestors 'none'",
         ),
         Err(fault) => plain_refusal(fault),
     }

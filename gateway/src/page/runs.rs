@@ -1,14 +1,16 @@
 //! Runs of eval-svc and their reports.
 
+use isomer_access::Caller;
+use isomer_eval::CALLER;
 use isomer_proto::eval::v1::{
     GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
 };
 use isomer_service_kit::{CallDeadline, Fault};
 use tokio::time::Instant;
-use tonic::Request;
+use tonic::{Request, metadata::MetadataValue};
 
 use super::Pages;
-use crate::proxy::Servers;
+use crate::{proxy::Servers, runs::viewer};
 
 /// Runs shown, the newest.
 const SHOWN: u32 = 50;
@@ -22,13 +24,22 @@ fn client(pages: &Pages) -> Result<RunServiceClient<Servers>, Fault> {
     Ok(RunServiceClient::new(channel).max_decoding_message_size(pages.max_message_bytes))
 }
 
+/// Says for whom the runs are shown.
+fn name<T>(request: &mut Request<T>, caller: Option<&Caller>) {
+    if let Some(principal) = viewer(caller) {
+        let value = principal.parse().unwrap_or(MetadataValue::from_static("unknown"));
+        request.metadata_mut().insert(CALLER, value);
+    }
+}
+
 /// The newest runs, or why there are none to show.
-pub(super) async fn list(pages: &Pages) -> Result<Vec<Run>, Fault> {
+pub(super) async fn list(pages: &Pages, caller: Option<&Caller>) -> Result<Vec<Run>, Fault> {
     let mut request = Request::new(ListRunsRequest {
         page_size: SHOWN,
         page_token: String::new(),
     });
     request.extensions_mut().insert(CallDeadline(Instant::now() + PATIENCE));
+    name(&mut request, caller);
     let answer = client(pages)?
         .list_runs(request)
         .await
@@ -37,7 +48,12 @@ pub(super) async fn list(pages: &Pages) -> Result<Vec<Run>, Fault> {
 }
 
 /// One form of a report, by the name of its file.
-pub(super) async fn report(pages: &Pages, id: &str, file: &str) -> Result<(Vec<u8>, String), Fault> {
+pub(super) async fn report(
+    pages: &Pages,
+    caller: Option<&Caller>,
+    id: &str,
+    file: &str,
+) -> Result<(Vec<u8>, String), Fault> {
     let format = match file {
         "report.html" => ReportFormat::Html,
         "report.json" => ReportFormat::Json,
@@ -48,10 +64,11 @@ pub(super) async fn report(pages: &Pages, id: &str, file: &str) -> Result<(Vec<u
                 .mend("one of report.html, report.json, report.md, junit.xml"));
         }
     };
-    let request = GetReportRequest {
+    let mut request = Request::new(GetReportRequest {
         id: id.to_owned(),
         format: format.into(),
-    };
+    });
+    name(&mut request, caller);
     let answer = client(pages)?
         .get_report(request)
         .await

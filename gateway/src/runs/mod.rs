@@ -6,6 +6,7 @@
 
 mod create;
 mod follow;
+mod owner;
 
 use std::{
     collections::HashSet,
@@ -21,6 +22,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::proxy::Servers;
 
 pub(crate) use create::route;
+pub(crate) use owner::{named, viewer};
 
 /// How often things are looked at.
 #[derive(Debug, Clone, Copy)]

@@ -298,6 +298,12 @@ impl Place {
             std::fs::rename(&self.folder, &self.old).map_err(ModelError::io("moving away", &self.folder))?;
         }
         std::fs::rename(&self.partial, &self.folder).map_err(ModelError::io("putting in place", &self.folder))?;
+        #[cfg(unix)]
+        if let Some(parent) = self.folder.parent() {
+            // The new name is kept by the folder above.
+            let synced = std::fs::File::open(parent).and_then(|folder| folder.sync_all());
+            synced.map_err(ModelError::io("syncing", parent))?;
+        }
         if self.old.exists() {
             // Files of it may still be mapped by a running process, which keeps them; only the names go.
             std::fs::remove_dir_all(&self.old).map_err(ModelError::io("removing", &self.old))?;

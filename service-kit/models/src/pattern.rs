@@ -30,8 +30,15 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// The ids of similar spelling, best first, at most three.
+/// Longest id, in bytes, that is compared with others.
+const LONGEST_ID: usize = 200;
+
+/// The ids of similar spelling, best first, at most three; none for an id of more than 200 bytes.
 pub(crate) fn nearest<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+    // Comparing takes time in proportion to the length, and no known id is nearly so long.
+    if id.len() > LONGEST_ID {
+        return Vec::new();
+    }
     let wanted = id.rsplit('/').next().unwrap_or(id).to_lowercase();
     let mut scored: Vec<(usize, &str)> = known
         .filter_map(|candidate| {

@@ -28,6 +28,10 @@ struct Stub {
     files: HashMap<String, Vec<u8>>,
     /// Announce the sha256 of each file, as the hub does for large ones.
     announce: bool,
+    /// Say this etag from the nth question on.
+    lies: Option<(usize, String)>,
+    /// Names that are listed beside the files.
+    listed_too: Vec<String>,
     status: Option<StatusCode>,
     hang: bool,
     asked: Mutex<Vec<String>>,
@@ -63,6 +67,7 @@ async fn info(
     let siblings: Vec<_> = stub
         .files
         .keys()
+        .chain(&stub.listed_too)
         .map(|name| serde_json::json!({ "rfilename": name }))
         .collect();
     axum::Json(serde_json::json!({ "sha": COMMIT, "siblings": siblings })).into_response()
@@ -89,7 +94,12 @@ async fn file(
         from.parse::<usize>().unwrap(),
         to.parse::<usize>().unwrap().min(data.len() - 1),
     );
-    let etag = if stub.announce {
+    let questions = stub.asked("file ");
+    let etag = if let Some((from, lie)) = &stub.lies
+        && questions >= *from
+    {
+        lie.clone()
+    } else if stub.announce {
         digest::bytes(data)
     } else {
         digest::bytes(name.as_bytes())[..40].to_owned()
@@ -432,4 +442,83 @@ async fn the_token_beside_the_hubs_cache_is_sent() {
         .find_map(|name| std::env::var(name).ok().filter(|token| !token.trim().is_empty()))
         .unwrap_or_else(|| "hf_secret".into());
     assert_eq!(*stub.tokens.lock().unwrap(), [format!("Bearer {expected}")]);
+}
+
+/// Everything below a folder, links included.
+fn below(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in entries {
+        let path = entry.unwrap().path();
+        if path.is_dir() && !path.is_symlink() {
+            found.extend(below(&path));
+        }
+        found.push(path);
+    }
+    found
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there() {
+    let outside = tempfile::tempdir().unwrap();
+    let absolute = outside.path().join("written").display().to_string();
+    let up = format!("{}{absolute}", "../".repeat(30).trim_end_matches('/'));
+    for lie in [
+        up.clone(),
+        absolute.clone(),
+        "..".to_owned(),
+        "a/b".to_owned(),
+        String::new(),
+    ] {
+        // A liar may tell the truth to the first question.
+        for from in [1, 2, 3] {
+            let (_, address) = serve(Stub {
+                lies: Some((from, lie.clone())),
+                ..encoder_stub()
+            })
+            .await;
+            let world = world();
+            let told = resolver(&world, &address)
+                .resolve("tiny", ModelKind::Encoder, &NoProgress)
+                .await;
+            assert!(
+                below(outside.path()).is_empty(),
+                "{lie:?} from question {from}: {told:?}"
+            );
+            // The catalogue's other source is taken instead.
+            assert!(
+                told.unwrap().source.starts_with("pypi:"),
+                "{lie:?} from question {from}"
+            );
+        }
+    }
+    for name in [
+        format!("{}/test.jsonl", up),
+        absolute.clone(),
+        "../../x".to_owned(),
+        "a\\b".to_owned(),
+    ] {
+        let (stub, address) = serve(Stub {
+            listed_too: vec![name.clone()],
+            ..encoder_stub()
+        })
+        .await;
+        let world = world();
+        let told = resolver(&world, &address)
+            .resolve("tiny", ModelKind::Encoder, &NoProgress)
+            .await;
+        assert!(told.unwrap().source.starts_with("pypi:"), "{name:?}");
+        assert_eq!(stub.asked("file "), 0, "{name:?}");
+        assert!(below(outside.path()).is_empty(), "{name:?}");
+    }
+    // The twin: an honest hub is believed.
+    let (_, address) = serve(encoder_stub()).await;
+    let world = world();
+    let model = resolver(&world, &address)
+        .resolve("tiny", ModelKind::Encoder, &NoProgress)
+        .await
+        .unwrap();
+    assert!(model.source.starts_with("hub:"), "{}", model.source);
 }

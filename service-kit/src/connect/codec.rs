@@ -143,7 +143,30 @@ impl Call {
     }
 }
 
+/// Most values of a message in JSON. Two bytes of it may be a value that takes a hundred in memory.
+const MOST_VALUES: usize = 1_000_000;
+
+/// Values of a text in JSON, at least: each but the first of a list or object has a comma before it.
+fn values(json: &[u8]) -> usize {
+    let (mut count, mut quoted, mut escaped) = (1, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b',' | b'{' | b'[' if !quoted => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
 fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, Fault> {
+    if values(json) > MOST_VALUES {
+        let message = format!("the message has more than {MOST_VALUES} values in JSON");
+        let fault = Fault::new(Code::ResourceExhausted, "REQUEST_TOO_LARGE", message);
+        return Err(fault.mend("send less at once, or protobuf: application/proto"));
+    }
     let told = |error: serde_json::Error| {
         Fault::new(
             Code::InvalidArgument,

@@ -1,7 +1,5 @@
 //! Messages in envelopes, each way; the answer's last envelope says how the call ended.
 
-use std::sync::{Arc, OnceLock};
-
 use axum::{
     Router,
     body::Body,
@@ -17,7 +15,7 @@ use serde_json::{Map, Value};
 use tonic::{Code, Status};
 
 use super::{
-    Call, Form, asked,
+    Broken, Call, Form, asked,
     codec::{END, Encoding, Frame, framed},
     error::{self, status},
     metadata, send,
@@ -92,9 +90,6 @@ impl Frames {
         }
     }
 }
-
-/// Why the caller's stream could not be read to its end. A handler may take that for the end, and answer as if nothing were wrong.
-type Broken = Arc<OnceLock<Fault>>;
 
 /// What the caller sends, as gRPC's frames.
 fn requests(

@@ -187,3 +187,40 @@ fn timeouts_keep_their_length() {
         assert!(grpc(wrong).is_err(), "{wrong}");
     }
 }
+
+#[tokio::test]
+async fn what_is_sent_without_a_message_for_it_is_not_read() {
+    // Nobody asks for the body of a method that is not served: it may be as long as it likes.
+    let endless = futures::stream::iter(
+        (0..u64::MAX).map(|_| Ok::<_, std::convert::Infallible>(Bytes::from_static(&[b' '; 1024]))),
+    );
+    let request = Request::post("/isomer.encoder.v1.EncoderService/Encode").header("content-type", "application/json");
+    let response = server()
+        .oneshot(request.body(Body::from_stream(endless)).unwrap())
+        .await
+        .unwrap();
+    assert_eq!(response.status(), StatusCode::NOT_IMPLEMENTED);
+}
+
+#[tokio::test]
+async fn many_values_in_few_bytes_are_refused() {
+    let limits = LimitsConfig {
+        max_message_bytes: 16 << 20,
+        ..LimitsConfig::default()
+    };
+    let server = Services::new()
+        .web(&[])
+        .into_face(&limits, Via::Network)
+        .unwrap()
+        .router;
+    let list = format!("{{\"service\":[{}\"\"]}}", "\"\",".repeat(2_000_000));
+    let request = Request::post(CHECK).header("content-type", "application/json");
+    let response = server.oneshot(request.body(Body::from(list)).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    let body = response.into_body().collect().await.unwrap().to_bytes();
+    assert!(
+        read(&body)["message"].as_str().unwrap().contains("values"),
+        "{}",
+        read(&body)
+    );
+}

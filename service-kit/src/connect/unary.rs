@@ -6,13 +6,14 @@ use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use futures::stream;
 use http::{HeaderName, HeaderValue, header};
 use http_body_util::{BodyExt, Limited};
-use tonic::Code;
+use tonic::{Code, Status};
 
 use super::{
-    Call, Form, asked,
+    Broken, Call, Form, asked,
     codec::{Encoding, Frame, framed, too_large},
     error::{error, status},
     metadata, send,
@@ -23,15 +24,13 @@ pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Resul
     let (parts, body) = request.into_parts();
     let encoding = Encoding::of(parts.headers.get(header::CONTENT_ENCODING))?;
     let parts = asked(parts)?;
-    let body = Limited::new(body, call.most).collect().await.map_err(|error| {
-        if error.is::<http_body_util::LengthLimitError>() {
-            too_large(call.most)
-        } else {
-            body_fault(error.as_ref())
-        }
-    })?;
-    let message = call.to_proto(encoding.open(body.to_bytes(), call.most)?)?;
-    let response = send(parts, Body::from(framed(0, &message)), grpc).await;
+    let broken = Broken::default();
+    // Read when it is asked for: behind the door, and within the limits of all requests in flight.
+    let message = message(call.clone(), encoding, body, broken.clone());
+    let response = send(parts, Body::from_stream(stream::once(message)), grpc).await;
+    if let Some(fault) = broken.get() {
+        return Err(fault.clone());
+    }
 
     let (head, body) = response.into_parts();
     let collected = body
@@ -63,4 +62,21 @@ pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Resul
         }
     }
     Ok(response)
+}
+
+/// The caller's message in gRPC's frame.
+async fn message(call: Call, encoding: Encoding, body: Body, broken: Broken) -> Result<Bytes, axum::Error> {
+    let read = async {
+        let body = Limited::new(body, call.most).collect().await.map_err(|error| {
+            if error.is::<http_body_util::LengthLimitError>() {
+                too_large(call.most)
+            } else {
+                body_fault(error.as_ref())
+            }
+        })?;
+        let message = call.to_proto(encoding.open(body.to_bytes(), call.most)?)?;
+        Ok::<_, Fault>(framed(0, &message))
+    };
+    read.await
+        .map_err(|fault| axum::Error::new(Status::from(broken.get_or_init(|| fault).clone())))
 }

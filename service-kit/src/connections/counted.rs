@@ -13,17 +13,24 @@ use http_body::{Frame, SizeHint};
 use tower::Service;
 
 use super::Activity;
+use crate::layers::OnConnection;
 
 /// Counts the requests of one connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted<S> {
     service: S,
     activity: Arc<Activity>,
+    /// Counts this connection's probes; each request carries it.
+    probes: OnConnection,
 }
 
 impl<S> Counted<S> {
     pub(super) fn new(service: S, activity: Arc<Activity>) -> Self {
-        Self { service, activity }
+        Self {
+            service,
+            activity,
+            probes: OnConnection::default(),
+        }
     }
 }
 
@@ -40,7 +47,8 @@ where
         self.service.poll_ready(cx)
     }
 
-    fn call(&mut self, request: Request<R>) -> Self::Future {
+    fn call(&mut self, mut request: Request<R>) -> Self::Future {
+        request.extensions_mut().insert(self.probes.clone());
         let under_way = UnderWay::begin(Arc::clone(&self.activity));
         let answer = self.service.call(request);
         Box::pin(async move {

@@ -14,12 +14,11 @@ use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::HeaderMap;
 use http_body::{Frame, SizeHint};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 use tonic::{Code, Status};
 use tracing::Span;
 
-use super::labels::Label;
+use super::{Place, labels::Label};
 use crate::{
     error::{Fault, code_name},
     metric_names,
@@ -115,17 +114,11 @@ pub(super) struct Answer {
     is_grpc: bool,
     record: Record,
     cut: Cut,
-    place: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
 }
 
 impl Answer {
-    pub(super) fn new(
-        body: Body,
-        is_grpc: bool,
-        record: Record,
-        cut: Cut,
-        place: Option<OwnedSemaphorePermit>,
-    ) -> Self {
+    pub(super) fn new(body: Body, is_grpc: bool, record: Record, cut: Cut, place: Option<Place>) -> Self {
         Self {
             body: Some(body),
             is_grpc,

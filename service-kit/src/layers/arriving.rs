@@ -1,8 +1,8 @@
 //! The body of a request while it arrives: with a bound, and not a byte at a time for ever.
 //!
 //! A request takes one of the server's places as soon as its head is there. Whoever then dawdles over the body would hold
-//! it for nothing; so a body must keep up a small pace. Calls whose client sends a stream are left alone: they may rightly be
-//! silent for hours.
+//! it for nothing; so a body must keep up a small pace. Only calls whose client sends a stream have no pace to keep: they may rightly be
+//! silent for hours. A call whose answer alone is a stream keeps it like any other.
 
 use std::{
     future::Future,
@@ -23,7 +23,13 @@ use http_body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep};
 use tonic::Status;
 
-use super::{Labels, is_grpc, labels::OTHER};
+use super::{
+    Labels,
+    budget::{Budget, PEAK_FACTOR, Reservation},
+    coding::{ACCEPT_ENCODING, ACCEPTED, Coding, ENCODING},
+    is_grpc,
+    messages::{self, Checks},
+};
 use crate::{error::Fault, refusals::Refusals};
 
 /// How fast a body must come.
@@ -48,12 +54,20 @@ pub(crate) struct Bounds {
     pub(crate) most: usize,
     /// How callers are told.
     pub(crate) refusals: Refusals,
+    /// Memory for all requests in flight.
+    pub(crate) budget: Budget,
 }
+
+/// Largest message to health and reflection, which need no key: a service's or a symbol's name.
+pub(crate) const PROBE_MESSAGE: usize = 4096;
 
 /// Refuses bodies that are too large by their own account or in a coding that nothing here undoes, and watches the others.
 pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
+    // The layer outside keeps it until the answer has ended.
+    let reservation = request.extensions().get::<Reservation>().cloned();
+    let reservation = reservation.unwrap_or_else(|| bounds.budget.reserve());
     let mut codings = request.headers().get_all(header::CONTENT_ENCODING).iter();
     if codings.any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity")) {
         // Undone, a kilobyte may be a gigabyte.
@@ -74,18 +88,56 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
         return refusal;
     }
     if is_grpc {
-        let label = bounds.labels.grpc(request.uri().path());
-        // What is not known here may be a stream of its client's.
-        if label.streams || &*label.method == OTHER {
-            return next.run(request).await;
-        }
+        return messages(&bounds, reservation, request, next).await;
     }
-    // A gRPC message comes with five bytes before it.
-    let most = bounds.most.saturating_add(if is_grpc { 5 } else { 0 }) as u64;
+    let most = bounds.most as u64;
     if http_body::Body::size_hint(request.body()).lower() > most {
         return tell(too_large(most));
     }
-    next.run(request.map(|body| Arriving::wrap(body, most, PACE))).await
+    next.run(request.map(|body| Arriving::wrap(body, most, PACE, Some(reservation))))
+        .await
+}
+
+/// Hands on a gRPC request with its messages checked, and compresses those of the answer if the caller takes that.
+async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Request, next: Next) -> Response {
+    let tell = bounds.refusals.shape(request.uri().path(), true);
+    let label = bounds.labels.grpc(request.uri().path());
+    let coding = match Coding::of_request(request.headers()) {
+        Ok(coding) => coding,
+        Err(fault) => {
+            let mut refusal = tell(fault);
+            refusal.headers_mut().insert(ACCEPT_ENCODING, ACCEPTED);
+            return refusal;
+        }
+    };
+    request.headers_mut().remove(ENCODING);
+    let answer_in = Coding::for_answer(request.headers());
+    let most = if label.probe { PROBE_MESSAGE } else { bounds.most };
+    // A method of a service that is not described may take a stream of its client's.
+    let client_streams = label.client_streams || !label.described;
+    let paced = if client_streams {
+        request
+    } else {
+        // A message comes with five bytes before it.
+        let most = most.saturating_add(5) as u64;
+        if http_body::Body::size_hint(request.body()).lower() > most {
+            return tell(too_large(most));
+        }
+        request.map(|body| Arriving::wrap(body, most, PACE, None))
+    };
+    let checks = Checks {
+        coding,
+        most,
+        shape: label.message,
+        shapes: bounds.labels.shapes(),
+        reservation,
+        client_streams,
+    };
+    let answer = next.run(paced.map(|body| messages::checked(body, checks))).await;
+    match answer_in {
+        Some(coding) => messages::compressed(answer, coding),
+        None => answer,
+    }
 }
 
 /// Whether another reader of the same request could see its end elsewhere: the room for smuggling that hyper leaves.
@@ -106,10 +158,12 @@ struct Arriving {
     pace: Pace,
     end: Pin<Box<Sleep>>,
     over: bool,
+    /// What its bytes are reserved on as they come.
+    reservation: Option<Reservation>,
 }
 
 impl Arriving {
-    fn wrap(body: Body, most: u64, pace: Pace) -> Body {
+    fn wrap(body: Body, most: u64, pace: Pace, reservation: Option<Reservation>) -> Body {
         if http_body::Body::is_end_stream(&body) {
             return body;
         }
@@ -122,6 +176,7 @@ impl Arriving {
             pace,
             end: Box::pin(tokio::time::sleep_until(begun + pace.grace)),
             over: false,
+            reservation,
         })
     }
 
@@ -149,6 +204,12 @@ impl http_body::Body for Arriving {
                 self.received = self.received.saturating_add(bytes as u64);
                 if self.received > self.most {
                     let fault = too_large(self.most);
+                    return self.fail(fault);
+                }
+                let held = usize::try_from(self.received).unwrap_or(usize::MAX);
+                if let Some(reservation) = &self.reservation
+                    && let Err(fault) = reservation.grow_to(held.saturating_mul(PEAK_FACTOR))
+                {
                     return self.fail(fault);
                 }
                 Poll::Ready(Some(Ok(frame)))
@@ -183,7 +244,7 @@ impl http_body::Body for Arriving {
 }
 
 /// The refusal of a body that is larger than the server takes.
-fn too_large(most: u64) -> Fault {
+pub(super) fn too_large(most: u64) -> Fault {
     Fault::new(
         tonic::Code::ResourceExhausted,
         "REQUEST_TOO_LARGE",
@@ -228,14 +289,20 @@ mod tests {
     #[tokio::test]
     async fn a_body_that_drips_ends_after_its_grace() {
         let begun = Instant::now();
-        let (bytes, error) = end(Arriving::wrap(dripping(1, Duration::from_millis(15)), 1000, QUICK)).await;
+        let (bytes, error) = end(Arriving::wrap(
+            dripping(1, Duration::from_millis(15)),
+            1000,
+            QUICK,
+            None,
+        ))
+        .await;
         assert!(error.unwrap().contains("too slow") && bytes < 20);
         assert!(begun.elapsed() < Duration::from_secs(12), "all of it takes 15 seconds");
     }
 
     #[tokio::test]
     async fn a_slow_line_may_take_its_time() {
-        let body = Arriving::wrap(dripping(100, Duration::from_millis(20)), 2000, QUICK);
+        let body = Arriving::wrap(dripping(100, Duration::from_millis(20)), 2000, QUICK, None);
         let begun = Instant::now();
         let (bytes, error) = end(body).await;
         assert!(error.unwrap().contains("larger than 2000 bytes"));
@@ -244,9 +311,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_is_cut_off_at_its_bound_and_not_before() {
-        let (bytes, error) = end(Arriving::wrap(dripping(10, Duration::from_millis(1)), 100, QUICK)).await;
+        let (bytes, error) = end(Arriving::wrap(dripping(10, Duration::from_millis(1)), 100, QUICK, None)).await;
         assert!(bytes == 100 && error.unwrap().contains("larger than 100 bytes"));
-        let whole = Arriving::wrap(Body::from("x".repeat(100)), 100, QUICK);
+        let whole = Arriving::wrap(Body::from("x".repeat(100)), 100, QUICK, None);
         assert_eq!(end(whole).await, (100, None));
     }
 }

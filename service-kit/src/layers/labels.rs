@@ -8,6 +8,8 @@ use metrics::SharedString;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 
+use super::elements::Shapes;
+
 pub(super) const OTHER: &str = "other";
 const HTTP: &str = "http";
 /// Answered however busy the house is, and ended at once when it closes.
@@ -16,7 +18,7 @@ const PROBE_SERVICES: &[&str] = &[
     "grpc.reflection.v1.ServerReflection",
     "grpc.reflection.v1alpha.ServerReflection",
 ];
-const PROBE_PATHS: &[&str] = &["/healthz", "/readyz", "/metrics"];
+const PROBE_PATHS: &[&str] = &["/healthz", "/readyz", "/health", "/ping", "/metrics"];
 
 /// Names of a request.
 #[derive(Debug, Clone)]
@@ -29,6 +31,12 @@ pub(crate) struct Label {
     pub(crate) probe: bool,
     /// The answer is many messages.
     pub(crate) streams: bool,
+    /// The request is many messages.
+    pub(crate) client_streams: bool,
+    /// The service's methods are known: one that is not among them does not exist.
+    pub(crate) described: bool,
+    /// Type of the request's message, where it is known.
+    pub(crate) message: Option<usize>,
 }
 
 /// The gRPC methods of a server.
@@ -36,6 +44,7 @@ pub(crate) struct Label {
 pub(crate) struct Labels {
     methods: Arc<HashMap<String, Label>>,
     services: Arc<[&'static str]>,
+    shapes: Arc<Shapes>,
 }
 
 impl Labels {
@@ -44,8 +53,10 @@ impl Labels {
         let sets = descriptor_sets
             .iter()
             .filter_map(|bytes| FileDescriptorSet::decode(*bytes).ok());
+        let sets: Vec<FileDescriptorSet> = sets.collect();
+        let shapes = Shapes::new(&sets);
         let mut methods = HashMap::new();
-        for file in sets.flat_map(|set| set.file) {
+        for file in sets.iter().flat_map(|set| &set.file) {
             for service in &file.service {
                 let full = format!("{}.{}", file.package(), service.name());
                 if !names.contains(&full.as_str()) {
@@ -58,6 +69,9 @@ impl Labels {
                         method: Arc::<str>::from(method.name()).into(),
                         probe: PROBE_SERVICES.contains(&full.as_str()),
                         streams: method.server_streaming(),
+                        client_streams: method.client_streaming(),
+                        described: true,
+                        message: shapes.message(method.input_type()),
                     };
                     methods.insert(format!("/{full}/{}", method.name()), label);
                 }
@@ -66,7 +80,12 @@ impl Labels {
         Self {
             methods: Arc::new(methods),
             services: Arc::from(names),
+            shapes: Arc::new(shapes),
         }
+    }
+
+    pub(super) fn shapes(&self) -> Arc<Shapes> {
+        Arc::clone(&self.shapes)
     }
 
     /// Names of a gRPC request.
@@ -86,6 +105,9 @@ impl Labels {
             method: OTHER.into(),
             probe: false,
             streams: false,
+            client_streams: false,
+            described: self.methods.values().any(|label| *label.service == *service),
+            message: None,
         }
     }
 
@@ -103,6 +125,9 @@ impl Labels {
             method,
             probe,
             streams: false,
+            client_streams: false,
+            described: true,
+            message: None,
         }
     }
 }
@@ -130,7 +155,12 @@ mod tests {
             (&*label.service, &*label.method),
             ("isomer.encoder.v1.EncoderService", "EncodeStream")
         );
-        assert!(label.streams && !label.probe);
+        assert!(label.streams && label.client_streams && !label.probe);
+        let watch = labels().grpc("/grpc.health.v1.Health/Watch");
+        assert!(
+            watch.streams && !watch.client_streams,
+            "its answer streams, its request does not"
+        );
         assert!(labels().grpc("/grpc.health.v1.Health/Check").probe);
     }
 
@@ -139,6 +169,8 @@ mod tests {
         for path in ["/isomer.encoder.v1.EncoderService/Xyzzy", "/acme.Proxied/Anything"] {
             assert_eq!(&*labels().grpc(path).method, "other", "{path}");
         }
+        assert!(labels().grpc("/isomer.encoder.v1.EncoderService/Xyzzy").described);
+        assert!(!labels().grpc("/acme.Proxied/Anything").described);
         // Described, but not served here.
         assert_eq!(&*labels().grpc("/isomer.eval.v1.RunService/CreateRun").service, "other");
         let request = Request::builder()

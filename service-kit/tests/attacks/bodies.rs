@@ -57,7 +57,7 @@ fn endless() -> reqwest::Body {
     ))
 }
 
-fn grpc() -> reqwest::Client {
+pub(crate) fn grpc() -> reqwest::Client {
     isomer_service_kit::tls::install_crypto();
     reqwest::Client::builder().http2_prior_knowledge().build().unwrap()
 }
@@ -97,14 +97,14 @@ async fn sixty_four_megabytes_are_refused_on_every_route() {
 }
 
 /// A gRPC message that says it is compressed.
-fn bomb(compressed: &[u8]) -> Vec<u8> {
+pub(crate) fn bomb(compressed: &[u8]) -> Vec<u8> {
     let mut frame = vec![1];
     frame.extend_from_slice(&u32::try_from(compressed.len()).unwrap().to_be_bytes());
     frame.extend_from_slice(compressed);
     frame
 }
 
-fn gzip_of_zeros(megabytes: usize) -> Vec<u8> {
+pub(crate) fn gzip_of_zeros(megabytes: usize) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let zeros = vec![0; 1 << 20];
     (0..megabytes).for_each(|_| encoder.write_all(&zeros).unwrap());

@@ -9,6 +9,8 @@
 )]
 
 mod bodies;
+mod messages;
+mod probes;
 mod slow;
 mod smuggling;
 #[path = "../kit/support.rs"]

@@ -1,6 +1,6 @@
 use isomer_service_kit::{LimitsConfig, server::ServerConfig};
 use std::time::Duration;
-use tonic::{Code, codec::CompressionEncoding};
+use tonic::Code;
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 
 use crate::support::{Obedient, Running, get, http, in_memory, services};
@@ -14,9 +14,7 @@ fn about(service: &str) -> HealthCheckRequest {
 #[tokio::test]
 async fn health_is_told_per_service() {
     let channel = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
-    let mut health = HealthClient::new(channel)
-        .send_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Gzip);
+    let mut health = HealthClient::new(channel);
     for name in ["", "isomer.encoder.v1.EncoderService"] {
         let answer = health.check(about(name)).await.unwrap().into_inner();
         assert_eq!(answer.status(), ServingStatus::Serving, "{name}");

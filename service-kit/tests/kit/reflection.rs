@@ -2,7 +2,6 @@ use futures::stream;
 use isomer_service_kit::{GrpcChannel, LimitsConfig};
 use prost::Message;
 use prost_types::FileDescriptorProto;
-use tonic::codec::CompressionEncoding::Gzip;
 
 use crate::support::{Obedient, in_memory};
 
@@ -18,9 +17,7 @@ macro_rules! reflection {
             use super::*;
 
             async fn ask(channel: &GrpcChannel, question: MessageRequest) -> MessageResponse {
-                let mut client = ServerReflectionClient::new(channel.clone())
-                    .send_compressed(Gzip)
-                    .accept_compressed(Gzip);
+                let mut client = ServerReflectionClient::new(channel.clone());
                 let request = ServerReflectionRequest {
                     host: String::new(),
                     message_request: Some(question),

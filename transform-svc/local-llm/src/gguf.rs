@@ -1,20 +1,19 @@
-//! A GGUF file: metadata read with clear errors, tensors mapped and never copied.
+//! A GGUF file: metadata read with clear errors, tensors read once and never copied.
 
-use std::{collections::HashMap, fs::File, io::Cursor, path::Path};
+use std::{collections::HashMap, io::Cursor, path::Path};
 
 use candle_core::quantized::{
     GgmlDType,
     gguf_file::{Content, Value},
 };
 use isomer_kernels::quant::QuantType;
-use memmap2::Mmap;
 
 use crate::LocalError;
 
 /// An open file.
 #[derive(Debug)]
 pub(crate) struct GgufFile {
-    map: Mmap,
+    bytes: Vec<u8>,
     metadata: HashMap<String, Value>,
     tensors: HashMap<String, Tensor>,
 }
@@ -39,11 +38,9 @@ impl GgufFile {
             path: path.to_owned(),
             message,
         };
-        let file = File::open(path).map_err(open_error)?;
-        // SAFETY: the mapping is read-only. Model files are put in place whole and not written to afterwards; a file cut
-        // short while it is mapped ends the process, as it would any program that maps it.
-        let map = unsafe { Mmap::map(&file) }.map_err(open_error)?;
-        let content = Content::read(&mut Cursor::new(&map[..])).map_err(|e| format_error(e.to_string()))?;
+        // Read and not mapped: a mapped file that somebody cuts short ends the process (SIGBUS).
+        let bytes = std::fs::read(path).map_err(open_error)?;
+        let content = Content::read(&mut Cursor::new(&bytes[..])).map_err(|e| format_error(e.to_string()))?;
         let mut tensors = HashMap::with_capacity(content.tensor_infos.len());
         for (name, info) in content.tensor_infos {
             let bad = |message: String| LocalError::BadTensor {
@@ -65,10 +62,10 @@ impl GgufFile {
                 .tensor_data_offset
                 .checked_add(info.offset)
                 .and_then(|start| usize::try_from(start).ok());
-            let Some(start) = start.filter(|start| start.checked_add(len).is_some_and(|end| end <= map.len())) else {
+            let Some(start) = start.filter(|start| start.checked_add(len).is_some_and(|end| end <= bytes.len())) else {
                 return Err(format_error(format!(
                     "tensor `{name}` lies beyond the end of the file at {} bytes",
-                    map.len()
+                    bytes.len()
                 )));
             };
             let tensor = Tensor {
@@ -81,7 +78,7 @@ impl GgufFile {
             tensors.insert(name, tensor);
         }
         Ok(Self {
-            map,
+            bytes,
             metadata: content.metadata,
             tensors,
         })
@@ -99,7 +96,7 @@ impl GgufFile {
 
     /// Bytes of a tensor of this file.
     pub(crate) fn bytes(&self, tensor: &Tensor) -> &[u8] {
-        &self.map[tensor.start..tensor.start + tensor.len]
+        &self.bytes[tensor.start..tensor.start + tensor.len]
     }
 
     fn find<'a, T>(

@@ -2,6 +2,7 @@
 
 mod augmentation;
 pub(crate) mod convert;
+mod inspect;
 mod judging;
 mod totals;
 
@@ -14,21 +15,18 @@ use isomer_proto::transform::v1::{
     ListTransformationsResponse, TextItem, TransformRequest, TransformResponse, TransformResult, TransformSpec,
     TransformStreamEnd, TransformStreamRequest, TransformStreamResponse,
     augmentation_service_server::AugmentationServiceServer,
-    inspect_response::Finding,
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
 };
 use isomer_service_kit::{GrpcChannel, Services, config::Validate};
 use isomer_usage::report::Reporting;
-use tonic::{Request, Response, Status, codec::CompressionEncoding};
+use tonic::{Request, Response, Status};
 
 use crate::{
     catalogue::ENTRIES,
-    checks,
     config::TransformConfig,
-    engine::{Engine, Plan, kind_of, read_language, target_of},
+    engine::{Engine, Plan},
     error::TransformError,
-    guards, language, measures,
 };
 pub(crate) use totals::Totals;
 
@@ -105,11 +103,7 @@ pub fn services(service: TransformService) -> Services {
     let limit = service.max_message_bytes;
     let transform = TransformServiceServer::new(service.clone())
         .max_decoding_message_size(limit)
-        .max_encoding_message_size(limit)
-        .accept_compressed(CompressionEncoding::Gzip)
-        .accept_compressed(CompressionEncoding::Zstd)
-        .send_compressed(CompressionEncoding::Zstd)
-        .send_compressed(CompressionEncoding::Gzip);
+        .max_encoding_message_size(limit);
     let augmentation = AugmentationServiceServer::new(service)
         .max_decoding_message_size(limit)
         .max_encoding_message_size(limit);
@@ -218,36 +212,7 @@ impl TransformRpc for TransformService {
     }
 
     async fn inspect(&self, request: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
-        let request = request.into_inner();
-        let kind = kind_of(request.transformation.as_ref(), "transformation")?;
-        let target = target_of(request.transformation.as_ref(), "transformation")?;
-        let mut findings = Vec::with_capacity(request.pairs.len());
-        for (index, pair) in request.pairs.into_iter().enumerate() {
-            let expected = match pair.expected_language.as_deref().filter(|tag| !tag.is_empty()) {
-                Some(tag) => Some(read_language(tag, || format!("pairs[{index}].expected_language"))?),
-                None if kind.changes_language() => target,
-                None => language::detect(&pair.original),
-            };
-            let source = language::detect(&pair.original).or(expected.filter(|_| !kind.changes_language()));
-            let guarded = guards::run(kind, &pair.original, &pair.transformed, source, expected);
-            let failed = checks::run(kind, &pair.original, &pair.transformed, expected);
-            findings.push(Finding {
-                failed_checks: failed.into_iter().map(|check| convert::check(check).into()).collect(),
-                measures: Some(convert::measures(measures::measure(&pair.original, &pair.transformed))),
-                language_check: convert::language_check(
-                    expected
-                        .filter(|_| kind.needs_generator() && !pair.transformed.trim().is_empty())
-                        .map(|expected| language::check(&pair.transformed, expected)),
-                )
-                .into(),
-                detected_language: language::detect(&pair.transformed)
-                    .map(|found| found.code().to_owned())
-                    .unwrap_or_default(),
-                guards: convert::guards(&guarded.fired),
-                guards_untold: convert::guards(&guarded.untold),
-            });
-        }
-        Ok(Response::new(InspectResponse { findings }))
+        Ok(Response::new(inspect::inspect(request.into_inner()).await?))
     }
 
     async fn judge(&self, request: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {

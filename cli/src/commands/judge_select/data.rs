@@ -7,7 +7,7 @@ use std::{
 
 use isomer_eval::{
     dataset::{self, DatasetError, LoadOptions, Source},
-    places::{Places, Wanted},
+    places::{HubRules, Places, Wanted},
     selection,
     task::TaskType,
 };
@@ -68,6 +68,7 @@ pub(super) fn places(global: &Global) -> Result<Places, Failure> {
     Ok(Places {
         folders: eval.named_data(),
         hub: Some(Resolver::new(config.models).map_err(Fault::from)?),
+        rules: HubRules::owner(),
     })
 }
 

@@ -51,12 +51,9 @@ impl Place {
                 config.database.address(&config.models.home)
             }
         };
-        let user = ["USER", "LOGNAME", "USERNAME"]
-            .into_iter()
-            .find_map(|name| std::env::var(name).ok());
         Ok(Self::Database {
             keys: Keys::open(Database::open(&address).await?).await?,
-            who: format!("local:{}", user.as_deref().unwrap_or("unknown")),
+            who: who(),
         })
     }
 
@@ -216,4 +213,17 @@ fn local(scopes: &[AccessScope]) -> Result<Scopes, Fault> {
 
 fn there(key: Option<ApiKey>) -> Result<ApiKey, Failure> {
     key.ok_or_else(|| Failure::dependency("the server's answer has no key in it"))
+}
+
+/// Who is put down in the audit log: the user id that the system vouches for. A variable such as `USER` is anyone's to set.
+#[cfg(unix)]
+fn who() -> String {
+    format!("local:uid {}", rustix::process::getuid().as_raw())
+}
+
+/// Who is put down in the audit log.
+#[cfg(not(unix))]
+fn who() -> String {
+    let user = std::env::var("USERNAME");
+    format!("local:{}", user.as_deref().unwrap_or("unknown"))
 }

@@ -121,11 +121,12 @@ async fn forged_tokens_are_refused() {
     embedded.jwk = serde_json::from_value(public(Algorithm::EdDSA, "d")).unwrap();
     let mut pointing = header(Algorithm::EdDSA, "d");
     pointing.jku = Some(format!("http://{}/jwks.json", provider.address));
-    let critical = by_hand(
-        &json!({ "alg": "ES256", "kid": "e", "crit": ["exp"], "typ": "JWT" }),
-        &claims,
-        &[1; 64],
-    );
+    // Signed with the genuine key: only the header is wrong.
+    let critical = |names: &[&str]| {
+        let mut header = header(Algorithm::ES256, "e");
+        header.crit = Some(names.iter().map(|name| (*name).to_owned()).collect());
+        encode(&header, &claims, &signer(Algorithm::ES256)).unwrap()
+    };
     for (what, forged) in [
         ("alg none", none("none")),
         ("alg None", none("None")),
@@ -156,7 +157,9 @@ async fn forged_tokens_are_refused() {
             by_hand(&json!({ "alg": "ES256", "kid": "e" }), &claims, &[0; 64]),
         ),
         ("an unknown key id", token(Algorithm::ES256, "../e", &claims)),
-        ("critical headers", critical),
+        ("a critical header that nobody knows", critical(&["exp2"])),
+        ("a critical header of a known name", critical(&["exp"])),
+        ("an empty list of critical headers", critical(&[])),
         ("not JSON", "YWJj.YWJj.YWJj".to_owned()),
         ("empty parts", "..".to_owned()),
         ("another kind of token", {

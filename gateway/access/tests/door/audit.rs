@@ -306,3 +306,79 @@ async fn many_writers_make_one_chain() {
         40
     );
 }
+
+#[tokio::test]
+async fn an_attempt_without_the_scope_is_written_down_at_the_door() {
+    let access = door().await;
+    let (id, secret) = make(&access.keys(), key(&[Scope::Encode], Limits::default())).await;
+    let before = access.keys().audit_head().await.unwrap().seq;
+    let path = "/isomer.gateway.v1.AccessService/CreateKey";
+    for _ in 0..40 {
+        let fault = ask_with(&access, path, &secret).await.unwrap_err();
+        assert_eq!(fault.reason, "WRONG_SCOPE");
+    }
+    // Of what needs another scope nothing is written down, nor of what is allowed.
+    ask_with(&access, "/isomer.eval.v1.RunService/ListRuns", &secret)
+        .await
+        .unwrap_err();
+    ask_with(&access, ENCODE, &secret).await.unwrap();
+    let events = access.keys().audit_events(before, 0).await.unwrap();
+    assert_eq!(events.len(), 20, "a bounded number of them");
+    for event in events {
+        assert_eq!(
+            (
+                event.who.as_str(),
+                event.act.as_str(),
+                event.target.as_str(),
+                event.outcome.as_str()
+            ),
+            (&*format!("team (key:{id})"), "attempt", path, "WRONG_SCOPE")
+        );
+    }
+    verified(&access.keys()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_loopback_address_is_closed_to_foreign_pages_whatever_the_mode() {
+    for mode in [isomer_access::Mode::Auto, isomer_access::Mode::Open] {
+        let config = isomer_access::AccessConfig {
+            mode,
+            ..isomer_access::AccessConfig::default()
+        };
+        let database = isomer_database::Database::open("sqlite::memory:").await.unwrap();
+        let access = isomer_access::Access::open(config, database).await.unwrap();
+        access.check_listen("127.0.0.1:50051".parse().unwrap()).await.unwrap();
+        for (name, value, reason) in [
+            ("host", "evil.example", "FOREIGN_HOST"),
+            ("origin", "http://evil.example", "FOREIGN_ORIGIN"),
+        ] {
+            let fault = ask(&access, ENCODE, &[(name, value)]).await.unwrap_err();
+            assert_eq!(fault.reason, reason, "{mode:?}");
+        }
+        ask(&access, ENCODE, &[("host", "localhost:50051")]).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_remembered_password_runs_no_trial_of_an_unknown_page() {
+    use base64::Engine;
+    let access = door().await;
+    let (_, secret) = make(&access.keys(), key(&[Scope::Evaluate], Limits::default())).await;
+    let password = base64::prelude::BASE64_STANDARD.encode(format!("me:{secret}"));
+    let basic = format!("Basic {password}");
+    let trial = "/?first=a&encoder=b";
+    let ask = async |path: &str, headers: &[(&str, &str)]| {
+        let mut parts = request(path, headers);
+        parts.method = http::Method::GET;
+        access.admit(&mut parts).await
+    };
+    let fault = ask(trial, &[("authorization", &basic)]).await.unwrap_err();
+    assert_eq!(fault.reason, "UNKNOWN_PAGE");
+    ask(trial, &[("authorization", &basic), ("sec-fetch-site", "same-origin")])
+        .await
+        .unwrap();
+    ask(trial, &[("authorization", &format!("Bearer {secret}"))])
+        .await
+        .unwrap();
+    ask("/", &[("authorization", &basic)]).await.unwrap();
+}

@@ -43,6 +43,7 @@ fn sound() -> Provider {
 fn config() -> ProvidersConfig {
     ProvidersConfig {
         file_dirs: vec![PathBuf::from("/etc/providers")],
+        secret_environment: vec!["*_API_KEY".to_owned(), "*_TOKEN".to_owned()],
         ..ProvidersConfig::default()
     }
 }
@@ -210,6 +211,13 @@ fn a_caller_names_only_secrets_and_files_set_aside_for_providers() {
             secret(variable(name)),
         );
     }
+    // By default no variable is lent, whatever it is called.
+    let mut candidate = sound();
+    candidate.secret = Some(SecretRef {
+        source: variable("OPENAI_API_KEY"),
+    });
+    let fault = provider(&candidate, Author::Caller, &ProvidersConfig::default()).unwrap_err();
+    assert_eq!(fault.field.as_deref(), Some("provider.secret.environment"), "{fault}");
     // A secret that was pasted where its name belongs does not come back.
     let fault = judged(secret(variable("sk-geheim"))).unwrap_err().to_string();
     assert!(fault.contains("not the secret") && !fault.contains("geheim"), "{fault}");

@@ -67,6 +67,14 @@ impl Screening for Gatekeeper {
 }
 
 /// A gateway's registry and a client of it.
+/// Lends the secrets that the tests name; by default none are.
+pub(crate) fn lending() -> ProvidersConfig {
+    ProvidersConfig {
+        secret_environment: vec!["*_API_KEY".to_owned(), "*_TOKEN".to_owned()],
+        ..ProvidersConfig::default()
+    }
+}
+
 pub(crate) struct Gateway {
     pub(crate) registry: Registry,
     pub(crate) client: Client,
@@ -90,14 +98,14 @@ impl Gateway {
     /// With a database in memory, taken for one that lasts.
     pub(crate) async fn in_memory() -> Self {
         let database = Database::open("sqlite::memory:").await.unwrap();
-        Self::open(ProvidersConfig::default(), Some(database)).await
+        Self::open(lending(), Some(database)).await
     }
 
     pub(crate) async fn on(database: &Path) -> Self {
         let database = Database::open(database.to_str().unwrap()).await.unwrap();
         let config = ProvidersConfig {
             poll_seconds: 1,
-            ..ProvidersConfig::default()
+            ..lending()
         };
         Self::open(config, Some(database)).await
     }

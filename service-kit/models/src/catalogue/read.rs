@@ -189,7 +189,7 @@ fn is_sha256(digest: &str) -> bool {
 }
 
 /// A relative path without `..`.
-fn is_inside(path: &str) -> bool {
+pub(crate) fn is_inside(path: &str) -> bool {
     !path.is_empty()
         && !path.contains('\\')
         && Path::new(path)

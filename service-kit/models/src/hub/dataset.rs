@@ -7,7 +7,7 @@ use std::{
 
 use hf_hub::{Repo, RepoType};
 
-use super::{Hub, HubFailure, Snapshot};
+use super::{Hub, HubFailure, Snapshot, Terms};
 use crate::{
     error::ModelError,
     progress::{Progress, Reporter, drive},
@@ -61,6 +61,7 @@ impl Hub {
     async fn fetch_dataset(
         &self,
         dataset: &HubDataset,
+        terms: Terms,
         choose: impl Fn(&[String]) -> Result<Vec<String>, ChooseError>,
         reporter: &Reporter,
     ) -> Result<Snapshot, HubFailure> {
@@ -70,7 +71,7 @@ impl Hub {
             choose(listed).map_err(|ChooseError { message, mend }| HubFailure::Refused { message, mend })
         };
         let handle = dataset.handle();
-        let fetched = self.fetch_now(&handle, dataset, choose, |_| None, reporter);
+        let fetched = self.fetch_now(&handle, dataset, terms, choose, |_| None, reporter);
         let snapshot = self.unless_resting(fetched).await?;
         let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Without the note the hub is asked again, nothing worse.
@@ -123,6 +124,7 @@ impl Resolver {
     pub async fn dataset(
         &self,
         dataset: &HubDataset,
+        terms: Terms,
         choose: impl Fn(&[String]) -> Result<Vec<String>, ChooseError>,
         progress: &dyn Progress,
     ) -> Result<Snapshot, ModelError> {
@@ -149,7 +151,7 @@ impl Resolver {
         }
         let fetched = drive(progress, |reporter| {
             let choose = &choose;
-            async move { hub.fetch_dataset(dataset, choose, &reporter).await }
+            async move { hub.fetch_dataset(dataset, terms, choose, &reporter).await }
         })
         .await;
         match fetched {

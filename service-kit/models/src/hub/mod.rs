@@ -2,6 +2,7 @@
 
 mod choose;
 mod dataset;
+mod download;
 
 use std::{
     path::PathBuf,
@@ -14,14 +15,16 @@ use std::{
 
 use hf_hub::{
     Cache, Repo, RepoType,
-    api::tokio::{Api, ApiBuilder, ApiError, ApiRepo},
+    api::tokio::{Api, ApiBuilder, ApiError},
 };
 
 pub use choose::HubModel;
 pub use dataset::{ChooseError, HubDataset};
+pub use download::Terms;
 
 use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progress::Reporter};
 use choose::wanted_files;
+use download::Wanted;
 
 /// A download that brings no byte for so long counts as broken off.
 const STALLED: Duration = Duration::from_secs(60);
@@ -120,10 +123,10 @@ impl Hub {
         &self.endpoint
     }
 
-    fn api(&self) -> Result<Api, HubFailure> {
+    fn api(&self, terms: Terms) -> Result<Api, HubFailure> {
         ApiBuilder::from_cache(self.cache.clone())
             .with_endpoint(self.endpoint.clone())
-            .with_token(self.token.clone())
+            .with_token(self.token.clone().filter(|_| !terms.anonymous))
             .with_progress(false)
             .build()
             .map_err(|error| HubFailure::refused(error.to_string(), "check HF_ENDPOINT and HF_TOKEN"))
@@ -168,7 +171,8 @@ impl Hub {
     ) -> Result<Snapshot, HubFailure> {
         self.unless_resting(async {
             let choose = |listed: &[String]| wanted_files(listed, model, kind, weights);
-            self.fetch_now(&model.handle(), model, choose, expected, reporter).await
+            self.fetch_now(&model.handle(), model, Terms::default(), choose, expected, reporter)
+                .await
         })
         .await
     }
@@ -192,22 +196,32 @@ impl Hub {
         &self,
         handle: &Repo,
         name: &impl std::fmt::Display,
+        terms: Terms,
         choose: impl Fn(&[String]) -> Result<Vec<String>, HubFailure>,
         expected: impl Fn(&str) -> Option<String>,
         reporter: &Reporter,
     ) -> Result<Snapshot, HubFailure> {
         reporter.say(format!("asking {} for {name}", self.endpoint));
-        let api = self.api()?;
+        let api = self.api(terms)?;
         let (commit, listed) = self.list(&api, handle, name).await?;
         let files = choose(&listed)?;
         let cached = self.cache.repo(handle.clone());
         let folder = cached.pointer_path(&commit);
         for file in files.iter().filter(|file| !folder.join(file).is_file()) {
-            let pinned = api.repo(at_commit(handle, &commit));
+            let url = api.repo(at_commit(handle, &commit)).url(file);
             if let Some(wanted) = expected(file) {
-                self.check_announced(&api, &pinned.url(file), file, &wanted).await?;
+                self.check_announced(&api, &url, file, &wanted).await?;
             }
-            self.download(pinned, name, file, reporter).await?;
+            let wanted = Wanted {
+                api: api.clone(),
+                cache: self.cache.repo(handle.clone()),
+                url,
+                commit: commit.clone(),
+                file: file.clone(),
+                name: name.to_string(),
+                max_bytes: terms.max_file_bytes,
+            };
+            self.download(wanted, reporter).await?;
         }
         // Python looks a branch up by this note.
         if let Err(error) = cached.create_ref(&commit) {
@@ -217,13 +231,8 @@ impl Hub {
     }
 
     /// One file into the hub's cache, in a task of its own: the client may panic on an answer it did not think of.
-    async fn download(
-        &self,
-        repo: ApiRepo,
-        name: &impl std::fmt::Display,
-        file: &str,
-        reporter: &Reporter,
-    ) -> Result<(), HubFailure> {
+    async fn download(&self, wanted: Wanted, reporter: &Reporter) -> Result<(), HubFailure> {
+        let file = wanted.file.clone();
         let heartbeat = Arc::new(AtomicU64::new(0));
         let progress = Downloading {
             what: "".into(),
@@ -231,14 +240,12 @@ impl Hub {
             heartbeat: Arc::clone(&heartbeat),
             reporter: reporter.clone(),
         };
-        let wanted = file.to_owned();
         // A set, because its tasks end when it is dropped.
         let mut task = tokio::task::JoinSet::new();
-        task.spawn(async move { repo.download_with_progress(&wanted, progress).await });
+        task.spawn(wanted.fetch(progress));
         tokio::select! {
             ended = task.join_next() => match ended {
-                Some(Ok(Ok(_))) => Ok(()),
-                Some(Ok(Err(error))) => Err(failure(error, name)),
+                Some(Ok(done)) => done,
                 Some(Err(_)) | None => Err(HubFailure::refused(
                     format!("{file}: its answer is not understood"),
                     "is HF_ENDPOINT a Hugging Face hub?",
@@ -288,7 +295,8 @@ impl Hub {
                 "is HF_ENDPOINT a Hugging Face hub?",
             ));
         }
-        let files = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
+        let files: Vec<String> = info.siblings.into_iter().map(|sibling| sibling.rfilename).collect();
+        download::check_listed(&files)?;
         Ok((info.sha, files))
     }
 

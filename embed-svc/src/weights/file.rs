@@ -1,0 +1,78 @@
+//! A file of tensors, read and never mapped: a mapped file that somebody cuts short ends the process (SIGBUS), one that is read
+//! gives an error.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    ops::Range,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+
+use safetensors::{SafeTensorError, tensor::Metadata};
+
+/// Bytes of the header's length.
+const LENGTH: usize = size_of::<u64>();
+/// Largest header, as the safetensors library has it.
+const LARGEST_HEADER: usize = 100_000_000;
+
+/// An open file. What it held when it was opened stays readable if another file takes its name.
+#[derive(Debug)]
+pub(super) struct TensorFile {
+    pub(super) path: PathBuf,
+    file: Mutex<File>,
+}
+
+/// Why a file cannot be opened.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    Unreadable(io::Error),
+    Broken(SafeTensorError),
+}
+
+impl TensorFile {
+    /// Opens a file and reads its header; the data begin at the offset returned. Also checks that the data are all there and that
+    /// no tensor reaches beyond them.
+    pub(super) fn open(path: &Path) -> Result<(Self, usize, Metadata), OpenError> {
+        let mut file = File::open(path).map_err(OpenError::Unreadable)?;
+        let size = file.metadata().map_err(OpenError::Unreadable)?.len();
+        let mut length = [0; LENGTH];
+        file.read_exact(&mut length)
+            .map_err(|_| OpenError::Broken(SafeTensorError::HeaderTooSmall))?;
+        let length = usize::try_from(u64::from_le_bytes(length))
+            .ok()
+            .filter(|length| *length <= LARGEST_HEADER)
+            .ok_or(OpenError::Broken(SafeTensorError::HeaderTooLarge))?;
+        if (length + LENGTH) as u64 > size {
+            return Err(OpenError::Broken(SafeTensorError::InvalidHeaderLength));
+        }
+        let mut header = vec![0; length];
+        file.read_exact(&mut header)
+            .map_err(|_| OpenError::Broken(SafeTensorError::InvalidHeaderLength))?;
+        let metadata: Metadata = serde_json::from_slice(&header)
+            .map_err(|error| OpenError::Broken(SafeTensorError::InvalidHeaderDeserialization(error)))?;
+        let start = length + LENGTH;
+        // Reading the header has checked that tensors lie one after the other, each as large as its shape says.
+        let end = metadata
+            .tensors()
+            .values()
+            .map(|info| info.data_offsets.1)
+            .max()
+            .unwrap_or(0);
+        if start.checked_add(end).map(|end| end as u64) != Some(size) {
+            return Err(OpenError::Broken(SafeTensorError::MetadataIncompleteBuffer));
+        }
+        let file = Self {
+            path: path.to_path_buf(),
+            file: Mutex::new(file),
+        };
+        Ok((file, start, metadata))
+    }
+
+    /// Reads these bytes of the file.
+    pub(super) fn read(&self, bytes: Range<usize>, into: &mut [u8]) -> io::Result<()> {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(bytes.start as u64))?;
+        file.read_exact(into)
+    }
+}

@@ -1,0 +1,82 @@
+//! When an ended run is deleted: some days after it ended, or when there are too many newer ones.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::store::RunStore;
+
+/// The rule. Runs that are active never expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Expiry {
+    age: Option<Duration>,
+    most: usize,
+}
+
+impl Expiry {
+    /// So many days after their end (0: never for their age), and all but the newest `most`.
+    pub(super) fn of(days: u32, most: usize) -> Self {
+        Self {
+            age: (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400)),
+            most,
+        }
+    }
+
+    /// The ids of the runs that expire.
+    pub(super) fn expired(self, store: &RunStore, now: Timestamp) -> Vec<String> {
+        let ids = match store.ids() {
+            Ok(ids) => ids,
+            Err(error) => {
+                tracing::warn!(%error, "runs cannot be looked through for those that expire");
+                return Vec::new();
+            }
+        };
+        let ended = ids.into_iter().enumerate().filter_map(|(newer, id)| {
+            let record = store.load(&id).ok()??;
+            let ended = record.ended.filter(|_| !record.state.is_active())?;
+            let age = Duration::try_from(now.duration_since(ended)).unwrap_or_default();
+            (newer >= self.most || self.age.is_some_and(|most| age > most)).then_some(id)
+        });
+        ended.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{
+        super::record::{RunRecord, RunRequest, RunState},
+        *,
+    };
+
+    #[test]
+    fn old_and_surplus_runs_expire_and_active_ones_never() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RunStore::open(folder.path()).unwrap();
+        let now = Timestamp::now();
+        let mut made = Vec::new();
+        let mut locks = Vec::new();
+        // Oldest first: active, ended long ago, ended today, ended today.
+        for days in [None, Some(40), Some(0), Some(0)] {
+            let id = uuid::Uuid::now_v7().to_string();
+            let mut record = RunRecord::new(id.clone(), None, RunRequest::default(), now);
+            let lock = store.create(&record).unwrap();
+            if let Some(days) = days {
+                record.state = RunState::Succeeded;
+                record.ended = Some(now - Duration::from_secs(days * 86_400));
+                store.save(&record).unwrap();
+            } else {
+                locks.push(lock);
+            }
+            made.push(id);
+        }
+        let expired = |days, most| {
+            let mut ids = Expiry::of(days, most).expired(&store, now);
+            ids.sort();
+            ids
+        };
+        assert_eq!(expired(30, 100), [made[1].clone()]);
+        assert_eq!(expired(0, 1), [made[1].clone(), made[2].clone()]);
+        assert!(expired(0, 100).is_empty());
+    }
+}

@@ -1,0 +1,119 @@
+//! Runs that wait for a free place: a bounded number, in all and for each owner.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use super::RunError;
+
+/// Counts the runs that wait, those that are being checked included. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Waiting {
+    counts: Arc<Mutex<Counts>>,
+    most: usize,
+    most_each: usize,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    by_owner: HashMap<String, usize>,
+}
+
+impl Waiting {
+    pub(super) fn new(most: usize, most_each: usize) -> Self {
+        Self {
+            counts: Arc::default(),
+            most,
+            most_each,
+        }
+    }
+
+    /// A turn in the queue.
+    ///
+    /// # Errors
+    /// [`RunError::TooMany`].
+    pub(super) fn enter(&self, owner: Option<&str>) -> Result<Turn, RunError> {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.all >= self.most {
+            return Err(RunError::TooMany {
+                whose: "of this server",
+                most: self.most,
+            });
+        }
+        if let Some(owner) = owner {
+            let own = counts.by_owner.entry(owner.to_owned()).or_default();
+            if *own >= self.most_each {
+                return Err(RunError::TooMany {
+                    whose: "of this caller",
+                    most: self.most_each,
+                });
+            }
+            *own += 1;
+        }
+        counts.all += 1;
+        Ok(Turn {
+            counts: Arc::clone(&self.counts),
+            owner: owner.map(str::to_owned),
+        })
+    }
+}
+
+/// A run's turn, given up when it is dropped: the run works, or it never will.
+#[derive(Debug)]
+pub(super) struct Turn {
+    counts: Arc<Mutex<Counts>>,
+    owner: Option<String>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.all = counts.all.saturating_sub(1);
+        let Some(owner) = self.owner.take() else { return };
+        if let Some(own) = counts.by_owner.get_mut(&owner) {
+            *own = own.saturating_sub(1);
+            if *own == 0 {
+                counts.by_owner.remove(&owner);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn runs_wait_up_to_a_bound_in_all_and_for_each_owner() {
+        let waiting = Waiting::new(3, 2);
+        let first = waiting.enter(Some("key:a")).unwrap();
+        let second = waiting.enter(Some("key:a")).unwrap();
+        assert!(matches!(
+            waiting.enter(Some("key:a")),
+            Err(RunError::TooMany {
+                whose: "of this caller",
+                most: 2
+            })
+        ));
+        let third = waiting.enter(Some("key:b")).unwrap();
+        for owner in [Some("key:c"), None] {
+            assert!(matches!(
+                waiting.enter(owner),
+                Err(RunError::TooMany {
+                    whose: "of this server",
+                    most: 3
+                })
+            ));
+        }
+        drop(first);
+        let again = waiting.enter(Some("key:a")).unwrap();
+        drop((second, third, again));
+        assert!(
+            waiting.counts.lock().unwrap().by_owner.is_empty(),
+            "nothing is kept of owners that are gone"
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Refused attempts at what only administrators may do: each is an event of the audit log, up to a rate.
+//!
+//! Without a bound, a caller could fill the table with attempts. What is beyond it is counted, and the next event says how many there
+//! were.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use http::request::Parts;
+use isomer_service_kit::Fault;
+
+use crate::{Access, Scope, Scopes, caller::signature};
+
+/// Events in one window.
+const MOST: u32 = 20;
+const WINDOW: Duration = Duration::from_secs(60);
+/// Longest path that is written down.
+const LONGEST_PATH: usize = 200;
+
+/// How many attempts were written down lately.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts(Mutex<Window>);
+
+#[derive(Debug, Default)]
+struct Window {
+    begun: Option<Instant>,
+    written: u32,
+    left_out: u64,
+}
+
+impl Attempts {
+    /// Whether this one may be written down, and how many before it were not.
+    fn take(&self, now: Instant) -> Option<u64> {
+        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if window.begun.is_none_or(|begun| now.duration_since(begun) >= WINDOW) {
+            window.begun = Some(now);
+            window.written = 0;
+        }
+        if window.written >= MOST {
+            window.left_out += 1;
+            return None;
+        }
+        window.written += 1;
+        Some(std::mem::take(&mut window.left_out))
+    }
+}
+
+impl Access {
+    /// Puts a refusal for want of a scope on the audit log, if it was one that only administrators have.
+    pub(crate) async fn note_attempt(&self, parts: &Parts, needed: Scopes, who: (&str, &str), fault: &Fault) {
+        if Scopes::NONE.lacks(needed) != Some(Scope::Admin) {
+            return;
+        }
+        let Some(left_out) = self.0.attempts.take(Instant::now()) else {
+            return;
+        };
+        let path: String = parts.uri.path().chars().take(LONGEST_PATH).collect();
+        let target = match left_out {
+            0 => path,
+            more => format!("{path}, after {more} more that were not written down"),
+        };
+        let (name, principal) = who;
+        // The request is refused whether or not this can be written.
+        if let Err(error) = self
+            .keys()
+            .audit(&signature(name, principal), "attempt", &target, Err(fault))
+            .await
+        {
+            tracing::warn!(%error, target, "a refused attempt is missing from the audit log");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attempts_are_written_down_up_to_a_rate_and_the_rest_is_counted() {
+        let attempts = Attempts::default();
+        let begun = Instant::now();
+        for _ in 0..MOST {
+            assert_eq!(attempts.take(begun), Some(0));
+        }
+        for _ in 0..5 {
+            assert_eq!(attempts.take(begun), None);
+        }
+        assert_eq!(attempts.take(begun + WINDOW), Some(5));
+        assert_eq!(attempts.take(begun + WINDOW), Some(0));
+    }
+}

@@ -1,0 +1,71 @@
+//! Files and folders that only this user may read: the database holds digests of keys, names and the audit log.
+
+use std::{io, path::Path};
+
+/// Makes a folder, and those above it that are missing, with the mode 0700. A folder that is there stays as it is.
+pub(crate) fn create_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes a file with the mode 0600 if it is not there. One that others may read is closed to them.
+pub(crate) fn create_file(path: &Path) -> io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let beside = ["-wal", "-shm"].map(|suffix| {
+            let mut name = path.as_os_str().to_owned();
+            name.push(suffix);
+            std::path::PathBuf::from(name)
+        });
+        let open_to_others = file.metadata()?.permissions().mode() & 0o077 != 0;
+        if open_to_others {
+            tracing::warn!(path = %path.display(), "the database was readable by other users; its mode is now 0600");
+            file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
+            for path in beside.iter().filter(|path| path.exists()) {
+                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::os::unix::fs::PermissionsExt;
+
+    use crate::Database;
+
+    fn mode(path: &std::path::Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[tokio::test]
+    async fn the_database_is_readable_by_its_user_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("home/isomer.sqlite");
+        for _ in 0..2 {
+            let database = Database::open(path.to_str().unwrap()).await.unwrap();
+            database.migrate("t", &["CREATE TABLE t (a BIGINT)"]).await.unwrap();
+            assert_eq!(mode(path.parent().unwrap()), 0o700);
+            for name in ["isomer.sqlite", "isomer.sqlite-wal", "isomer.sqlite-shm"] {
+                let path = path.with_file_name(name);
+                if path.exists() {
+                    assert_eq!(mode(&path), 0o600, "{name}");
+                }
+            }
+            database.pool().close().await;
+            // As an earlier version left it.
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! `input` of `/v1/embeddings`, in OpenAI's four forms, read straight into what it becomes.
+//!
+//! serde's untagged enums keep the whole list in a buffer and then try form after form; two bytes of `""` cost a hundred so. Here the
+//! first element says which form it is, and there is a most of elements.
+
+use std::{fmt, marker::PhantomData};
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, SeqAccess, Visitor},
+};
+
+/// Most texts, or lists of token ids, of one request. Encoders take fewer and say how many.
+const MOST: usize = 65_536;
+const FORMS: &str = "a string, a list of strings, a list of token ids, or a list of such lists";
+
+/// A text, texts, a text's token ids, or those of texts.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Inputs {
+    Text(String),
+    Texts(Vec<String>),
+    Tokens(Vec<u32>),
+    ManyTokens(Vec<Vec<u32>>),
+}
+
+/// [`bounded`], with an empty list for `null`. With `#[serde(default)]` beside it, for a field that is left out.
+///
+/// # Errors
+/// A list that is too long, and what its elements refuse.
+pub(crate) fn bounded_or_empty<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Bounded<T>(Vec<T>);
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            bounded(deserializer).map(Self)
+        }
+    }
+    let list = Option::<Bounded<T>>::deserialize(deserializer)?;
+    Ok(list.map_or_else(Vec::new, |Bounded(list)| list))
+}
+
+/// A list of at most as many elements as an input may hold.
+pub(crate) fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    deserializer.deserialize_seq(BoundedVisitor(PhantomData))
+}
+
+struct BoundedVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for BoundedVisitor<T> {
+    type Value = Vec<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+        let mut all = Vec::new();
+        while let Some(next) = list.next_element()? {
+            if all.len() == MOST {
+                return Err(A::Error::custom(format!(
+                    "a list holds more than {MOST} elements; send fewer at once"
+                )));
+            }
+            all.push(next);
+        }
+        Ok(all)
+    }
+}
+
+/// One element of a list.
+enum Element {
+    Text(String),
+    Token(u32),
+    Tokens(Vec<u32>),
+}
+
+impl<'de> Deserialize<'de> for Inputs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(InputsVisitor)
+    }
+}
+
+struct InputsVisitor;
+
+impl<'de> Visitor<'de> for InputsVisitor {
+    type Value = Inputs;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "an input that is {FORMS}")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Inputs, E> {
+        Ok(Inputs::Text(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Inputs, E> {
+        Ok(Inputs::Text(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Inputs, A::Error> {
+        let mixed = || A::Error::custom(format!("input should be {FORMS}; this list holds two kinds"));
+        let too_many = || A::Error::custom(format!("input holds more than {MOST} elements; send fewer at once"));
+        Ok(match list.next_element()? {
+            // An empty list is one of no texts, whatever it would have held.
+            None => Inputs::Texts(Vec::new()),
+            Some(Element::Text(first)) => {
+                let mut texts = vec![first];
+                while let Some(next) = list.next_element()? {
+                    let Element::Text(text) = next else { return Err(mixed()) };
+                    if texts.len() == MOST {
+                        return Err(too_many());
+                    }
+                    texts.push(text);
+                }
+                Inputs::Texts(texts)
+            }
+            Some(Element::Token(first)) => {
+                // A text may have very many tokens; they take no more than they took on the way.
+                let mut tokens = vec![first];
+                while let Some(next) = list.next_element()? {
+                    let Element::Token(token) = next else {
+                        return Err(mixed());
+                    };
+                    tokens.push(token);
+                }
+                Inputs::Tokens(tokens)
+            }
+            Some(Element::Tokens(first)) => {
+                let mut lists = vec![first];
+                while let Some(next) = list.next_element()? {
+                    let Element::Tokens(tokens) = next else {
+                        return Err(mixed());
+                    };
+                    if lists.len() == MOST {
+                        return Err(too_many());
+                    }
+                    lists.push(tokens);
+                }
+                Inputs::ManyTokens(lists)
+            }
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Element {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ElementVisitor)
+    }
+}
+
+struct ElementVisitor;
+
+impl<'de> Visitor<'de> for ElementVisitor {
+    type Value = Element;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string, a token id (a whole number below 2^32), or a list of token ids")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Element, E> {
+        Ok(Element::Text(text.to_owned()))
+    }
+
+    fn visit_string<E: Error>(self, text: String) -> Result<Element, E> {
+        Ok(Element::Text(text))
+    }
+
+    fn visit_u64<E: Error>(self, token: u64) -> Result<Element, E> {
+        let token = u32::try_from(token).map_err(|_| E::custom(format!("input: {token} is no token id")))?;
+        Ok(Element::Token(token))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Element, A::Error> {
+        let mut tokens = Vec::new();
+        while let Some(token) = list.next_element()? {
+            tokens.push(token);
+        }
+        Ok(Element::Tokens(tokens))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(json: &str) -> Result<Inputs, String> {
+        serde_json::from_str(json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn each_form_is_read() {
+        assert_eq!(read(r#""a\u00e4""#).unwrap(), Inputs::Text("aä".to_owned()));
+        assert_eq!(
+            read(r#"["a", "b\n"]"#).unwrap(),
+            Inputs::Texts(vec!["a".to_owned(), "b\n".to_owned()])
+        );
+        assert_eq!(read("[1, 4294967295]").unwrap(), Inputs::Tokens(vec![1, u32::MAX]));
+        assert_eq!(read("[[1], []]").unwrap(), Inputs::ManyTokens(vec![vec![1], vec![]]));
+        assert_eq!(read("[]").unwrap(), Inputs::Texts(Vec::new()));
+    }
+
+    #[test]
+    fn what_is_none_of_them_is_refused() {
+        for json in [
+            "5",
+            "null",
+            "{}",
+            "[1.5]",
+            "[-1]",
+            "[4294967296]",
+            r#"["a", 1]"#,
+            r#"[1, "a"]"#,
+            "[[1], 2]",
+            "[[[1]]]",
+        ] {
+            assert!(read(json).is_err(), "{json}");
+        }
+        assert!(read("5").unwrap_err().contains("a list of strings"));
+    }
+
+    #[test]
+    fn elements_are_counted_while_they_are_read() {
+        for element in [r#""""#, "[]"] {
+            let list = |count: usize| format!("[{}]", vec![element; count].join(","));
+            assert!(read(&list(MOST)).is_ok());
+            // What comes after the bound is not read: it is no JSON.
+            let cut = list(MOST + 1).replace(']', ",") + "@@@";
+            if element == r#""""# {
+                assert!(read(&cut).unwrap_err().contains("more than 65536"));
+            }
+            assert!(read(&list(MOST + 1)).unwrap_err().contains("more than 65536"));
+        }
+    }
+}

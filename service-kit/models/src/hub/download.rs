@@ -1,0 +1,213 @@
+//! One file of a repository into the hub's cache, in the layout that Python's libraries use:
+//! `blobs/<etag>` and a link to it in `snapshots/<commit>/<file>`.
+//!
+//! hf-hub's own download makes paths of whatever the server answers. A server that lies could so write anywhere, and it may
+//! answer each request differently, so asking it beforehand does not help. Here every name is checked before it becomes part of a path.
+
+use std::{
+    io::Write,
+    path::{Component, Path, PathBuf},
+};
+
+use hf_hub::{
+    CacheRepo,
+    api::tokio::{Api, ApiError, Metadata, Progress as _},
+};
+
+use super::{Downloading, HubFailure, failure};
+use crate::catalogue::read::{is_inside, is_plain_name};
+
+/// What a download is held to.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Terms {
+    /// Ask without the token of this process: for repositories that somebody else chose.
+    pub anonymous: bool,
+    /// Most bytes of one file; absent: no bound.
+    pub max_file_bytes: Option<u64>,
+}
+
+/// A file that is wanted.
+pub(super) struct Wanted {
+    pub(super) api: Api,
+    pub(super) cache: CacheRepo,
+    /// Its address at the commit.
+    pub(super) url: String,
+    pub(super) commit: String,
+    pub(super) file: String,
+    /// What the repository is called in errors.
+    pub(super) name: String,
+    pub(super) max_bytes: Option<u64>,
+}
+
+/// Names that lead out of the cache are refused.
+pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
+    match names.iter().find(|name| !is_inside(name)) {
+        None => Ok(()),
+        Some(name) => Err(lying(format!(
+            "it lists a file `{}`, which is no path inside a repository",
+            shown(name)
+        ))),
+    }
+}
+
+fn lying(message: String) -> HubFailure {
+    HubFailure::refused(message, "is HF_ENDPOINT a Hugging Face hub? Nothing was written")
+}
+
+/// The beginning of what a server said, safe to print.
+fn shown(text: &str) -> String {
+    text.chars().take(100).flat_map(char::escape_default).collect()
+}
+
+impl Wanted {
+    /// Fetches the file, or goes on where an earlier attempt broke off.
+    pub(super) async fn fetch(self, mut progress: Downloading) -> Result<(), HubFailure> {
+        let asked = self.api.metadata(&self.url).await;
+        let metadata = asked.map_err(|error| failure(error, &self.name))?;
+        let etag = self.etag(&metadata)?;
+        let size = metadata.size() as u64;
+        if let Some(most) = self.max_bytes.filter(|most| size > *most) {
+            return Err(HubFailure::refused(
+                format!("{} has {size} bytes; at most {most} are fetched", self.file),
+                "choose a smaller data set, or raise eval.max_hub_file_bytes",
+            ));
+        }
+        progress.init(metadata.size(), &self.file).await;
+        let blob = self.cache.blob_path(&etag);
+        let pointer = self.cache.pointer_path(&self.commit).join(&self.file);
+        if !blob.is_file() {
+            self.fill(&blob, size, &mut progress).await?;
+        }
+        let linked = tokio::task::spawn_blocking(move || link(&blob, &pointer)).await;
+        let linked = linked.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        linked.map_err(|error| self.disk(&error))?;
+        progress.finish().await;
+        Ok(())
+    }
+
+    /// The name of the file's content. The server chooses it.
+    fn etag(&self, metadata: &Metadata) -> Result<String, HubFailure> {
+        let etag = metadata.etag();
+        let etag = etag.strip_prefix("W/").unwrap_or(etag);
+        if !is_plain_name(etag) || etag.len() > 200 {
+            return Err(lying(format!("{}: it answered the etag `{}`", self.file, shown(etag))));
+        }
+        Ok(etag.to_owned())
+    }
+
+    fn disk(&self, error: &std::io::Error) -> HubFailure {
+        HubFailure::refused(
+            format!("{}: it cannot be kept: {error}", self.file),
+            "check the space and the permissions of the hub's cache",
+        )
+    }
+
+    /// Writes the content beside its place, then moves it there: a blob that is there is whole.
+    async fn fill(&self, blob: &Path, size: u64, progress: &mut Downloading) -> Result<(), HubFailure> {
+        let part = PathBuf::from(format!("{}.isomer-part", blob.display()));
+        let opened = tokio::task::spawn_blocking({
+            let part = part.clone();
+            move || open_part(&part)
+        });
+        let opened = opened.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let mut file = opened.map_err(|error| self.disk(&error))?;
+        if blob.is_file() {
+            // Another process was faster.
+            return Ok(());
+        }
+        let mut done = file.metadata().map_err(|error| self.disk(&error))?.len();
+        if done > size {
+            file.set_len(0).map_err(|error| self.disk(&error))?;
+            done = 0;
+        }
+        progress.update(usize::try_from(done).unwrap_or(usize::MAX)).await;
+        while done < size {
+            let before = done;
+            let range = format!("bytes={done}-{}", size - 1);
+            let asked = self.api.client().get(&self.url).header("range", range).send().await;
+            let asked = asked.and_then(|response| response.error_for_status());
+            let mut answer = asked.map_err(|error| failure(ApiError::from(error), &self.name))?;
+            if answer.status().as_u16() != 206 && done > 0 {
+                // The whole file, from its beginning.
+                file.set_len(0).map_err(|error| self.disk(&error))?;
+                done = 0;
+            }
+            loop {
+                let chunk = answer.chunk().await;
+                let Some(chunk) = chunk.map_err(|error| failure(ApiError::from(error), &self.name))? else {
+                    break;
+                };
+                done += chunk.len() as u64;
+                if done > size {
+                    return Err(lying(format!(
+                        "{}: more bytes came than the {size} it announced",
+                        self.file
+                    )));
+                }
+                // Short writes into the page cache, as tokio::fs would do on another thread at a far higher price.
+                file.write_all(&chunk).map_err(|error| self.disk(&error))?;
+                progress.update(chunk.len()).await;
+            }
+            if done <= before {
+                return Err(HubFailure::Unreachable(format!(
+                    "{}: the answer ended at byte {done} of {size}",
+                    self.file
+                )));
+            }
+        }
+        let kept = {
+            let blob = blob.to_owned();
+            tokio::task::spawn_blocking(move || {
+                file.sync_all()?;
+                std::fs::rename(part, blob)
+            })
+        };
+        let kept = kept.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        kept.map_err(|error| self.disk(&error))
+    }
+}
+
+/// Opens the file that a download is written to, for this process alone.
+fn open_part(part: &Path) -> std::io::Result<std::fs::File> {
+    if let Some(folder) = part.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(part)?;
+    // Another process that fetches the same file finishes first.
+    file.lock()?;
+    Ok(file)
+}
+
+/// Makes the file appear in its snapshot. What is there already stays.
+fn link(blob: &Path, pointer: &Path) -> std::io::Result<()> {
+    if let Some(folder) = pointer.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    if pointer.exists() {
+        return Ok(());
+    }
+    #[cfg(unix)]
+    {
+        // A link to something that is gone would be in the way.
+        let _ = std::fs::remove_file(pointer);
+        std::os::unix::fs::symlink(relative(blob, pointer), pointer)
+    }
+    #[cfg(not(unix))]
+    {
+        std::fs::rename(blob, pointer)
+    }
+}
+
+/// The way from the folder of `from` to `to`; both begin alike.
+#[cfg(unix)]
+fn relative(to: &Path, from: &Path) -> PathBuf {
+    let common = to
+        .components()
+        .zip(from.components())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let up = from.components().count().saturating_sub(common + 1);
+    std::iter::repeat_n(Component::ParentDir, up)
+        .chain(to.components().skip(common))
+        .collect()
+}

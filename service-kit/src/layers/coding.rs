@@ -1,0 +1,175 @@
+//! The compressions of gRPC messages.
+
+use std::io::{self, Read};
+
+use bytes::Bytes;
+use flate2::read::{GzDecoder, GzEncoder};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::error::Fault;
+
+pub(super) const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+pub(super) const ACCEPT_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+pub(super) const ACCEPTED: HeaderValue = HeaderValue::from_static("identity,gzip,zstd");
+
+/// So much may be unpacked of however little.
+const FREE: usize = 1 << 20;
+/// Beyond, at most so many bytes for each that came.
+const RATIO: usize = 128;
+
+/// A compression that is taken and sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Gzip,
+    Zstd,
+}
+
+impl Coding {
+    pub(super) fn header(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+        })
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        match name {
+            "gzip" => Some(Self::Gzip),
+            "zstd" => Some(Self::Zstd),
+            _ => None,
+        }
+    }
+
+    /// How the messages of a request are compressed.
+    pub(super) fn of_request(headers: &HeaderMap) -> Result<Option<Self>, Fault> {
+        let Some(value) = headers.get(ENCODING) else {
+            return Ok(None);
+        };
+        match value.to_str() {
+            Ok("identity") => Ok(None),
+            Ok(name) if let Some(coding) = Self::named(name) => Ok(Some(coding)),
+            _ => Err(Fault::new(
+                tonic::Code::Unimplemented,
+                "UNSUPPORTED_ENCODING",
+                format!("the request's messages are compressed as {value:?}"),
+            )
+            .field("grpc-encoding")
+            .mend("use gzip, zstd or identity")),
+        }
+    }
+
+    /// The compression to answer with: the better one of those that the caller takes.
+    pub(super) fn for_answer(headers: &HeaderMap) -> Option<Self> {
+        let values = headers.get_all(ACCEPT_ENCODING).iter();
+        let names = values
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','));
+        names
+            .filter_map(|name| Self::named(name.trim()))
+            .max_by_key(|coding| *coding == Self::Zstd)
+    }
+
+    /// How much may become of so many compressed bytes.
+    fn bound(packed: usize, most: usize) -> usize {
+        packed.saturating_mul(RATIO).max(FREE).min(most)
+    }
+
+    /// Undoes the compression of a message that may be `most` bytes large.
+    pub(super) fn unpack(self, packed: &[u8], most: usize) -> Result<Bytes, Fault> {
+        let bound = Self::bound(packed.len(), most);
+        let mut out = Vec::new();
+        // One byte more shows that there is more.
+        let limit = bound as u64 + 1;
+        let read = match self {
+            Self::Gzip => GzDecoder::new(packed).take(limit).read_to_end(&mut out),
+            Self::Zstd => zstd::Decoder::with_buffer(packed).and_then(|mut decoder| {
+                // What a frame may ask to be kept of what was unpacked: 8 MiB, as much as any decoder has to.
+                decoder.window_log_max(23)?;
+                decoder.take(limit).read_to_end(&mut out)
+            }),
+        };
+        read.map_err(|error| {
+            Fault::invalid(
+                "grpc-encoding",
+                format!("a message of the request cannot be decompressed: {error}"),
+            )
+            .mend("compress each message as grpc-encoding says")
+        })?;
+        if out.len() <= bound {
+            return Ok(out.into());
+        }
+        let fault = Fault::new(
+            tonic::Code::ResourceExhausted,
+            "REQUEST_TOO_LARGE",
+            format!("a message of {} compressed bytes holds more than {bound}", packed.len()),
+        );
+        Err(if bound == most {
+            fault.mend("send fewer texts at once")
+        } else {
+            fault.mend("send it uncompressed: so high a ratio is taken for an attack")
+        })
+    }
+
+    /// Compresses quickly rather than well.
+    pub(super) fn pack(self, plain: &[u8]) -> io::Result<Vec<u8>> {
+        match self {
+            Self::Gzip => {
+                let mut out = Vec::new();
+                GzEncoder::new(plain, flate2::Compression::fast()).read_to_end(&mut out)?;
+                Ok(out)
+            }
+            Self::Zstd => zstd::encode_all(plain, 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const MOST: usize = 8 << 20;
+
+    #[test]
+    fn what_was_packed_is_unpacked() {
+        let plain: Vec<u8> = (0..2_000_000_u32).flat_map(|n| (n % 251).to_le_bytes()).collect();
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let text = b"the same sentence in other words".as_slice();
+            assert_eq!(coding.unpack(&coding.pack(text).unwrap(), MOST).unwrap(), text);
+            let packed = coding.pack(&plain).unwrap();
+            assert!(packed.len() < plain.len() / 2);
+            assert!(coding.unpack(b"neither one nor the other", MOST).is_err());
+        }
+    }
+
+    #[test]
+    fn a_bomb_goes_off_at_its_ratio_and_at_the_largest_message() {
+        for coding in [Coding::Gzip, Coding::Zstd] {
+            let packed = coding.pack(&vec![0; 64 << 20]).unwrap();
+            let fault = coding.unpack(&packed, MOST).unwrap_err();
+            assert_eq!(fault.reason, "REQUEST_TOO_LARGE", "{coding:?}: {fault}");
+            let small = coding.pack(&vec![0; 1 << 20]).unwrap();
+            assert_eq!(
+                coding.unpack(&small, MOST).unwrap().len(),
+                1 << 20,
+                "a mebibyte of anything is taken"
+            );
+        }
+        assert_eq!(Coding::bound(10, MOST), FREE);
+        assert_eq!(Coding::bound(20_000, MOST), 20_000 * RATIO);
+        assert_eq!(Coding::bound(1 << 20, MOST), MOST);
+    }
+
+    #[test]
+    fn the_caller_says_what_it_takes() {
+        let answer = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(value));
+            Coding::for_answer(&headers)
+        };
+        assert_eq!(answer("identity,deflate, gzip"), Some(Coding::Gzip));
+        assert_eq!(answer("gzip, zstd"), Some(Coding::Zstd));
+        assert_eq!(answer("identity"), None);
+        assert_eq!(Coding::for_answer(&HeaderMap::new()), None);
+    }
+}

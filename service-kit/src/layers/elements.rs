@@ -1,0 +1,194 @@
+//! What an encoded protobuf message takes once it is decoded, found without decoding it.
+//!
+//! Two bytes on the wire (`0a 00`, an empty element of a repeated field) become a struct of a hundred bytes or more. So the
+//! elements are counted on the wire before the decoder sees them.
+
+use std::collections::HashMap;
+
+use prost_types::{FileDescriptorSet, field_descriptor_proto::Type};
+
+/// What an element with a length of its own (a string, bytes, a message) takes beside its content.
+const ELEMENT: usize = 256;
+/// What a number takes.
+const NUMBER: usize = 8;
+/// Messages within messages. prost refuses more than 100.
+const DEPTH: usize = 100;
+
+/// What is behind a field's number.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Message(usize),
+    /// A repeated number that may come packed: of how many bytes each, 0 where that varies.
+    Packed(usize),
+}
+
+/// The messages of a server's methods, as far as they matter here.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    by_name: HashMap<String, usize>,
+    messages: Vec<HashMap<u32, Kind>>,
+}
+
+impl Shapes {
+    pub(super) fn new(sets: &[FileDescriptorSet]) -> Self {
+        let mut shapes = Self::default();
+        let mut described = Vec::new();
+        for file in sets.iter().flat_map(|set| &set.file) {
+            let scope = format!(".{}", file.package());
+            let mut open: Vec<_> = file
+                .message_type
+                .iter()
+                .map(|message| (scope.clone(), message))
+                .collect();
+            while let Some((scope, message)) = open.pop() {
+                let name = format!("{scope}.{}", message.name());
+                open.extend(message.nested_type.iter().map(|nested| (name.clone(), nested)));
+                shapes.by_name.insert(name, described.len());
+                described.push(message);
+            }
+        }
+        let kinds = described.iter().map(|message| {
+            let fields = message.field.iter().filter_map(|field| {
+                let number = u32::try_from(field.number()).ok()?;
+                let kind = match field.r#type() {
+                    Type::Message => Kind::Message(*shapes.by_name.get(field.type_name())?),
+                    Type::String | Type::Bytes | Type::Group => return None,
+                    Type::Double | Type::Fixed64 | Type::Sfixed64 => Kind::Packed(8),
+                    Type::Float | Type::Fixed32 | Type::Sfixed32 => Kind::Packed(4),
+                    _ => Kind::Packed(0),
+                };
+                Some((number, kind))
+            });
+            fields.collect()
+        });
+        shapes.messages = kinds.collect();
+        shapes
+    }
+
+    /// The message of this full name, which begins with a dot.
+    pub(super) fn message(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
+    }
+
+    /// About how many bytes the message takes once it is decoded. Stops when that is more than `most`.
+    pub(super) fn decoded_size(&self, message: usize, wire: &[u8], most: usize) -> usize {
+        let mut size = wire.len();
+        // What is no protobuf is refused by the decoder, which comes no further than this.
+        self.walk(message, wire, DEPTH, most, &mut size);
+        size
+    }
+
+    fn walk(&self, message: usize, mut wire: &[u8], depth: usize, most: usize, size: &mut usize) -> Option<()> {
+        let fields = self.messages.get(message)?;
+        while !wire.is_empty() && *size <= most {
+            let tag = varint(&mut wire)?;
+            let number = u32::try_from(tag >> 3).ok()?;
+            match tag & 7 {
+                0 => {
+                    varint(&mut wire)?;
+                    *size += NUMBER;
+                }
+                1 => {
+                    wire = wire.get(8..)?;
+                    *size += NUMBER;
+                }
+                5 => {
+                    wire = wire.get(4..)?;
+                    *size += NUMBER;
+                }
+                2 => {
+                    let length = usize::try_from(varint(&mut wire)?).ok()?;
+                    let (content, rest) = wire.split_at_checked(length)?;
+                    wire = rest;
+                    match fields.get(&number) {
+                        Some(Kind::Packed(0)) => *size += NUMBER * content.iter().filter(|byte| **byte < 0x80).count(),
+                        Some(Kind::Packed(_)) => {}
+                        Some(Kind::Message(inner)) => {
+                            *size += ELEMENT;
+                            if depth > 0 {
+                                self.walk(*inner, content, depth - 1, most, size)?;
+                            }
+                        }
+                        None => *size += ELEMENT,
+                    }
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+}
+
+fn varint(wire: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..70).step_by(7) {
+        let (byte, rest) = wire.split_first()?;
+        *wire = rest;
+        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
+        if *byte < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use isomer_proto::encoder::v1::{EncodeRequest, Input, TokenIds, input};
+    use prost::Message;
+
+    use super::*;
+
+    fn size(request: &EncodeRequest, most: usize) -> (usize, usize) {
+        let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let shapes = Shapes::new(&[set]);
+        let message = shapes.message(".isomer.encoder.v1.EncodeRequest").unwrap();
+        let wire = request.encode_to_vec();
+        (wire.len(), shapes.decoded_size(message, &wire, most))
+    }
+
+    #[test]
+    fn empty_elements_are_counted_at_what_they_become() {
+        let request = EncodeRequest {
+            inputs: vec![Input { input: None }; 1000],
+            ..EncodeRequest::default()
+        };
+        assert_eq!(size(&request, usize::MAX), (2000, 2000 + 1000 * ELEMENT));
+        let (_, size) = size(&request, 10_000);
+        assert!((10_000..11_000).contains(&size), "it stops early: {size}");
+    }
+
+    #[test]
+    fn elements_within_elements_and_packed_numbers_count() {
+        let tokens = TokenIds { ids: vec![1; 1000] };
+        let request = EncodeRequest {
+            inputs: vec![Input {
+                input: Some(input::Input::TokenIds(tokens)),
+            }],
+            ..EncodeRequest::default()
+        };
+        let (wire, size) = size(&request, usize::MAX);
+        assert_eq!(size, wire + 2 * ELEMENT + 1000 * NUMBER);
+    }
+
+    #[test]
+    fn a_text_costs_little_more_than_itself() {
+        let text = input::Input::Text("x".repeat(100_000));
+        let request = EncodeRequest {
+            inputs: vec![Input { input: Some(text) }],
+            ..EncodeRequest::default()
+        };
+        let (wire, size) = size(&request, usize::MAX);
+        assert_eq!(size, wire + 2 * ELEMENT);
+    }
+
+    #[test]
+    fn what_is_no_protobuf_ends_the_count() {
+        let shapes = Shapes::new(&[FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap()]);
+        let message = shapes.message(".isomer.encoder.v1.EncodeRequest").unwrap();
+        for wire in [&[0xff; 20][..], &[0x0a, 0x7f], &[0x0b], &[0x0a]] {
+            assert!(shapes.decoded_size(message, wire, usize::MAX) <= 20 + ELEMENT);
+        }
+    }
+}
