@@ -254,7 +254,7 @@ fn repeated(values: &[f64], items: &Items, limit: Limit, alpha: f64) -> Result<O
     Ok(None)
 }
 
-/// The fewest items, each with the value `best`, that would decide; `None`: more than [`MOST`], or a limit that no item decides.
+/// The fewest items, each with the value `best`, that would decide; `None`: more than 100,000, or a limit that no item decides.
 pub fn fewest_bets(best: f64, items: &Items, limit: Limit, alpha: f64) -> Option<usize> {
     repeated(&[best], items, limit, alpha).ok().flatten()
 }
