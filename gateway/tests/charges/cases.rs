@@ -262,9 +262,12 @@ fn post(end: End, path: &str, body: serde_json::Value) -> (String, Option<String
     (path.replace("MODEL", ENCODER), Some(body))
 }
 
-/// Calls of the APIs of other servers.
+/// Calls of the APIs of other servers. Below `/tei/` are the handlers of the paths without it, so that one end shows that they are charged.
 fn dialects() -> Vec<Case> {
-    let http = |row, name, request: fn(End) -> (String, Option<String>)| uses(row, name, Way::Http(request));
+    let http = |row: &'static str, name, request: fn(End) -> (String, Option<String>)| Case {
+        ends: if row.starts_with("/tei/") { &[End::Answer] } else { &END },
+        ..uses(row, name, Way::Http(request))
+    };
     vec![
         http("/v1/embed", "Cohere, version 1", |end| {
             post(end, "/v1/embed", json!({ "model": "MODEL", "texts": ["TEXT"] }))
