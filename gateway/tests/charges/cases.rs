@@ -333,11 +333,11 @@ fn dialects() -> Vec<Case> {
             )
         }),
         http("/similarity", "TEI", |end| {
-            let compared = json!({ "source_sentence": "A cat.", "sentences": ["TEXT"] });
+            let compared = json!({ "source_sentence": "Of the TEXT", "sentences": ["TEXT"] });
             post(end, "/similarity?model=MODEL", json!({ "inputs": compared }))
         }),
         http("/tei/{model}/similarity", "TEI", |end| {
-            let compared = json!({ "source_sentence": "A cat.", "sentences": ["TEXT"] });
+            let compared = json!({ "source_sentence": "Of the TEXT", "sentences": ["TEXT"] });
             post(end, "/tei/MODEL/similarity", json!({ "inputs": compared }))
         }),
     ]

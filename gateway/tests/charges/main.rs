@@ -17,7 +17,8 @@ mod models;
 
 use std::collections::BTreeSet;
 
-use cases::{END, End};
+use cases::{Case, End};
+use futures::future::{join, join_all};
 use house::House;
 use models::Counted;
 use prost::Message;
@@ -49,41 +50,58 @@ fn every_rpc_and_every_route_has_a_case() {
     assert_eq!(rows, cases, "left: what is served; right: what has a case");
 }
 
+/// Houses that are used at the same time: most of a case is waiting.
+const HOUSES: usize = 4;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_models_counted_is_what_the_key_was_charged() {
+    let (paid, free): (Vec<_>, Vec<_>) = cases::all().into_iter().partition(|case| case.uses);
+    let calls = paid
+        .iter()
+        .flat_map(|case| case.ends.iter().map(move |end| (case, *end)));
+    let calls: Vec<(&Case, End)> = calls.collect();
+    let shares = (0..HOUSES).map(|house| calls.iter().copied().skip(house).step_by(HOUSES));
+    let wrong = join(in_vain(&free), join_all(shares.map(in_turn))).await;
+    let wrong: Vec<String> = wrong.1.into_iter().chain([wrong.0]).flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is wrong with calls that use nothing.
+async fn in_vain(cases: &[Case]) -> Vec<String> {
     let house = House::new().await;
     let mut wrong = Vec::new();
-    let (paid, free): (Vec<_>, Vec<_>) = cases::all().into_iter().partition(|case| case.uses);
     let (key, before) = (house.key().await, house.models.counted());
-    for case in free {
+    for case in cases {
         if let Err(why) = case.call(&house, &key, End::Answer).await {
             wrong.push(format!("{}: {why}", case.row));
         }
     }
-    assert_eq!(
-        house.settled(&key).await,
-        Counted::default(),
-        "what uses nothing costs nothing"
-    );
-    assert_eq!(house.models.counted(), before);
-    for case in paid {
-        for end in END.iter().filter(|end| case.ends.contains(end)) {
-            let name = format!("{} ({}): {end:?}", case.row, case.name);
-            let key = house.key().await;
-            let before = house.models.counted();
-            let outcome = case.call(&house, &key, *end).await;
-            if let Err(why) = outcome {
-                wrong.push(format!("{name}: {why}"));
-                continue;
-            }
-            let charged = house.settled(&key).await;
-            let counted = house.models.counted().since(&before);
-            if let Some(problem) = compare(*end, counted, charged) {
-                wrong.push(format!("{name}: {problem}"));
-            }
+    let (charged, counted) = (house.settled(&key).await, house.models.counted().since(&before));
+    if (charged, counted) != Default::default() {
+        wrong.push(format!("what uses nothing: counted {counted:?}, charged {charged:?}"));
+    }
+    wrong
+}
+
+/// What is wrong with calls that use models, one after the other in a house of their own.
+async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String> {
+    let house = House::new().await;
+    let mut wrong = Vec::new();
+    for (case, end) in calls {
+        let name = format!("{} ({}): {end:?}", case.row, case.name);
+        let key = house.key().await;
+        let before = house.models.counted();
+        if let Err(why) = case.call(&house, &key, end).await {
+            wrong.push(format!("{name}: {why}"));
+            continue;
+        }
+        let charged = house.settled(&key).await;
+        let counted = house.models.counted().since(&before);
+        if let Some(problem) = compare(end, counted, charged) {
+            wrong.push(format!("{name}: {problem}"));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    wrong
 }
 
 /// Exactly what was counted; where generators were cut off, also at most what they may have been at.

@@ -15,7 +15,7 @@ use isomer_proto::{
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
         EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, RerankRequest, RerankResponse,
+        ListEncodersResponse, Output, RerankRequest, RerankResponse,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input, rerank_response,
     },
@@ -199,10 +199,18 @@ impl EncoderService for Models {
             let angle = (sum * sum % 997) as f32;
             [angle.cos(), angle.sin()]
         };
-        let data: Vec<u8> = texts.clone().flat_map(row).flat_map(f32::to_le_bytes).collect();
+        let of_tokens = request.output() == Output::TokenVectors;
+        let rows_of_a_text = if of_tokens { 2 } else { 1 };
+        let rows = texts.clone().flat_map(|text| vec![row(text); rows_of_a_text]);
+        let data: Vec<u8> = rows.flatten().flat_map(f32::to_le_bytes).collect();
+        let row_counts = if of_tokens {
+            vec![rows_of_a_text as u32; request.inputs.len()]
+        } else {
+            Vec::new()
+        };
         Ok(Response::new(EncodeResponse {
             embeddings: Some(Matrix {
-                rows: request.inputs.len() as u32,
+                rows: (request.inputs.len() * rows_of_a_text) as u32,
                 cols: 2,
                 dtype: Dtype::F32.into(),
                 data: data.into(),
@@ -215,6 +223,7 @@ impl EncoderService for Models {
                 tokens: used,
                 ..Usage::default()
             }),
+            row_counts,
             ..EncodeResponse::default()
         }))
     }
