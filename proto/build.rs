@@ -13,6 +13,7 @@ const FILES: &[&str] = &[
     "isomer/eval/v1/run.proto",
     "isomer/gateway/v1/access.proto",
     "isomer/gateway/v1/provider.proto",
+    "tei/v1/tei.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

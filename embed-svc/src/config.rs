@@ -30,6 +30,8 @@ pub struct EmbedConfig {
     pub max_batch_tokens: usize,
     /// Most inputs a request may carry.
     pub max_batch_items: usize,
+    /// Largest text, in bytes. It is read whole, however little of it the model takes.
+    pub max_text_bytes: usize,
     /// Most tokens that may wait in front of one model; beyond, requests are answered `RESOURCE_EXHAUSTED`.
     pub max_queued_tokens: usize,
     /// Most messages of one stream that are worked on at once.
@@ -63,6 +65,7 @@ impl Default for EmbedConfig {
             replicas: 1,
             max_batch_tokens: 16_384,
             max_batch_items: 4096,
+            max_text_bytes: 1 << 20,
             max_queued_tokens: 2 << 20,
             stream_depth: 4,
             max_message_bytes: 256 << 20,
@@ -104,6 +107,7 @@ impl Validate for EmbedConfig {
         for (field, value, most) in [
             ("embed.max_batch_tokens", self.max_batch_tokens, 1 << 24),
             ("embed.max_batch_items", self.max_batch_items, 1 << 24),
+            ("embed.max_text_bytes", self.max_text_bytes, 1 << 30),
             ("embed.max_queued_tokens", self.max_queued_tokens, 1 << 34),
             ("embed.stream_depth", self.stream_depth, 1024),
             ("embed.replicas", self.replicas, 64),

@@ -108,10 +108,10 @@ pub enum EmbedError {
         index: usize,
     },
     /// The tokenizer refused a text.
-    #[error("inputs[{index}] cannot be tokenised: {message}")]
+    #[error("{field} cannot be tokenised: {message}")]
     Tokenise {
-        /// Index of the text in the request.
-        index: usize,
+        /// Path of the text in the request.
+        field: String,
         /// What the tokenizer said.
         message: String,
     },
@@ -129,6 +129,13 @@ pub enum EmbedError {
 }
 
 impl EmbedError {
+    pub(crate) fn tokenise(field: impl std::fmt::Display, message: String) -> Self {
+        Self::Tokenise {
+            field: field.to_string(),
+            message,
+        }
+    }
+
     pub(crate) fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Self {
         Self::Invalid {
             field: field.into(),
@@ -186,10 +193,7 @@ impl From<EmbedError> for Fault {
                 .field(format!("{list}[{index}]"))
                 .mend("the weights are damaged or overflow on this text; verify the model's files")
                 .with("encoder_id", id),
-            EmbedError::Tokenise { index, message } => Fault::invalid(
-                format!("inputs[{index}].text"),
-                format!("cannot be tokenised: {message}"),
-            ),
+            EmbedError::Tokenise { field, message } => Fault::invalid(field, format!("cannot be tokenised: {message}")),
             EmbedError::Compute { .. } | EmbedError::Internal(_) => Fault::internal(message),
         }
     }

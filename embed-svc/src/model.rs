@@ -14,7 +14,7 @@ use crate::{
     folder::{ModelFolder, Source},
     head,
     steps::{self, Step},
-    tokenise::{Cut, TextTokenizer, Tokens},
+    tokenise::{Cut, TextTokenizer, Tokens, pairs::First},
     weights::Weights,
 };
 use front::{front, longest, typed};
@@ -232,12 +232,25 @@ impl Model {
         }
     }
 
+    /// The first text of pairs; see [`TextTokenizer::first_of_pairs`].
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub fn first_of_pairs(&self, text: &str) -> Result<First, String> {
+        self.tokenizer.first_of_pairs(text, self.max_tokens)
+    }
+
     /// Ids of a pair; see [`TextTokenizer::encode_pair`].
     ///
     /// # Errors
     /// What the tokenizer says.
-    pub fn tokenise_pair(&self, first: &str, second: &str) -> Result<Tokens, String> {
+    pub fn tokenise_pair(&self, first: &First, second: &str) -> Result<Tokens, String> {
         self.known(self.tokenizer.encode_pair(first, second, self.max_tokens)?)
+    }
+
+    /// The tokenizer.
+    pub fn tokenizer(&self) -> &TextTokenizer {
+        &self.tokenizer
     }
 
     /// Leading tokens of a text with this prompt that are left out of the pooling: none in most models.

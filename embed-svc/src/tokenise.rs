@@ -1,15 +1,15 @@
 //! Text to token ids, the way sentence-transformers does it.
 
 pub(crate) mod marks;
+pub(crate) mod pairs;
+pub(crate) mod parts;
 pub mod words;
 
 use std::{panic::catch_unwind, path::Path};
 
 use tokenizers::{
-    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection, TruncationParams,
-    TruncationStrategy,
+    NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
     normalizers::{Lowercase, Sequence as NormalizerSequence},
-    truncate_encodings,
 };
 
 use crate::{batch::Sequence, error::EmbedError};
@@ -233,6 +233,7 @@ impl TextTokenizer {
                 Cut::Tail => TruncationDirection::Right,
             };
             encoding.truncate(limit.saturating_sub(self.special), 0, direction);
+            encoding.take_overflowing();
         }
         let encoding = inner
             .post_process(encoding, None, true)
@@ -240,43 +241,6 @@ impl TextTokenizer {
         let mut tokens = cut_words(encoding.get_ids().to_vec(), limit, cut);
         tokens.count = count;
         Ok(tokens)
-    }
-}
-
-impl TextTokenizer {
-    /// Ids of a pair of texts with the special tokens of a pair, at most `limit`; tokens are dropped from the end of the
-    /// longer text.
-    ///
-    /// # Errors
-    /// What the tokenizer says; a list of words knows no pairs.
-    pub fn encode_pair(&self, first: &str, second: &str, limit: usize) -> Result<Tokens, String> {
-        let Kind::File(inner) = &self.kind else {
-            return Err("a list of words knows no pairs".into());
-        };
-        let encode = |text: &str| inner.encode_fast(text, false).map_err(|error| error.to_string());
-        let (mut first, mut second) = (encode(first)?, Some(encode(second)?));
-        let special = inner
-            .get_post_processor()
-            .map_or(0, |processor| processor.added_tokens(true));
-        let count = first.len() + second.as_ref().map_or(0, |second| second.len()) + special;
-        if count > limit {
-            let params = TruncationParams {
-                max_length: limit.saturating_sub(special),
-                strategy: TruncationStrategy::LongestFirst,
-                stride: 0,
-                direction: TruncationDirection::Right,
-            };
-            (first, second) = truncate_encodings(first, second, &params).map_err(|error| error.to_string())?;
-        }
-        let both = inner
-            .post_process(first, second, true)
-            .map_err(|error| error.to_string())?;
-        Ok(Tokens {
-            ids: both.get_ids().to_vec(),
-            count,
-            prompt: 0,
-            second: both.get_type_ids().iter().position(|kind| *kind > 0),
-        })
     }
 }
 

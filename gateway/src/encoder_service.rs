@@ -3,8 +3,9 @@
 use futures::StreamExt;
 use isomer_access::Caller;
 use isomer_proto::encoder::v1::{
-    CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest, EncodeStreamResponse,
-    GetEncoderRequest, GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse,
+    CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+    EncodeStreamRequest, EncodeStreamResponse, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+    ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
 use isomer_service_kit::{CallDeadline, Fault};
@@ -14,7 +15,7 @@ use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream
 use crate::{billing, routing::Router};
 
 /// Batches of one stream that are under way at once. The sender waits beyond that.
-const STREAM_DEPTH: usize = 8;
+pub(crate) const STREAM_DEPTH: usize = 8;
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
 
@@ -114,12 +115,7 @@ impl EncoderService for Face {
                 let EncodeStreamRequest { client_index, request } = message?;
                 let request = request
                     .ok_or_else(|| Fault::invalid("request", "is missing").mend("send one with each message"))?;
-                match &caller {
-                    // The stream itself was admitted as one request.
-                    Some(caller) if number == 0 => caller.still_welcome()?,
-                    Some(caller) => caller.next_message().await?,
-                    None => {}
-                }
+                welcome(caller.as_ref(), number).await?;
                 let response = face.answer(request, deadline, caller.as_ref()).await?;
                 Ok(EncodeStreamResponse {
                     client_index,
@@ -140,6 +136,18 @@ impl EncoderService for Face {
         ))
     }
 
+    async fn tokenize(&self, request: Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
+        let deadline = deadline(request.extensions());
+        let answer = self.router.tokenize(request.into_inner(), deadline).await?;
+        Ok(Response::new(answer))
+    }
+
+    async fn detokenize(&self, request: Request<DetokenizeRequest>) -> Result<Response<DetokenizeResponse>, Status> {
+        let deadline = deadline(request.extensions());
+        let answer = self.router.detokenize(request.into_inner(), deadline).await?;
+        Ok(Response::new(answer))
+    }
+
     async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
         let deadline = deadline(request.extensions());
         let caller = caller(request.extensions());
@@ -148,8 +156,21 @@ impl EncoderService for Face {
     }
 }
 
+/// Whether a caller may send another message of a stream.
+///
+/// # Errors
+/// The caller's key or limits do not permit it.
+pub(crate) async fn welcome(caller: Option<&Caller>, number: usize) -> Result<(), Fault> {
+    match caller {
+        // The stream itself was admitted as one request.
+        Some(caller) if number == 0 => caller.still_welcome(),
+        Some(caller) => caller.next_message().await,
+        None => Ok(()),
+    }
+}
+
 /// The stream up to its first refusal, which ends it.
-fn until_refused<T: Send + 'static>(
+pub(crate) fn until_refused<T: Send + 'static>(
     answers: impl StreamExt<Item = Result<T, Status>> + Send + 'static,
 ) -> impl StreamExt<Item = Result<T, Status>> + Send + 'static {
     answers.scan(false, |refused, answer| {

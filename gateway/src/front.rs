@@ -171,7 +171,7 @@ pub(crate) fn services(
 }
 
 /// Adds a generated server whose calls are charged.
-fn add_charged<S>(services: Services, server: S) -> Services
+pub(crate) fn add_charged<S>(services: Services, server: S) -> Services
 where
     S: Service<http::Request<Body>, Response = http::Response<Body>, Error = Infallible> + NamedService,
     S: Clone + Send + Sync + 'static,

@@ -1,6 +1,6 @@
 //! The `.proto` files of Isomer and the code generated from them. No logic lives here.
 //!
-//! The reference manual is in the `.proto` comments, below `proto/isomer/`.
+//! The reference manual is in the `.proto` comments, below `proto/isomer/` and `proto/tei/`.
 #![allow(
     missing_docs,
     unreachable_pub,
@@ -41,6 +41,13 @@ pub mod eval {
 pub mod gateway {
     pub mod v1 {
         tonic::include_proto!("isomer.gateway.v1");
+    }
+}
+
+/// text-embeddings-inference's interface, which the gateway speaks to its clients and to providers.
+pub mod tei {
+    pub mod v1 {
+        tonic::include_proto!("tei.v1");
     }
 }
 

@@ -168,6 +168,7 @@ def in_dialects(table, house, gateway, due):
     table.check(COHERE, f"rerank by {prompted.kind}", dialects.cohere_rerank, gateway, reranker, prompted.reranker)
     table.check(VOYAGE, f"rerank by {prompted.kind}", dialects.voyage_rerank, gateway, reranker, prompted.reranker)
     table.check(TEI, "paths", dialects.tei_paths, gateway, SHARED, texts, unit, reranker, prompted.reranker)
+    table.check(TEI, "gRPC", dialects.tei_grpc, gateway, SHARED, texts, unit, reranker, prompted.reranker)
 
 
 def in_node(table, house, gateway, keyed, keys, due):

@@ -6,12 +6,14 @@ import urllib.error
 import urllib.request
 
 import cohere
+import grpc
 import huggingface_hub
 import numpy
 import ollama
 import voyageai
 
 import expected
+import stubs_grpc
 from isomer_client import expect
 from python_clients import UNUSED, refused, same
 
@@ -121,6 +123,13 @@ def tei_paths(address, model, texts, rows, reranker, reranks_as):
     with urllib.request.urlopen(f"http://{address}/tei/{model}/info", timeout=30) as answer:
         info = json.load(answer)
     expect(info["model_id"] == model and info["max_input_length"] > 0, f"info {info}")
+    told = post(address, f"/tei/{model}/tokenize", {"inputs": texts})
+    parts = [(text.encode()[one["start"] : one["stop"]].decode(), one["text"]) for text, all in zip(texts, told) for one in all if not one["special"]]
+    expect(all(mine == theirs for mine, theirs in parts), "a token's text is not that of its bytes")
+    by_ids = post(address, "/v1/embeddings", {"model": model, "input": [[one["id"] for one in all] for all in told], "normalized": True})
+    same([one["embedding"] for one in by_ids["data"]], rows, "the ids of /tokenize")
+    read = post(address, f"/tei/{model}/decode", {"ids": [one["id"] for one in told[0]]})
+    expect(read == [texts[0].lower()], f"{read} instead of {texts[0].lower()!r}")
     found = post(address, f"/tei/{reranker}/rerank", {"query": "which one", "texts": documents(), "return_text": True})
     ranked([(one["index"], one["score"]) for one in found], due(reranks_as, documents(), 7))
     try:
@@ -130,3 +139,32 @@ def tei_paths(address, model, texts, rows, reranker, reranks_as):
         told = json.load(error)
         expect("sparse" in told["error"] and told["error_type"] == "Validation", f"told {told}")
     return f"{len(texts)} texts, {sum(map(len, tokens))} tokens, 7 documents; one refusal"
+
+
+def tei_grpc(address, model, texts, rows, reranker, reranks_as):
+    """grpcio with the published interface."""
+    pb, rpc = stubs_grpc.messages("tei")
+    name, reranks = [("isomer-encoder", model)], [("isomer-encoder", reranker)]
+    with grpc.insecure_channel(address) as channel:
+        info = rpc.InfoStub(channel).Info(pb.InfoRequest(), metadata=name, timeout=60)
+        expect(info.model_id == model and info.model_type == 0 and info.max_input_length > 0, f"info {info}")
+        embed = rpc.EmbedStub(channel)
+        one = embed.Embed(pb.EmbedRequest(inputs=texts[0], truncate=True), metadata=name, timeout=60)
+        same([one.embeddings], rows[:1], "Embed")
+        expect(one.metadata.compute_chars == len(texts[0]) and one.metadata.total_time_ns > 0, f"metadata {one.metadata}")
+        streamed = embed.EmbedStream((pb.EmbedRequest(inputs=text) for text in texts), metadata=name, timeout=60)
+        same([answer.embeddings for answer in streamed], rows, "EmbedStream")
+        tokens = rpc.TokenizeStub(channel)
+        told = tokens.Tokenize(pb.EncodeRequest(inputs=texts[0], add_special_tokens=True), metadata=name, timeout=60).tokens
+        vectors = embed.EmbedAll(pb.EmbedAllRequest(inputs=texts[0]), metadata=name, timeout=60).token_embeddings
+        expect(len(vectors) == len(told), f"{len(vectors)} vectors of {len(told)} tokens")
+        read = tokens.Decode(pb.DecodeRequest(ids=[one.id for one in told], skip_special_tokens=True), metadata=name, timeout=60)
+        expect(read.text == texts[0].lower(), f"{read.text!r} instead of {texts[0].lower()!r}")
+        found = rpc.RerankStub(channel).Rerank(pb.RerankRequest(query="which one", texts=documents()), metadata=reranks, timeout=60)
+        ranked([(one.index, one.score) for one in found.ranks], due(reranks_as, documents(), 7))
+        try:
+            embed.EmbedSparse(pb.EmbedAllRequest(inputs="a"), metadata=name, timeout=60)
+            expect(False, "sparse vectors were given")
+        except grpc.RpcError as error:
+            expect(error.code() == grpc.StatusCode.UNIMPLEMENTED and "sparse" in error.details(), f"told {error}")
+    return f"{len(texts)} texts, {len(told)} tokens, 7 documents; one refusal"

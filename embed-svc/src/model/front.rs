@@ -94,7 +94,8 @@ pub(super) fn typed(folder: &ModelFolder, tokenizer: &TextTokenizer) -> Result<(
     let file = folder.transformer.join("tokenizer.json");
     let mend = "tokenizer.json and the weights belong to different models";
     let pair = tokenizer
-        .encode_pair("a", "b", usize::MAX)
+        .first_of_pairs("a", usize::MAX)
+        .and_then(|first| tokenizer.encode_pair(&first, "b", usize::MAX))
         .map_err(|error| EmbedError::file(&file, error, mend))?;
     let rows = folder.config.get("type_vocab_size").and_then(serde_json::Value::as_u64);
     if pair.second.is_some() && rows == Some(1) {

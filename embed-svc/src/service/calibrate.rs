@@ -61,7 +61,10 @@ pub(super) async fn ranges(
     }
     // One set of ranges for queries and documents, so that they can be compared: that of the default prompt.
     let prompt = prompt(&encoder.model.folder().prompts, None)?.into();
-    let tokens = tokenise(inner, encoder, items, prompt, Cut::Tail).await?;
+    let tokens = tokenise(inner, encoder, items, prompt, Cut::Tail, |index| {
+        format!("calibration[{index}]")
+    })
+    .await?;
     let sequences = tokens.into_iter().map(Into::into).collect();
     let made = run(inner, encoder, sequences, Priority::Batch, deadline).await?;
     let finished = rows(id, &made.vectors, delivery, None)?;

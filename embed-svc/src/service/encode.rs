@@ -1,4 +1,4 @@
-//! `Encode` and `CountTokens`.
+//! `Encode`.
 
 use std::{
     sync::Arc,
@@ -7,10 +7,7 @@ use std::{
 
 use isomer_proto::{
     common::v1::{Dtype, Timing, Usage},
-    encoder::v1::{
-        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Truncation, count_tokens_request,
-        encode_request,
-    },
+    encoder::v1::{EncodeRequest, EncodeResponse, Truncation, encode_request},
 };
 use rayon::prelude::*;
 
@@ -19,8 +16,8 @@ use super::{
     describe::{number, vector_space},
     finish::{Delivery, matrix},
     request::{
-        Item, Marks, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, too_many,
-        truncation, want,
+        Item, Marks, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, truncation,
+        want,
     },
 };
 use crate::{
@@ -47,7 +44,7 @@ pub(super) async fn encode(
     let truncation = truncation(request.truncation)?;
     let priority = priority(request.priority)?;
     let want = want(request.output)?;
-    let items = items(request.inputs, inner.config.max_batch_items)?;
+    let items = items(request.inputs, inner)?;
     let count = items.len();
     let encoder = named(inner, &request.encoder_id).await?;
     served(&encoder, want)?;
@@ -81,7 +78,10 @@ pub(super) async fn encode(
     } else {
         Cut::Tail
     };
-    let tokens = tokenise(inner, &encoder, items, prompt.clone(), cut).await?;
+    let tokens = tokenise(inner, &encoder, items, prompt.clone(), cut, |index| {
+        format!("inputs[{index}].text")
+    })
+    .await?;
     let tokenise = tokenising.elapsed();
     if truncation == Truncation::Error {
         refuse_long(&tokens, encoder.model.max_tokens())?;
@@ -243,28 +243,6 @@ fn check_size(inner: &Inner, items: usize, rows: usize, delivery: Delivery) -> R
     ))
 }
 
-/// Answers a `CountTokens`.
-pub(super) async fn count_tokens(
-    inner: &Inner,
-    request: CountTokensRequest,
-) -> Result<CountTokensResponse, EmbedError> {
-    if request.texts.len() > inner.config.max_batch_items {
-        return Err(too_many("texts", request.texts.len(), inner.config.max_batch_items));
-    }
-    let encoder = named(inner, &request.encoder_id).await?;
-    let asked = request.prompt.map(|prompt| match prompt {
-        count_tokens_request::Prompt::PromptName(name) => Prompt::Named(name),
-        count_tokens_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
-    });
-    let prompt = prompt(&encoder.model.folder().prompts, asked)?.into();
-    let items = request.texts.into_iter().map(Item::Text).collect();
-    let tokens = tokenise(inner, &encoder, items, prompt, Cut::Tail).await?;
-    Ok(CountTokensResponse {
-        token_counts: tokens.iter().map(|tokens| number(tokens.count)).collect(),
-        max_tokens: number(encoder.model.max_tokens()),
-    })
-}
-
 pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedError> {
     if id.is_empty() {
         return Err(EmbedError::invalid(
@@ -276,12 +254,14 @@ pub(super) async fn named(inner: &Inner, id: &str) -> Result<Arc<Loaded>, EmbedE
     inner.registry.get(id).await
 }
 
+/// Ids of texts, whose paths in the request are `field`s of their index.
 pub(super) async fn tokenise(
     inner: &Inner,
     encoder: &Arc<Loaded>,
     items: Vec<Item>,
     prompt: Arc<str>,
     cut: Cut,
+    field: fn(usize) -> String,
 ) -> Result<Vec<Tokens>, EmbedError> {
     let encoder = encoder.clone();
     inner
@@ -289,16 +269,16 @@ pub(super) async fn tokenise(
             let model: &Model = &encoder.model;
             let unpooled = model
                 .unpooled(&prompt)
-                .map_err(|message| EmbedError::Tokenise { index: 0, message })?;
+                .map_err(|message| EmbedError::tokenise(field(0), message))?;
             let marks = match items.iter().position(|item| matches!(item, Item::Ids(_))) {
-                Some(index) => Marks::of(model).map_err(|message| EmbedError::Tokenise { index, message })?,
+                Some(index) => Marks::of(model).map_err(|message| EmbedError::tokenise(field(index), message))?,
                 None => Marks::default(),
             };
             let one = |(index, item): (usize, Item)| {
                 let mut tokens = match item {
                     Item::Text(text) => model
                         .tokenise(&prompt, &text, cut)
-                        .map_err(|message| EmbedError::Tokenise { index, message })?,
+                        .map_err(|message| EmbedError::tokenise(field(index), message))?,
                     Item::Ids(ids) => {
                         check_ids(&encoder, &marks, index, &ids)?;
                         Tokens {

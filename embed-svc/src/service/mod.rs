@@ -7,6 +7,7 @@ mod encode;
 mod finish;
 mod request;
 mod rerank;
+mod tokens;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,8 +18,9 @@ use std::{
 use futures::{Stream, StreamExt};
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{
-    CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest, EncodeStreamResponse,
-    GetEncoderRequest, GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse,
+    CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+    EncodeStreamRequest, EncodeStreamResponse, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+    ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
 use isomer_service_kit::{Services, config::Validate};
@@ -168,8 +170,18 @@ impl EncoderService for EmbedService {
         &self,
         request: Request<CountTokensRequest>,
     ) -> Result<Response<CountTokensResponse>, Status> {
+        Ok(Response::new(tokens::count(&self.inner, request.into_inner()).await?))
+    }
+
+    async fn tokenize(&self, request: Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
         Ok(Response::new(
-            encode::count_tokens(&self.inner, request.into_inner()).await?,
+            tokens::tokenize(&self.inner, request.into_inner()).await?,
+        ))
+    }
+
+    async fn detokenize(&self, request: Request<DetokenizeRequest>) -> Result<Response<DetokenizeResponse>, Status> {
+        Ok(Response::new(
+            tokens::detokenize(&self.inner, request.into_inner()).await?,
         ))
     }
 

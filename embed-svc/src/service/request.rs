@@ -1,10 +1,13 @@
 //! Reading the fields of a request.
 
+use std::fmt::Display;
+
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{Input, Output, Priority as ProtoPriority, Truncation, input},
 };
 
+use super::Inner;
 use crate::{
     batch::Want,
     engine::Priority,
@@ -79,7 +82,8 @@ pub(super) enum Item {
     Ids(Vec<u32>),
 }
 
-pub(super) fn items(inputs: Vec<Input>, most: usize) -> Result<Vec<Item>, EmbedError> {
+pub(super) fn items(inputs: Vec<Input>, inner: &Inner) -> Result<Vec<Item>, EmbedError> {
+    let most = inner.config.max_batch_items;
     if inputs.is_empty() {
         return Err(EmbedError::invalid("inputs", "is empty", "give at least one text"));
     }
@@ -87,7 +91,10 @@ pub(super) fn items(inputs: Vec<Input>, most: usize) -> Result<Vec<Item>, EmbedE
         return Err(too_many("inputs", inputs.len(), most));
     }
     let one = |(index, input): (usize, Input)| match input.input {
-        Some(input::Input::Text(text)) => Ok(Item::Text(text)),
+        Some(input::Input::Text(text)) => {
+            check_bytes(format_args!("inputs[{index}].text"), &text, inner)?;
+            Ok(Item::Text(text))
+        }
         Some(input::Input::TokenIds(ids)) => Ok(Item::Ids(ids.ids)),
         None => Err(EmbedError::invalid(
             format!("inputs[{index}]"),
@@ -104,6 +111,19 @@ pub(super) fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
         format!("holds {count} texts, the most is {most}"),
         "send several requests or a stream",
     )
+}
+
+/// Whether a text is short enough to be made into tokens: a token takes a hundred times the memory of a letter until the text is cut.
+pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Result<(), EmbedError> {
+    let most = inner.config.max_text_bytes;
+    if text.len() <= most {
+        return Ok(());
+    }
+    Err(EmbedError::invalid(
+        field.to_string(),
+        format!("has {} bytes, the most is {most}", text.len()),
+        "shorten it, or raise embed.max_text_bytes",
+    ))
 }
 
 /// Whether ids that a client made can be run; `marks` are those of the encoder's tokenizer.

@@ -8,7 +8,12 @@ use isomer_proto::{
 };
 use rayon::prelude::*;
 
-use super::{Inner, describe::number, encode::named, request::too_many};
+use super::{
+    Inner,
+    describe::number,
+    encode::named,
+    request::{check_bytes, too_many},
+};
 use crate::{batch::Sequence, engine::Priority, error::EmbedError, model::Model, tokenise::Tokens};
 
 /// Answers a `Rerank`.
@@ -38,6 +43,10 @@ pub(super) async fn rerank(
             "leave it out for all, or give 1 or more",
         ));
     }
+    check_bytes("query", &query, inner)?;
+    for (index, document) in documents.iter().enumerate() {
+        check_bytes(format_args!("documents[{index}]"), document, inner)?;
+    }
     let encoder = named(inner, &encoder_id).await?;
     if !encoder.model.is_cross_encoder() {
         let what = format!("`{encoder_id}` is no cross-encoder: it makes vectors; call Encode and compare them");
@@ -47,10 +56,13 @@ pub(super) async fn rerank(
     let model = encoder.model.clone();
     let tokens: Vec<Tokens> = inner
         .helped(move || {
+            let query = model
+                .first_of_pairs(&query)
+                .map_err(|message| EmbedError::tokenise("query", message))?;
             let one = |(index, document): (usize, &String)| {
                 model
                     .tokenise_pair(&query, document)
-                    .map_err(|message| EmbedError::Tokenise { index, message })
+                    .map_err(|message| EmbedError::tokenise(format_args!("documents[{index}]"), message))
             };
             documents.par_iter().enumerate().map(one).collect()
         })

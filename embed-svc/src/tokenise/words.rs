@@ -1,14 +1,20 @@
 //! sentence-transformers' `WhitespaceTokenizer`: words between white space, looked up as they stand, without punctuation
 //! around them, and in lower case; the first that is found counts, words that are never found are left out.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::OnceLock,
+};
 
+use super::parts::unknown;
 use crate::folder::WordList;
 
 /// A list of words and how texts are looked up in it.
 #[derive(Debug)]
 pub struct WordTokenizer {
     ids: HashMap<String, u32>,
+    /// The other way round, once it is asked for.
+    words: OnceLock<HashMap<u32, String>>,
     stop_words: HashSet<String>,
     lower_case: bool,
 }
@@ -18,6 +24,7 @@ impl WordTokenizer {
     pub fn new(list: WordList) -> Self {
         Self {
             ids: list.vocab.into_iter().zip(0..).collect(),
+            words: OnceLock::new(),
             stop_words: list.stop_words.into_iter().collect(),
             lower_case: list.do_lower_case,
         }
@@ -38,6 +45,18 @@ impl WordTokenizer {
             text
         };
         text.split(is_space).filter_map(|word| self.find(word)).collect()
+    }
+
+    /// The words of ids.
+    ///
+    /// # Errors
+    /// The first id that no word has.
+    pub fn text_of(&self, ids: &[u32]) -> Result<String, String> {
+        let invert = || self.ids.iter().map(|(word, id)| (*id, word.clone())).collect();
+        let words = self.words.get_or_init(invert);
+        let word = |id: &u32| words.get(id).map(String::as_str).ok_or_else(|| unknown(*id));
+        let words: Vec<&str> = ids.iter().map(word).collect::<Result<_, _>>()?;
+        Ok(words.join(" "))
     }
 
     fn find(&self, word: &str) -> Option<u32> {

@@ -39,6 +39,7 @@ pub(crate) fn need(parts: &Parts, config: &AccessConfig) -> Need {
         "grpc.health.v1.Health" => Need::Nothing,
         "grpc.reflection.v1.ServerReflection" | "grpc.reflection.v1alpha.ServerReflection" => door(config.reflection),
         "isomer.encoder.v1.EncoderService" => of(&[Scope::Encode]),
+        _ if service.starts_with("tei.v1.") => of(&[Scope::Encode]),
         "isomer.transform.v1.TransformService" => of(&[Scope::Transform]),
         "isomer.transform.v1.AugmentationService" => of(&[Scope::Transform, Scope::Encode]),
         "isomer.eval.v1.TaskService" | "isomer.eval.v1.StatisticsService" | "isomer.eval.v1.RunService" => {
@@ -120,6 +121,7 @@ mod tests {
     fn every_service_asks_for_its_scope() {
         for (path, scopes) in [
             ("/isomer.encoder.v1.EncoderService/Encode", &[Scope::Encode][..]),
+            ("/tei.v1.Embed/EmbedStream", &[Scope::Encode]),
             ("/isomer.transform.v1.TransformService/Judge", &[Scope::Transform]),
             (
                 "/isomer.transform.v1.AugmentationService/EncodeAugmented",

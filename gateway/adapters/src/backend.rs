@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 
 use isomer_proto::encoder::v1::{
-    CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
+    CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+    Encoder, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
 };
 use isomer_service_kit::Fault;
 use tokio::time::Instant;
@@ -28,6 +29,20 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
         deadline: Option<Instant>,
     ) -> Result<CountTokensResponse, Fault>;
 
+    /// Tokens of texts with the parts that they stand for; `UNIMPLEMENTED` where the provider's protocol has no such call.
+    async fn tokenize(&self, request: TokenizeRequest, _deadline: Option<Instant>) -> Result<TokenizeResponse, Fault> {
+        Err(unserved(&request.encoder_id))
+    }
+
+    /// Texts of tokens; `UNIMPLEMENTED` likewise.
+    async fn detokenize(
+        &self,
+        request: DetokenizeRequest,
+        _deadline: Option<Instant>,
+    ) -> Result<DetokenizeResponse, Fault> {
+        Err(unserved(&request.encoder_id))
+    }
+
     /// Documents by relevance; `UNIMPLEMENTED` where the provider has no cross-encoder.
     async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault>;
 
@@ -39,4 +54,10 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
     fn is_open(&self) -> bool {
         false
     }
+}
+
+pub(crate) fn unserved(encoder_id: &str) -> Fault {
+    Fault::unimplemented(format!("the provider of `{encoder_id}` does not tell its tokens"))
+        .field("encoder_id")
+        .mend("ask CountTokens for their number, or an encoder of this server")
 }

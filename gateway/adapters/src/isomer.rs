@@ -9,9 +9,9 @@ use isomer_encoder_client::answer::Asked;
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input,
-        ListEncodersRequest, RerankRequest, RerankResponse, encode_request::Prompt,
-        encoder_service_client::EncoderServiceClient, input,
+        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+        Encoder, GetEncoderRequest, Input, ListEncodersRequest, RerankRequest, RerankResponse, TokenizeRequest,
+        TokenizeResponse, encode_request::Prompt, encoder_service_client::EncoderServiceClient, input,
     },
     gateway::v1::Provider,
 };
@@ -22,6 +22,7 @@ use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus,
 use crate::{
     EncoderBackend, Surroundings,
     ask::AT_ONCE,
+    backend::unserved,
     estimate,
     grpc::{Grpc, out_of_time},
     limits::{Batches, Deadline, Pace, late},
@@ -249,10 +250,39 @@ impl EncoderBackend for IsomerBackend {
                 client.count_tokens(request).await
             })
             .await?;
-        if answer.token_counts.len() != count {
-            let message = format!("{} counts for {count} texts", answer.token_counts.len());
-            return Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message));
-        }
+        told_all("counts", answer.token_counts.len(), count)?;
+        Ok(answer)
+    }
+
+    async fn tokenize(&self, mut request: TokenizeRequest, deadline: Deadline) -> Result<TokenizeResponse, Fault> {
+        let id = request.encoder_id.clone();
+        request.encoder_id = self.names.theirs(&id)?;
+        let count = request.texts.len();
+        let answer = self
+            .call(request, 0, deadline, async |mut client, request| {
+                client.tokenize(request).await
+            })
+            .await
+            .map_err(|fault| older(fault, &id))?;
+        told_all("lists of tokens", answer.texts.len(), count)?;
+        Ok(answer)
+    }
+
+    async fn detokenize(
+        &self,
+        mut request: DetokenizeRequest,
+        deadline: Deadline,
+    ) -> Result<DetokenizeResponse, Fault> {
+        let id = request.encoder_id.clone();
+        request.encoder_id = self.names.theirs(&id)?;
+        let count = request.token_ids.len();
+        let answer = self
+            .call(request, 0, deadline, async |mut client, request| {
+                client.detokenize(request).await
+            })
+            .await
+            .map_err(|fault| older(fault, &id))?;
+        told_all("texts", answer.texts.len(), count)?;
         Ok(answer)
     }
 
@@ -319,6 +349,22 @@ impl EncoderBackend for IsomerBackend {
     fn is_open(&self) -> bool {
         self.names.is_open()
     }
+}
+
+/// A server of our interface that is older than a method of it.
+fn older(fault: Fault, encoder_id: &str) -> Fault {
+    match fault.code {
+        Code::Unimplemented => unserved(encoder_id),
+        _ => fault,
+    }
+}
+
+fn told_all(what: &str, found: usize, count: usize) -> Result<(), Fault> {
+    if found == count {
+        return Ok(());
+    }
+    let message = format!("{found} {what} for {count} asked for");
+    Err(Fault::new(Code::DataLoss, "PROVIDER_ANSWER", message))
 }
 
 /// Tokens of each input, estimated.

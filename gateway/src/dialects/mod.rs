@@ -27,6 +27,7 @@ pub(crate) fn add(services: Services, backends: &Backends) -> Services {
         .refusals("/v1/embed", cohere::Cohere::respond)
         .refusals("/v2/", cohere::Cohere::respond)
         .refusals("/api/", ollama::Ollama::respond);
+    services = tei::grpc::add(services, backends);
     for path in tei::OWN {
         services = services.refusals(path, tei::Tei::respond);
     }

@@ -64,7 +64,7 @@ impl<D: Dialect> Refused<D> {
 }
 
 /// A field under the API's own name: `inputs[3].text` is `texts[3]` where `inputs` is called `texts`.
-fn named(fields: &[(&str, &str)], field: &str) -> String {
+pub(super) fn named(fields: &[(&str, &str)], field: &str) -> String {
     for (ours, theirs) in fields {
         let Some(rest) = field.strip_prefix(ours) else { continue };
         if rest.is_empty() || rest.starts_with(['[', '.']) {

@@ -210,3 +210,86 @@ async fn tei_says_what_the_encoder_is() {
     assert!(info.json["model_type"]["embedding"].is_object());
     assert_eq!(get(&front, "/health").await.status, StatusCode::OK);
 }
+
+#[tokio::test]
+async fn tei_tells_tokens_and_reads_them_back() {
+    let front = front().await;
+    let told = post(
+        &front,
+        "/tei/one/tokenize",
+        json!({ "inputs": ["a bb", ""], "prompt_name": null }),
+    )
+    .await;
+    let expected = json!([
+        [
+            { "id": 100, "text": "[CLS]", "special": true, "start": null, "stop": null },
+            { "id": 1, "text": "a", "special": false, "start": 0, "stop": 1 },
+            { "id": 2, "text": "bb", "special": false, "start": 2, "stop": 4 },
+        ],
+        [{ "id": 100, "text": "[CLS]", "special": true, "start": null, "stop": null }],
+    ]);
+    assert_eq!(told.json, expected);
+    let bare = post(
+        &front,
+        "/tokenize?model=one",
+        json!({ "inputs": "a", "add_special_tokens": false }),
+    )
+    .await;
+    assert_eq!(
+        bare.json,
+        json!([[{ "id": 1, "text": "a", "special": false, "start": 0, "stop": 1 }]])
+    );
+    let read = post(&front, "/tei/one/decode", json!({ "ids": [[100, 7], [8]] })).await;
+    assert_eq!(read.json, json!(["7", "8"]));
+    let whole = post(
+        &front,
+        "/tei/one/decode",
+        json!({ "ids": [100, 7], "skip_special_tokens": false }),
+    )
+    .await;
+    assert_eq!(whole.json, json!(["100 7"]));
+    for (path, body, why) in [
+        ("/tei/one/tokenize", json!({ "inputs": [] }), "inputs should be a text"),
+        ("/tei/one/tokenize", json!({ "inputs": [1] }), "inputs should be a text"),
+        ("/tei/one/decode", json!({ "ids": [] }), "ids should be a list"),
+        ("/tei/one/decode", json!({ "ids": "a" }), "ids should be a list"),
+        ("/tei/one/decode", json!({ "ids": [[1], [13]] }), "ids[1] holds 13"),
+    ] {
+        refused(&post(&front, path, body).await, StatusCode::BAD_REQUEST, "error", why);
+    }
+}
+
+/// Sentences to compare come to the same path as texts; what concerns vectors only is refused with them.
+#[tokio::test]
+async fn the_hubs_path_tells_texts_from_sentences_to_compare() {
+    let front = front().await;
+    let vectors = post(
+        &front,
+        "/tei/one",
+        json!({ "inputs": "four", "parameters": { "normalize": false } }),
+    )
+    .await;
+    assert_eq!(vectors.json, json!([[4.0, 1.0]]));
+    let compared = json!({ "source_sentence": "four", "sentences": ["a"] });
+    let body = json!({ "inputs": compared, "parameters": { "truncate": true } });
+    assert_eq!(post(&front, "/tei/one", body).await.json, json!([5.0]));
+    for (body, why) in [
+        (json!({ "inputs": compared, "dimensions": 1 }), "dimensions"),
+        (
+            json!({ "inputs": compared, "parameters": { "normalize": true } }),
+            "normalize",
+        ),
+        (json!({ "inputs": { "source_sentence": "four" } }), "sentences"),
+        (json!({ "inputs": 5 }), "source_sentence"),
+        (json!({ "inputs": "a", "xyzzy": 1 }), "xyzzy"),
+    ] {
+        refused(
+            &post(&front, "/tei/one", body).await,
+            StatusCode::BAD_REQUEST,
+            "error",
+            why,
+        );
+    }
+    let mixed = post(&front, "/tei/one/predict", json!({ "inputs": ["a", ["b", "c"]] })).await;
+    refused(&mixed, StatusCode::BAD_REQUEST, "error", "this list holds both");
+}

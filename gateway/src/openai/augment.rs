@@ -167,6 +167,7 @@ pub(super) async fn encode(
         space: answer.vector_space.unwrap_or_default(),
         usage,
         row_counts: Vec::new(),
+        timing: None,
         errors: answer.errors,
         augment: Some(json!({ "used": answer.used.iter().map(used).collect::<Vec<_>>() })),
     })

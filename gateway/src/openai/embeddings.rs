@@ -8,7 +8,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, header};
 use isomer_proto::{
-    common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
+    common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace},
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
 };
 use isomer_service_kit::Fault;
@@ -205,6 +205,8 @@ pub(crate) struct Encoded {
     pub(crate) errors: Vec<ItemError>,
     /// Rows of each input, where that is not one.
     pub(crate) row_counts: Vec<u32>,
+    /// How long it took, where the encoder says so.
+    pub(crate) timing: Option<Timing>,
     /// What augmentation has to say.
     pub(super) augment: Option<Value>,
 }
@@ -296,6 +298,7 @@ pub(crate) async fn encode(backends: &Backends, call: &Call, request: EncodeRequ
         usage,
         errors: answer.errors,
         row_counts: answer.row_counts,
+        timing: answer.timing,
         augment: None,
     })
 }

@@ -23,6 +23,28 @@ pub(crate) enum Inputs {
     ManyTokens(Vec<Vec<u32>>),
 }
 
+impl Inputs {
+    /// The texts; none where these are tokens.
+    pub(crate) fn texts(self) -> Option<Vec<String>> {
+        match self {
+            Self::Text(text) => Some(vec![text]),
+            Self::Texts(texts) => Some(texts),
+            Self::Tokens(_) | Self::ManyTokens(_) => None,
+        }
+    }
+
+    /// The token ids of each text; none where these are texts.
+    pub(crate) fn token_ids(self) -> Option<Vec<Vec<u32>>> {
+        match self {
+            Self::Tokens(ids) => Some(vec![ids]),
+            Self::ManyTokens(lists) => Some(lists),
+            // An empty list shows no kind.
+            Self::Texts(texts) if texts.is_empty() => Some(Vec::new()),
+            Self::Text(_) | Self::Texts(_) => None,
+        }
+    }
+}
+
 /// [`bounded`], with an empty list for `null`. With `#[serde(default)]` beside it, for a field that is left out.
 ///
 /// # Errors

@@ -114,6 +114,20 @@ impl Call {
     }
 }
 
+impl Call {
+    /// The same of a gRPC request.
+    pub(crate) fn of_grpc(extensions: &tonic::Extensions) -> Self {
+        Self {
+            caller: extensions.get::<Caller>().cloned(),
+            deadline: extensions.get::<CallDeadline>().map(|deadline| deadline.0),
+        }
+    }
+
+    pub(crate) fn caller(&self) -> Option<&Caller> {
+        self.caller.as_ref()
+    }
+}
+
 impl<S: Sync> FromRequestParts<S> for Call {
     type Rejection = Infallible;
 

@@ -7,8 +7,9 @@ use isomer_adapters::IsomerBackend;
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, RerankRequest, RerankResponse, Truncation,
+        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest,
+        GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse, TextTokens,
+        Token, TokenIds, TokenizeRequest, TokenizeResponse, Truncation,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input::Input,
         rerank_response,
@@ -116,6 +117,52 @@ impl EncoderService for Stub {
             }),
             errors: errors.into_iter().collect(),
             ..EncodeResponse::default()
+        }))
+    }
+
+    /// A token a word, its id the word's length.
+    async fn tokenize(&self, request: tonic::Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
+        let request = request.into_inner();
+        let word = |text: &str, word: &str| {
+            let start = word.as_ptr() as usize - text.as_ptr() as usize;
+            Token {
+                id: word.len() as u32,
+                text: word.to_owned(),
+                special: false,
+                start: Some(start as u32),
+                end: Some((start + word.len()) as u32),
+            }
+        };
+        let mark = Token {
+            id: 100,
+            text: "[CLS]".to_owned(),
+            special: true,
+            ..Token::default()
+        };
+        let of = |text: &String| TextTokens {
+            tokens: (request.special_tokens.unwrap_or(true).then(|| mark.clone()).into_iter())
+                .chain(text.split_whitespace().map(|part| word(text, part)))
+                .collect(),
+        };
+        Ok(Response::new(TokenizeResponse {
+            texts: request.texts.iter().map(of).collect(),
+        }))
+    }
+
+    async fn detokenize(
+        &self,
+        request: tonic::Request<DetokenizeRequest>,
+    ) -> Result<Response<DetokenizeResponse>, Status> {
+        let request = request.into_inner();
+        let text = |ids: &TokenIds| {
+            let known = ids.ids.iter().filter(|id| request.special_tokens || **id != 100);
+            known.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        };
+        if let Some(index) = request.token_ids.iter().position(|ids| ids.ids.contains(&13)) {
+            return Err(Fault::invalid(format!("token_ids[{index}]"), "holds 13").into());
+        }
+        Ok(Response::new(DetokenizeResponse {
+            texts: request.token_ids.iter().map(text).collect(),
         }))
     }
 

@@ -8,8 +8,8 @@ use std::{
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::{
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
-        RerankResponse,
+        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+        Encoder, Output, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     },
     gateway::v1::Provider,
 };
@@ -188,6 +188,34 @@ impl Router {
     ) -> Result<CountTokensResponse, Fault> {
         let request = &request;
         let call = |replica: Arc<Replica>| async move { replica.backend.count_tokens(request.clone(), deadline).await };
+        self.ask(&request.encoder_id, deadline, call).await
+    }
+
+    /// Tokens of texts with the parts that they stand for.
+    ///
+    /// # Errors
+    /// As [`Router::encode`].
+    pub async fn tokenize(
+        &self,
+        request: TokenizeRequest,
+        deadline: Option<Instant>,
+    ) -> Result<TokenizeResponse, Fault> {
+        let request = &request;
+        let call = |replica: Arc<Replica>| async move { replica.backend.tokenize(request.clone(), deadline).await };
+        self.ask(&request.encoder_id, deadline, call).await
+    }
+
+    /// Texts of tokens.
+    ///
+    /// # Errors
+    /// As [`Router::encode`].
+    pub async fn detokenize(
+        &self,
+        request: DetokenizeRequest,
+        deadline: Option<Instant>,
+    ) -> Result<DetokenizeResponse, Fault> {
+        let request = &request;
+        let call = |replica: Arc<Replica>| async move { replica.backend.detokenize(request.clone(), deadline).await };
         self.ask(&request.encoder_id, deadline, call).await
     }
 
@@ -414,6 +442,14 @@ impl EncoderBackend for Unusable {
     }
 
     async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn tokenize(&self, _: TokenizeRequest, _: Option<Instant>) -> Result<TokenizeResponse, Fault> {
+        Err(self.0.clone())
+    }
+
+    async fn detokenize(&self, _: DetokenizeRequest, _: Option<Instant>) -> Result<DetokenizeResponse, Fault> {
         Err(self.0.clone())
     }
 

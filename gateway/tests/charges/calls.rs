@@ -4,14 +4,20 @@ use std::time::Duration;
 
 use bytes::{Buf, BufMut};
 use futures::{StreamExt, TryStreamExt, stream};
-use isomer_service_kit::client::{self, ClientConfig};
+use isomer_service_kit::{
+    Fault,
+    client::{self, ClientConfig},
+};
 use tonic::{
     Code, Request, Status,
     client::Grpc,
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
-use crate::house::{House, Key};
+use crate::{
+    house::{House, Key},
+    models::ENCODER,
+};
 
 /// How a call ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +92,10 @@ async fn all(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: 
     if end == End::Deadline {
         request.set_timeout(CUT);
     }
+    // For the services whose messages name no encoder.
+    request
+        .metadata_mut()
+        .insert("isomer-encoder", ENCODER.parse().unwrap());
     let answers = grpc.streaming(request, path.parse().unwrap(), Raw).await?;
     answers.into_inner().try_collect().await
 }
@@ -116,6 +126,17 @@ pub async fn free(house: &House, key: &Key, path: &str) -> Result<(), String> {
     match tokio::time::timeout(CUT, all(house, key, path, vec![Vec::new()], End::Answer)).await {
         Ok(Err(status)) if status.code() == Code::Unimplemented => Err(format!("it is not served: {status}")),
         _ => Ok(()),
+    }
+}
+
+/// A gRPC call that is refused, whatever it asks for.
+///
+/// # Errors
+/// When it was not, or as if nobody knew the method.
+pub async fn refused(house: &House, key: &Key, path: &str) -> Result<(), String> {
+    match all(house, key, path, vec![Vec::new()], End::Answer).await {
+        Err(status) if status.code() == Code::Unimplemented && Fault::from_status(&status).mend.is_some() => Ok(()),
+        ended => Err(format!("it ended so: {ended:?}")),
     }
 }
 

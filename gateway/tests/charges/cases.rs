@@ -11,6 +11,7 @@ use isomer_proto::{
         CreateRunRequest, DatasetInput, DatasetRef, GetRunRequest, InlineFile, InlineFiles, RunSpec, RunState,
         ScoreRequest, SuiteRef, TaskType, dataset_ref, run_service_client::RunServiceClient, score_request, suite_ref,
     },
+    tei::v1 as tei,
     transform::v1::{
         AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, JudgeScale, OnFailure, Paraphrase,
         PartialFailurePolicy, Sampling, TextItem, TransformRequest, TransformSpec, Transformation, VariantSource,
@@ -49,6 +50,8 @@ enum Way {
     /// A run, to its end.
     Run,
     Free,
+    /// Whose answer is that nothing here does it.
+    Refused,
 }
 
 impl Case {
@@ -60,7 +63,10 @@ impl Case {
                 calls::http(house, key, &path, body, end).await
             }
             Way::Run => run(house, key).await,
-            Way::Free if self.row.starts_with("/isomer.") => calls::free(house, key, self.row).await,
+            Way::Refused => calls::refused(house, key, self.row).await,
+            Way::Free if self.row.starts_with("/isomer.") || self.row.starts_with("/tei.v1.") => {
+                calls::free(house, key, self.row).await
+            }
             Way::Free => {
                 // Whatever it answers.
                 let _ = calls::http(house, key, &self.row.replace(['{', '}', '*'], ""), None, End::Answer).await;
@@ -343,6 +349,60 @@ fn dialects() -> Vec<Case> {
     ]
 }
 
+/// text-embeddings-inference over gRPC; the calls name the encoder in their metadata.
+fn tei() -> Vec<Case> {
+    let grpc = |row, messages: fn(End) -> Vec<Vec<u8>>| uses(row, "TEI", Way::Grpc(messages));
+    vec![
+        grpc("/tei.v1.Embed/Embed", |end| vec![tei_text(text(end))]),
+        grpc("/tei.v1.Embed/EmbedStream", |end| texts(end).map(tei_text).into()),
+        grpc("/tei.v1.Embed/EmbedAll", |end| vec![tei_text(text(end))]),
+        grpc("/tei.v1.Embed/EmbedAllStream", |end| texts(end).map(tei_text).into()),
+        grpc("/tei.v1.Predict/PredictPair", |end| vec![tei_pair(text(end))]),
+        grpc("/tei.v1.Predict/PredictPairStream", |end| {
+            texts(end).map(tei_pair).into()
+        }),
+        grpc("/tei.v1.Rerank/Rerank", |end| vec![tei_rerank(vec![text(end)])]),
+        Case {
+            // Its documents are ranked when the last has come: a client that goes before has used nothing.
+            ends: &[End::Answer, End::Error],
+            ..grpc("/tei.v1.Rerank/RerankStream", |end| {
+                let message = |text| tei::RerankStreamRequest {
+                    query: "Which cat?..".to_owned(),
+                    text,
+                    ..tei::RerankStreamRequest::default()
+                };
+                texts(end).map(|text| message(text).encode_to_vec()).into()
+            })
+        },
+    ]
+}
+
+/// Embed's and EmbedAll's messages have the text in the same place.
+fn tei_text(text: String) -> Vec<u8> {
+    let request = tei::EmbedRequest {
+        inputs: text,
+        ..tei::EmbedRequest::default()
+    };
+    request.encode_to_vec()
+}
+
+fn tei_pair(text: String) -> Vec<u8> {
+    let request = tei::PredictPairRequest {
+        inputs: vec!["Which cat?..".to_owned(), text],
+        ..tei::PredictPairRequest::default()
+    };
+    request.encode_to_vec()
+}
+
+fn tei_rerank(texts: Vec<String>) -> Vec<u8> {
+    let request = tei::RerankRequest {
+        query: "Which cat?..".to_owned(),
+        texts,
+        ..tei::RerankRequest::default()
+    };
+    request.encode_to_vec()
+}
+
 fn page(end: End) -> (String, Option<String>) {
     let mut query = url::form_urlencoded::Serializer::new(String::new());
     query
@@ -447,6 +507,12 @@ pub fn all() -> Vec<Case> {
         },
     ];
     all.extend(dialects());
+    all.extend(tei());
+    all.extend(REFUSED_RPCS.iter().map(|row| Case {
+        ends: &[End::Answer],
+        uses: false,
+        ..uses(row, "refused", Way::Refused)
+    }));
     all.extend(FREE.iter().map(|row| Case {
         ends: &[End::Answer],
         uses: false,
@@ -460,6 +526,8 @@ const FREE: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/CountTokens",
     "/isomer.encoder.v1.EncoderService/GetEncoder",
     "/isomer.encoder.v1.EncoderService/ListEncoders",
+    "/isomer.encoder.v1.EncoderService/Tokenize",
+    "/isomer.encoder.v1.EncoderService/Detokenize",
     "/isomer.eval.v1.RunService/CancelRun",
     "/isomer.eval.v1.RunService/DeleteRun",
     "/isomer.eval.v1.RunService/GetReport",
@@ -511,4 +579,17 @@ const FREE: &[&str] = &[
     "/tei/{model}/info",
     "/tei/{model}/ping",
     "/tei/{model}/tokenize",
+    "/tei.v1.Info/Info",
+    "/tei.v1.Tokenize/Decode",
+    "/tei.v1.Tokenize/DecodeStream",
+    "/tei.v1.Tokenize/Tokenize",
+    "/tei.v1.Tokenize/TokenizeStream",
+];
+
+/// What is refused, whatever is asked.
+const REFUSED_RPCS: &[&str] = &[
+    "/tei.v1.Embed/EmbedSparse",
+    "/tei.v1.Embed/EmbedSparseStream",
+    "/tei.v1.Predict/Predict",
+    "/tei.v1.Predict/PredictStream",
 ];

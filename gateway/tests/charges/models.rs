@@ -13,9 +13,9 @@ use futures::StreamExt;
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Usage, VectorSpace},
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
+        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
         EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, Output, RerankRequest, RerankResponse,
+        ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input, rerank_response,
     },
@@ -253,6 +253,16 @@ impl EncoderService for Models {
     ) -> Result<Response<CountTokensResponse>, Status> {
         let _ = request;
         Ok(Response::new(CountTokensResponse::default()))
+    }
+
+    async fn tokenize(&self, request: Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
+        let texts = vec![TextTokens::default(); request.get_ref().texts.len()];
+        Ok(Response::new(TokenizeResponse { texts }))
+    }
+
+    async fn detokenize(&self, request: Request<DetokenizeRequest>) -> Result<Response<DetokenizeResponse>, Status> {
+        let texts = vec![String::new(); request.get_ref().token_ids.len()];
+        Ok(Response::new(DetokenizeResponse { texts }))
     }
 
     async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {

@@ -1,10 +1,16 @@
 //! text-embeddings-inference's API over HTTP, and what the hub's own client asks for: `/embed`, `/embed_all`, `/rerank`, `/predict`,
-//! `/similarity`, `/info`, `/health`, `POST /`.
+//! `/similarity`, `/tokenize`, `/decode`, `/info`, `/health`, `POST /`; and over gRPC ([`grpc`]).
 //!
 //! Such a server has one model, so that no request names one. Here the model is the only encoder there is (the only cross-encoder for
 //! `/rerank` and `/predict`), or the one that the address names: `/tei/NAME/embed`, or `/embed?model=NAME`.
 //!
 //! <https://huggingface.github.io/text-embeddings-inference/>
+
+pub(super) mod grpc;
+mod rank;
+mod tokens;
+
+use std::fmt;
 
 use axum::{
     Json,
@@ -14,10 +20,16 @@ use axum::{
 };
 use isomer_proto::{
     common::v1::Dtype,
-    encoder::v1::{Capability, EncodeRequest, Encoder, Output, RerankRequest, Truncation, encode_request::Prompt},
+    encoder::v1::{Capability, EncodeRequest, Encoder, Output, Truncation, encode_request::Prompt},
 };
 use isomer_service_kit::Fault;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{
+        self, MapAccess, SeqAccess, Visitor,
+        value::{MapAccessDeserializer, SeqAccessDeserializer},
+    },
+};
 use serde_json::{Value, json};
 use tonic::Code;
 
@@ -30,7 +42,7 @@ use crate::openai::{
     ApiError, Backends, Body, Call,
     embeddings::{self, floats},
     inputs::{Inputs, bounded},
-    nulls, rerank,
+    nulls,
 };
 
 /// Paths that are this API's.
@@ -80,16 +92,16 @@ pub(super) fn table() -> Vec<super::Route> {
         ("/tei/{model}/embed_all", post(embed_all)),
         ("/embed_sparse", post(embed_sparse)),
         ("/tei/{model}/embed_sparse", post(embed_sparse)),
-        ("/rerank", post(rank)),
-        ("/tei/{model}/rerank", post(rank)),
-        ("/predict", post(predict)),
-        ("/tei/{model}/predict", post(predict)),
+        ("/rerank", post(rank::rerank)),
+        ("/tei/{model}/rerank", post(rank::rerank)),
+        ("/predict", post(rank::predict)),
+        ("/tei/{model}/predict", post(rank::predict)),
         ("/similarity", post(similarity)),
         ("/tei/{model}/similarity", post(similarity)),
-        ("/tokenize", post(tokenize)),
-        ("/tei/{model}/tokenize", post(tokenize)),
-        ("/decode", post(tokenize)),
-        ("/tei/{model}/decode", post(tokenize)),
+        ("/tokenize", post(tokens::tokenize)),
+        ("/tei/{model}/tokenize", post(tokens::tokenize)),
+        ("/decode", post(tokens::decode)),
+        ("/tei/{model}/decode", post(tokens::decode)),
         ("/info", get(info)),
         ("/tei/{model}/info", get(info)),
         ("/health", get(health)),
@@ -100,7 +112,7 @@ pub(super) fn table() -> Vec<super::Route> {
 }
 
 /// The model that the address names; none where it names none.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Named(Option<String>);
 
 #[derive(Debug, Deserialize)]
@@ -125,9 +137,9 @@ impl FromRequestParts<Backends> for Named {
 }
 
 impl Named {
-    async fn or_only(self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
-        match self.0 {
-            Some(named) => Ok(named),
+    async fn or_only(&self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
+        match &self.0 {
+            Some(named) => Ok(named.clone()),
             None => model::only(&backends.router, capability).await,
         }
     }
@@ -217,197 +229,11 @@ async fn embed_all(
 }
 
 async fn embed_sparse() -> Refused<Tei> {
-    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)")
-        .mend("ask /embed for dense vectors")
-        .into()
+    sparse("/embed").into()
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Rank {
-    query: String,
-    #[serde(deserialize_with = "bounded")]
-    texts: Vec<String>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    raw_scores: bool,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    return_text: bool,
-    /// Pairs that are too long are cut, the longer side first.
-    #[serde(default, rename = "truncate")]
-    _truncate: Option<bool>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncation_direction: Direction,
-}
-
-#[derive(Debug, Serialize)]
-struct Ranked {
-    index: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    score: f32,
-}
-
-fn refuse_raw(raw: bool) -> Result<(), Refused<Tei>> {
-    if !raw {
-        return Ok(());
-    }
-    Err(Fault::invalid(
-        "raw_scores",
-        "is true, and scores here have gone through the model's own function",
-    )
-    .mend("leave it out")
-    .into())
-}
-
-fn refuse_left(direction: Direction) -> Result<(), Refused<Tei>> {
-    if direction == Direction::Right {
-        return Ok(());
-    }
-    Err(Refused::invalid(
-        "truncation_direction",
-        "is Left, and pairs are cut on the right only",
-    ))
-}
-
-async fn rank(
-    State(backends): State<Backends>,
-    named: Named,
-    call: Call,
-    body: Result<Body<Rank>, ApiError>,
-) -> Answer<Vec<Ranked>> {
-    let Body(request) = body?;
-    refuse_raw(request.raw_scores)?;
-    refuse_left(request.truncation_direction)?;
-    let kept = request.return_text.then(|| request.texts.clone());
-    let wanted = RerankRequest {
-        encoder_id: named.or_only(&backends, Capability::Rerank).await?,
-        query: request.query,
-        documents: request.texts,
-        ..RerankRequest::default()
-    };
-    let answer = rerank::rank(&backends, &call, wanted).await?;
-    let text = |index: u32| kept.as_ref().and_then(|kept| kept.get(index as usize).cloned());
-    let ranked = answer.results.iter().map(|result| Ranked {
-        index: result.index,
-        text: text(result.index),
-        score: result.score,
-    });
-    Ok(Json(ranked.collect()))
-}
-
-/// What is classified: a pair of texts, or several pairs. One text alone is for models that read one, and none here does.
-#[derive(Debug, Deserialize)]
-#[serde(untagged, expecting = "inputs should be a pair of texts, or a list of pairs")]
-enum Classified {
-    #[expect(dead_code, reason = "whatever the text, it is refused")]
-    One(String),
-    Pair(Vec<String>),
-    Pairs(Vec<Vec<String>>),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Predict {
-    inputs: Classified,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    raw_scores: bool,
-    #[serde(default, rename = "truncate")]
-    _truncate: Option<bool>,
-    #[serde(default, deserialize_with = "nulls::or_default")]
-    truncation_direction: Direction,
-}
-
-#[derive(Debug, Clone, Serialize)]
-struct Labelled {
-    score: f32,
-    label: String,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Predicted {
-    One(Vec<Labelled>),
-    Many(Vec<Vec<Labelled>>),
-}
-
-async fn predict(
-    State(backends): State<Backends>,
-    named: Named,
-    call: Call,
-    body: Result<Body<Predict>, ApiError>,
-) -> Answer<Predicted> {
-    let Body(request) = body?;
-    refuse_raw(request.raw_scores)?;
-    refuse_left(request.truncation_direction)?;
-    let several = matches!(request.inputs, Classified::Pairs(_));
-    let pairs = match request.inputs {
-        Classified::One(_) => Vec::new(),
-        Classified::Pair(pair) => vec![pair],
-        Classified::Pairs(pairs) => pairs,
-    };
-    let pairs: Option<Vec<[String; 2]>> = pairs.into_iter().map(|pair| pair.try_into().ok()).collect();
-    let pairs = pairs.filter(|pairs| !pairs.is_empty()).ok_or_else(|| {
-        Refused::invalid(
-            "inputs",
-            "should be a pair of texts, or a list of pairs: the models here that classify read pairs",
-        )
-    })?;
-    let encoder = backends
-        .router
-        .get(&named.or_only(&backends, Capability::Rerank).await?, call.deadline)
-        .await?;
-    let label = encoder.labels.first().cloned().unwrap_or_default();
-    let mut all = Vec::with_capacity(pairs.len());
-    for [query, document] in pairs {
-        let wanted = RerankRequest {
-            encoder_id: encoder.id.clone(),
-            query,
-            documents: vec![document],
-            top_n: None,
-            label: if encoder.labels.len() > 1 {
-                label.clone()
-            } else {
-                String::new()
-            },
-        };
-        let answer = rerank::rank(&backends, &call, wanted).await?;
-        let result = answer.results.first();
-        let result = result.ok_or_else(|| Fault::internal("the encoder gave no score for the pair"))?;
-        let mut labelled: Vec<Labelled> = if result.label_scores.is_empty() {
-            vec![Labelled {
-                score: result.score,
-                label: if label.is_empty() {
-                    "LABEL_0".to_owned()
-                } else {
-                    label.clone()
-                },
-            }]
-        } else {
-            let scores = softmax(&result.label_scores);
-            let named = scores.into_iter().zip(&answer.labels);
-            named
-                .map(|(score, label)| Labelled {
-                    score,
-                    label: label.clone(),
-                })
-                .collect()
-        };
-        labelled.sort_by(|a, b| b.score.total_cmp(&a.score));
-        all.push(labelled);
-    }
-    Ok(Json(if several {
-        Predicted::Many(all)
-    } else {
-        Predicted::One(all.into_iter().next().unwrap_or_default())
-    }))
-}
-
-/// Scores as shares of 1.
-fn softmax(scores: &[f32]) -> Vec<f32> {
-    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let powers: Vec<f32> = scores.iter().map(|score| (score - most).exp()).collect();
-    let sum: f32 = powers.iter().sum();
-    powers.into_iter().map(|power| power / sum).collect()
+fn sparse(dense: &str) -> Fault {
+    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)").mend(format!("ask {dense} for dense vectors"))
 }
 
 #[derive(Debug, Deserialize)]
@@ -488,24 +314,17 @@ async fn cosines(
 
 /// What the hub's client sends to a server's address itself: texts to embed, or sentences to compare.
 #[derive(Debug, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "the body should have `inputs`: texts, or `source_sentence` with `sentences`"
-)]
-enum Hub {
-    Compare(Similarity),
-    Embed {
-        inputs: Inputs,
-        #[serde(default, deserialize_with = "nulls::or_default")]
-        parameters: HubParameters,
-        #[serde(default, deserialize_with = "nulls::or_default")]
-        truncate: bool,
-        #[serde(default, deserialize_with = "nulls::or_default")]
-        truncation_direction: Direction,
-        normalize: Option<bool>,
-        prompt_name: Option<String>,
-        dimensions: Option<u32>,
-    },
+#[serde(deny_unknown_fields)]
+struct Hub {
+    inputs: HubInputs,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    parameters: HubParameters,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    truncate: bool,
+    truncation_direction: Option<Direction>,
+    normalize: Option<bool>,
+    prompt_name: Option<String>,
+    dimensions: Option<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -517,6 +336,39 @@ struct HubParameters {
     normalize: Option<bool>,
     prompt_name: Option<String>,
     dimensions: Option<u32>,
+}
+
+/// An object is sentences to compare.
+#[derive(Debug)]
+enum HubInputs {
+    Compare(Compared),
+    Embed(Inputs),
+}
+
+impl<'de> Deserialize<'de> for HubInputs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = HubInputs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("inputs that are a text, texts, or an object with `source_sentence` and `sentences`")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<HubInputs, A::Error> {
+                Compared::deserialize(MapAccessDeserializer::new(map)).map(HubInputs::Compare)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<HubInputs, A::Error> {
+                Inputs::deserialize(SeqAccessDeserializer::new(list)).map(HubInputs::Embed)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<HubInputs, E> {
+                Ok(HubInputs::Embed(Inputs::Text(text.to_owned())))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -532,28 +384,48 @@ async fn hub(
     call: Call,
     body: Result<Body<Hub>, ApiError>,
 ) -> Answer<HubAnswer> {
-    let Body(request) = body?;
-    match request {
-        Hub::Compare(Similarity { inputs, parameters }) => {
+    let Body(Hub {
+        inputs,
+        parameters,
+        truncate,
+        truncation_direction,
+        normalize,
+        prompt_name,
+        dimensions,
+    }) = body?;
+    let truncate = truncate || parameters.truncate;
+    let truncation_direction = parameters
+        .truncation_direction
+        .or(truncation_direction)
+        .unwrap_or_default();
+    let normalize = normalize.or(parameters.normalize);
+    let prompt_name = prompt_name.or(parameters.prompt_name);
+    let dimensions = dimensions.or(parameters.dimensions);
+    match inputs {
+        HubInputs::Compare(inputs) => {
+            let message = "is given with sentences to compare, which have cosines and no vectors";
+            if normalize.is_some() {
+                return Err(Refused::invalid("normalize", message));
+            }
+            if dimensions.is_some() {
+                return Err(Refused::invalid("dimensions", message));
+            }
+            let parameters = SimilarityParameters {
+                truncate,
+                truncation_direction,
+                prompt_name,
+            };
             let Json(cosines) = cosines(&backends, named, &call, inputs, parameters).await?;
             Ok(Json(HubAnswer::Cosines(cosines)))
         }
-        Hub::Embed {
-            inputs,
-            parameters,
-            truncate,
-            truncation_direction,
-            normalize,
-            prompt_name,
-            dimensions,
-        } => {
+        HubInputs::Embed(inputs) => {
             let request = Embed {
                 inputs,
-                truncate: truncate || parameters.truncate,
-                truncation_direction: parameters.truncation_direction.unwrap_or(truncation_direction),
-                normalize: normalize.or(parameters.normalize),
-                prompt_name: prompt_name.or(parameters.prompt_name),
-                dimensions: dimensions.or(parameters.dimensions),
+                truncate,
+                truncation_direction,
+                normalize,
+                prompt_name,
+                dimensions,
             };
             let Json(vectors) = embed(State(backends), named, call, Ok(Body(request))).await?;
             Ok(Json(HubAnswer::Vectors(vectors)))
@@ -561,14 +433,8 @@ async fn hub(
     }
 }
 
-/// Token ids with their places are not told by any encoder's interface; how many there are is, over gRPC.
-async fn tokenize() -> Refused<Tei> {
-    Fault::unimplemented("tokens are counted here, not listed")
-        .mend("ask EncoderService.CountTokens for their number")
-        .into()
-}
-
-async fn info(State(backends): State<Backends>, named: Named, call: Call) -> Answer<Value> {
+/// The encoder that is asked about: the one named, the only encoder, or the only cross-encoder.
+async fn described(backends: &Backends, named: Named, call: &Call) -> Result<Encoder, Fault> {
     let id = match named.0 {
         Some(id) => id,
         None => match model::only(&backends.router, Capability::Dense).await {
@@ -578,7 +444,11 @@ async fn info(State(backends): State<Backends>, named: Named, call: Call) -> Ans
                 .map_err(|_| fault)?,
         },
     };
-    let encoder = backends.router.get(&id, call.deadline).await?;
+    backends.router.get(&id, call.deadline).await
+}
+
+async fn info(State(backends): State<Backends>, named: Named, call: Call) -> Answer<Value> {
+    let encoder = described(&backends, named, &call).await?;
     Ok(Json(json!({
         "model_id": encoder.id,
         "model_sha": (!encoder.revision.is_empty()).then_some(&encoder.revision),

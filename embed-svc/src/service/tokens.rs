@@ -1,0 +1,132 @@
+//! `CountTokens`, `Tokenize` and `Detokenize`.
+
+use isomer_proto::encoder::v1::{
+    CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, TextTokens, Token, TokenizeRequest,
+    TokenizeResponse, count_tokens_request, tokenize_request,
+};
+
+use super::{
+    Inner,
+    describe::number,
+    encode::{named, tokenise},
+    request::{Item, Prompt, check_bytes, prompt, too_many},
+};
+use crate::{
+    error::EmbedError,
+    tokenise::{Cut, parts::Part},
+};
+
+/// Bytes of a message that a token of an answer is allowed, beside the text.
+const TOKEN_BYTES: usize = 32;
+
+/// Answers a `CountTokens`.
+pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<CountTokensResponse, EmbedError> {
+    check_texts(inner, &request.texts)?;
+    let encoder = named(inner, &request.encoder_id).await?;
+    let asked = request.prompt.map(|prompt| match prompt {
+        count_tokens_request::Prompt::PromptName(name) => Prompt::Named(name),
+        count_tokens_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
+    });
+    let prompt = prompt(&encoder.model.folder().prompts, asked)?.into();
+    let items = request.texts.into_iter().map(Item::Text).collect();
+    let tokens = tokenise(inner, &encoder, items, prompt, Cut::Tail, |index| {
+        format!("texts[{index}]")
+    })
+    .await?;
+    Ok(CountTokensResponse {
+        token_counts: tokens.iter().map(|tokens| number(tokens.count)).collect(),
+        max_tokens: number(encoder.model.max_tokens()),
+    })
+}
+
+/// Answers a `Tokenize`.
+pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<TokenizeResponse, EmbedError> {
+    check_texts(inner, &request.texts)?;
+    let encoder = named(inner, &request.encoder_id).await?;
+    let asked = request.prompt.map(|prompt| match prompt {
+        tokenize_request::Prompt::PromptName(name) => Prompt::Named(name),
+        tokenize_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
+    });
+    let prompt = prompt(&encoder.model.folder().prompts, asked)?;
+    let (texts, special) = (request.texts, request.special_tokens.unwrap_or(true));
+    let room = inner.config.max_message_bytes.min(MOST_OF_AN_ANSWER);
+    inner
+        .helped(move || {
+            // One after the other, so that an answer which is too large is noticed before it is whole.
+            let mut answer = TokenizeResponse::default();
+            let mut taken = 0;
+            for (index, text) in texts.iter().enumerate() {
+                let parts = encoder.model.tokenizer().parts(&prompt, text, special);
+                let parts = parts.map_err(|message| EmbedError::tokenise(format_args!("texts[{index}]"), message))?;
+                taken += parts.len() * TOKEN_BYTES + text.len() + prompt.len();
+                if taken > room {
+                    return Err(EmbedError::invalid(
+                        format!("texts[{index}]"),
+                        format!("has too many tokens: the answer would exceed {room} bytes"),
+                        "send fewer or shorter texts at once",
+                    ));
+                }
+                let tokens = parts.into_iter().map(token).collect();
+                answer.texts.push(TextTokens { tokens });
+            }
+            Ok(answer)
+        })
+        .await
+}
+
+/// Tokens take several times the memory of their message, so that an answer is held to this, whatever a message may be.
+const MOST_OF_AN_ANSWER: usize = 32 << 20;
+
+fn token(part: Part) -> Token {
+    Token {
+        id: part.id,
+        text: part.text,
+        special: part.special,
+        start: part.bytes.as_ref().map(|bytes| number(bytes.start)),
+        end: part.bytes.as_ref().map(|bytes| number(bytes.end)),
+    }
+}
+
+/// Answers a `Detokenize`.
+pub(super) async fn detokenize(inner: &Inner, request: DetokenizeRequest) -> Result<DetokenizeResponse, EmbedError> {
+    let (count, most) = (request.token_ids.len(), inner.config.max_batch_items);
+    if count > most {
+        return Err(too_many("token_ids", count, most));
+    }
+    let (ids, most): (usize, _) = (
+        request.token_ids.iter().map(|ids| ids.ids.len()).sum(),
+        inner.config.max_text_bytes,
+    );
+    if ids > most {
+        return Err(EmbedError::invalid(
+            "token_ids",
+            format!("holds {ids} ids, the most is {most}"),
+            "send several requests, or raise embed.max_text_bytes",
+        ));
+    }
+    let encoder = named(inner, &request.encoder_id).await?;
+    inner
+        .helped(move || {
+            let of = |(index, ids): (usize, &isomer_proto::encoder::v1::TokenIds)| {
+                let text = encoder.model.tokenizer().text_of(&ids.ids, request.special_tokens);
+                text.map_err(|message| {
+                    let mend = "give ids of the encoder's own tokenizer";
+                    EmbedError::invalid(format!("token_ids[{index}]"), message, mend)
+                })
+            };
+            let texts = request.token_ids.iter().enumerate().map(of);
+            Ok(DetokenizeResponse {
+                texts: texts.collect::<Result<_, _>>()?,
+            })
+        })
+        .await
+}
+
+fn check_texts(inner: &Inner, texts: &[String]) -> Result<(), EmbedError> {
+    let (count, most) = (texts.len(), inner.config.max_batch_items);
+    if count > most {
+        return Err(too_many("texts", count, most));
+    }
+    let mut texts = texts.iter().enumerate();
+    texts.try_for_each(|(index, text)| check_bytes(format_args!("texts[{index}]"), text, inner))
+}

@@ -1,0 +1,68 @@
+//! Tokens with the parts of the text that they stand for, and back to text.
+
+use std::ops::Range;
+
+use super::{Kind, TextTokenizer};
+
+/// A token of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    /// Its id.
+    pub id: u32,
+    /// The part of the text; a special token's name.
+    pub text: String,
+    /// Whether it was put around the text.
+    pub special: bool,
+    /// Bytes of the prompt with the text; none where it stands for no part of it.
+    pub bytes: Option<Range<usize>>,
+}
+
+impl TextTokenizer {
+    /// The tokens of `prompt + text`, none cut off; with those that are put around it if `special`.
+    ///
+    /// # Errors
+    /// What the tokenizer says; a list of words, which does not know where a word stood.
+    pub fn parts(&self, prompt: &str, text: &str, special: bool) -> Result<Vec<Part>, String> {
+        let Kind::File(inner) = &self.kind else {
+            return Err("a list of words does not tell where in a text a word stands".into());
+        };
+        let whole = format!("{prompt}{text}{}", self.suffix);
+        let encoding = inner
+            .encode(whole.as_str(), special)
+            .map_err(|error| error.to_string())?;
+        let ids = encoding.get_ids().iter().zip(encoding.get_tokens());
+        let places = encoding.get_offsets().iter().zip(encoding.get_special_tokens_mask());
+        let part = |((id, name), (&(start, end), special)): ((&u32, &String), (&(usize, usize), &u32))| {
+            let special = *special == 1;
+            let bytes = (!special).then_some(start..end);
+            // A token may begin or end within a character.
+            let text = bytes.clone().and_then(|bytes| whole.as_bytes().get(bytes));
+            Part {
+                id: *id,
+                text: text.map_or_else(|| name.clone(), |text| String::from_utf8_lossy(text).into_owned()),
+                special,
+                bytes,
+            }
+        };
+        Ok(ids.zip(places).map(part).collect())
+    }
+
+    /// The text of ids; special tokens are written too if `special`.
+    ///
+    /// # Errors
+    /// The first id that no token has; what the tokenizer says.
+    pub fn text_of(&self, ids: &[u32], special: bool) -> Result<String, String> {
+        let inner = match &self.kind {
+            Kind::File(inner) => inner,
+            Kind::Words(words) => return words.text_of(ids),
+        };
+        if let Some(id) = ids.iter().find(|id| inner.id_to_token(**id).is_none()) {
+            return Err(unknown(*id));
+        }
+        inner.decode(ids, !special).map_err(|error| error.to_string())
+    }
+}
+
+pub(super) fn unknown(id: u32) -> String {
+    format!("the tokenizer has no token of the id {id}")
+}

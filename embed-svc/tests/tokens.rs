@@ -1,0 +1,152 @@
+//! `Tokenize` and `Detokenize`, and texts that are too large to be made into tokens.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+mod common;
+
+use common::house::{House, request};
+use isomer_proto::encoder::v1::{
+    CountTokensRequest, DetokenizeRequest, EncodeRequest, Input, Token, TokenIds, TokenizeRequest, input,
+    tokenize_request::Prompt,
+};
+use isomer_service_kit::Fault;
+
+fn tokenize(texts: &[&str]) -> TokenizeRequest {
+    TokenizeRequest {
+        encoder_id: "tiny".into(),
+        texts: texts.iter().map(|text| (*text).to_owned()).collect(),
+        ..TokenizeRequest::default()
+    }
+}
+
+async fn tokens(house: &mut House, request: TokenizeRequest) -> Vec<Vec<Token>> {
+    let answer = house.client.tokenize(request).await.unwrap().into_inner();
+    answer.texts.into_iter().map(|text| text.tokens).collect()
+}
+
+/// What is to be seen of a token: text, bytes, special.
+fn seen(token: &Token) -> (&str, Option<(u32, u32)>, bool) {
+    (token.text.as_str(), token.start.zip(token.end), token.special)
+}
+
+#[tokio::test]
+async fn tokens_come_with_the_part_of_the_text_that_they_stand_for() {
+    let mut house = House::plain().await;
+    let found = tokens(&mut house, tokenize(&["Ab, c", ""])).await;
+    let first: Vec<_> = found[0].iter().map(seen).collect();
+    // The tokenizer lower-cases; the parts are the text's own.
+    assert_eq!(
+        first,
+        [
+            ("[CLS]", None, true),
+            ("A", Some((0, 1)), false),
+            ("b", Some((1, 2)), false),
+            (",", Some((2, 3)), false),
+            ("c", Some((4, 5)), false),
+            ("[SEP]", None, true),
+        ]
+    );
+    assert_eq!(
+        found[1].iter().map(seen).collect::<Vec<_>>(),
+        [("[CLS]", None, true), ("[SEP]", None, true)]
+    );
+
+    let request = TokenizeRequest {
+        prompt: Some(Prompt::LiteralPrompt("é ".into())),
+        special_tokens: Some(false),
+        ..tokenize(&["b"])
+    };
+    let found = tokens(&mut house, request).await;
+    // Bytes, not characters, and the prompt counts.
+    assert_eq!(found[0].last().map(seen), Some(("b", Some((3, 4)), false)));
+    assert!(found[0].iter().all(|token| !token.special));
+}
+
+#[tokio::test]
+async fn ids_of_tokens_can_be_encoded_counted_and_read_back() {
+    let mut house = House::plain().await;
+    let text = "hello, world";
+    let found = tokens(&mut house, tokenize(&[text])).await;
+    let ids: Vec<u32> = found[0].iter().map(|token| token.id).collect();
+    let of_text = house.encode(request(&[text])).await.embeddings.unwrap();
+    let of_ids = EncodeRequest {
+        inputs: vec![Input {
+            input: Some(input::Input::TokenIds(TokenIds { ids: ids.clone() })),
+        }],
+        ..request(&[])
+    };
+    assert_eq!(house.encode(of_ids).await.embeddings.unwrap(), of_text);
+    let counted = CountTokensRequest {
+        encoder_id: "tiny".into(),
+        texts: vec![text.into()],
+        prompt: None,
+    };
+    let counted = house.client.count_tokens(counted).await.unwrap().into_inner();
+    assert_eq!(counted.token_counts, [ids.len() as u32]);
+
+    let mut request = DetokenizeRequest {
+        encoder_id: "tiny".into(),
+        token_ids: vec![TokenIds { ids }, TokenIds::default()],
+        special_tokens: false,
+    };
+    let texts = house
+        .client
+        .detokenize(request.clone())
+        .await
+        .unwrap()
+        .into_inner()
+        .texts;
+    assert_eq!(texts, [text, ""]);
+    request.special_tokens = true;
+    let texts = house
+        .client
+        .detokenize(request.clone())
+        .await
+        .unwrap()
+        .into_inner()
+        .texts;
+    assert_eq!(texts, ["[CLS] hello, world [SEP]", ""]);
+    request.token_ids[1].ids = vec![5, 100_000];
+    let status = house.client.detokenize(request).await.unwrap_err();
+    assert_eq!(
+        status.message(),
+        "token_ids[1]: the tokenizer has no token of the id 100000"
+    );
+}
+
+#[tokio::test]
+async fn a_text_too_large_to_be_made_into_tokens_is_refused_by_its_path() {
+    let mut house = House::new(|_, config| config.max_text_bytes = 50).await;
+    let (fits, large) = ("a".repeat(50), "é".repeat(26));
+    let texts = [fits.as_str(), large.as_str()];
+    let encoded = house.client.encode(request(&texts)).await.unwrap_err();
+    let counted = house.client.count_tokens(CountTokensRequest {
+        encoder_id: "tiny".into(),
+        texts: texts.map(str::to_owned).to_vec(),
+        prompt: None,
+    });
+    let counted = counted.await.unwrap_err();
+    let tokenised = house.client.tokenize(tokenize(&texts)).await.unwrap_err();
+    for (status, path) in [
+        (encoded, "inputs[1].text"),
+        (counted, "texts[1]"),
+        (tokenised, "texts[1]"),
+    ] {
+        assert_eq!(status.message(), format!("{path} has 52 bytes, the most is 50"));
+        assert!(Fault::from(status).mend.unwrap().contains("embed.max_text_bytes"));
+    }
+    assert_eq!(house.encode(request(&texts[..1])).await.embeddings.unwrap().rows, 1);
+    assert_eq!(tokens(&mut house, tokenize(&texts[..1])).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_of_too_many_tokens_is_refused() {
+    let mut house = House::new(|_, config| config.max_message_bytes = 4000).await;
+    let text = "a ".repeat(40);
+    assert_eq!(tokens(&mut house, tokenize(&[&text])).await[0].len(), 42);
+    let status = house
+        .client
+        .tokenize(tokenize(&[&text, &text, &text]))
+        .await
+        .unwrap_err();
+    assert_eq!(status.message(), "texts[2] has too many tokens: the answer would exceed 4000 bytes");
+}

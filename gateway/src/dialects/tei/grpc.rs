@@ -1,0 +1,532 @@
+//! text-embeddings-inference's API over gRPC (`tei.v1`).
+//!
+//! No request of it names a model. Here the model is the one that the metadata names (`isomer-encoder`), or the only encoder there is.
+
+#[cfg(test)]
+#[path = "grpc_tests.rs"]
+mod tests;
+
+use std::time::Instant;
+
+use futures::{StreamExt, TryStreamExt};
+use isomer_proto::{
+    common::v1::{Dtype, Timing, Usage},
+    encoder::v1::{
+        Capability, DetokenizeRequest, EncodeRequest, Input, Output, RerankRequest, TokenIds, TokenizeRequest,
+        encode_request, input, tokenize_request,
+    },
+    tei::v1 as tei,
+    tei::v1::{
+        embed_server::{Embed, EmbedServer},
+        info_server::{Info, InfoServer},
+        predict_server::{Predict, PredictServer},
+        rerank_server::{Rerank, RerankServer},
+        tokenize_server::{Tokenize, TokenizeServer},
+    },
+};
+use isomer_service_kit::{Fault, Services};
+use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
+
+use super::{Direction, Named, described, rank, sparse, truncation};
+use crate::{
+    dialects::refusal,
+    encoder_service::{STREAM_DEPTH, until_refused, welcome},
+    front::add_charged,
+    openai::{
+        Backends, Call,
+        embeddings::{self, Encoded, floats},
+        rerank,
+    },
+};
+
+/// Names the encoder, in a request's metadata.
+const ENCODER: &str = "isomer-encoder";
+/// Our names for fields, and those of these messages.
+const FIELDS: &[(&str, &str)] = &[
+    ("inputs", "inputs"),
+    ("encoder_id", ENCODER),
+    ("model", ENCODER),
+    ("id", ENCODER),
+    ("documents", "texts"),
+    ("texts", "inputs"),
+    ("token_ids", "ids"),
+];
+
+/// Adds the services.
+pub(crate) fn add(services: Services, backends: &Backends) -> Services {
+    let most = backends.max_message_bytes;
+    let tei = Tei(backends.clone());
+    macro_rules! add {
+        ($services:expr, $server:ident) => {
+            add_charged(
+                $services,
+                $server::new(tei.clone())
+                    .max_decoding_message_size(most)
+                    .max_encoding_message_size(most),
+            )
+        };
+    }
+    let services = add!(services, InfoServer);
+    let services = add!(services, EmbedServer);
+    let services = add!(services, PredictServer);
+    let services = add!(services, RerankServer);
+    add!(services, TokenizeServer)
+}
+
+#[derive(Debug, Clone)]
+struct Tei(Backends);
+
+/// What is known of a request beside its message.
+#[derive(Debug, Clone)]
+struct Asked {
+    call: Call,
+    named: Named,
+    arrived: Instant,
+}
+
+impl Asked {
+    fn of(metadata: &MetadataMap, extensions: &Extensions) -> Result<Self, Status> {
+        let named = match metadata.get(ENCODER).map(|value| value.to_str()) {
+            None => None,
+            Some(Ok(name)) => Some(name.to_owned()),
+            Some(Err(_)) => return Err(Fault::invalid(ENCODER, "is not ASCII").into()),
+        };
+        Ok(Self {
+            call: Call::of_grpc(extensions),
+            named: Named(named),
+            arrived: Instant::now(),
+        })
+    }
+
+    async fn encoder(&self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
+        let found = self.named.or_only(backends, capability).await;
+        // The remedy of the same API over HTTP is an address.
+        found.map_err(|fault| match fault.field.as_deref() {
+            Some("model") => fault.mend(format!("name one in the request's metadata: {ENCODER}")),
+            _ => fault,
+        })
+    }
+}
+
+/// A failure with the field's name in these messages, each of which holds one text.
+fn told(mut fault: Fault) -> Status {
+    fault.field = fault.field.map(|field| {
+        let field = refusal::named(FIELDS, &field);
+        match field.strip_suffix("[0]") {
+            Some("inputs" | "ids") => field[..field.len() - 3].to_owned(),
+            _ => field,
+        }
+    });
+    fault.into()
+}
+
+fn direction(value: i32) -> Result<Direction, Fault> {
+    match tei::TruncationDirection::try_from(value) {
+        Ok(tei::TruncationDirection::Right) => Ok(Direction::Right),
+        Ok(tei::TruncationDirection::Left) => Ok(Direction::Left),
+        Err(_) => Err(Fault::invalid("truncation_direction", format!("unknown value {value}")).mend("RIGHT or LEFT")),
+    }
+}
+
+fn metadata(arrived: Instant, texts: &[&str], usage: Option<&Usage>, timing: Option<&Timing>) -> Option<tei::Metadata> {
+    let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+    let nanoseconds = |of: fn(&Timing) -> Option<prost_types::Duration>| {
+        let duration = timing.and_then(of).unwrap_or_default();
+        u64::try_from(duration.seconds * 1_000_000_000 + i64::from(duration.nanos)).unwrap_or_default()
+    };
+    let small = |value: u64| u32::try_from(value).unwrap_or(u32::MAX);
+    Some(tei::Metadata {
+        compute_chars: small(chars as u64),
+        compute_tokens: small(usage.map_or(0, |usage| usage.tokens)),
+        total_time_ns: u64::try_from(arrived.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        tokenization_time_ns: nanoseconds(|timing| timing.tokenise),
+        queue_time_ns: nanoseconds(|timing| timing.queue),
+        inference_time_ns: nanoseconds(|timing| timing.compute),
+    })
+}
+
+impl Tei {
+    async fn vectors(&self, asked: &Asked, request: EncodeRequest) -> Result<(Encoded, Vec<Vec<f32>>), Fault> {
+        let encoder_id = asked.encoder(&self.0, Capability::Dense).await?;
+        let wanted = EncodeRequest { encoder_id, ..request };
+        let encoded = embeddings::encode(&self.0, &asked.call, wanted).await?;
+        let rows = encoded.vectors()?;
+        let vectors = rows.iter().map(|row| floats(row).collect()).collect();
+        Ok((encoded, vectors))
+    }
+
+    async fn embed_one(&self, asked: &Asked, request: tei::EmbedRequest) -> Result<tei::EmbedResponse, Fault> {
+        let text = request.inputs.clone();
+        let wanted = EncodeRequest {
+            prompt: request.prompt_name.map(encode_request::Prompt::PromptName),
+            truncation: truncation(request.truncate, direction(request.truncation_direction)?).into(),
+            dimensions: request.dimensions,
+            normalise: Some(request.normalize.unwrap_or(true)),
+            ..encoding(request.inputs, Output::TextVector)
+        };
+        let (encoded, vectors) = self.vectors(asked, wanted).await?;
+        let vector = vectors.into_iter().next();
+        Ok(tei::EmbedResponse {
+            embeddings: vector.ok_or_else(|| Fault::internal("the encoder gave no vector"))?,
+            metadata: metadata(asked.arrived, &[&text], Some(&encoded.usage), encoded.timing.as_ref()),
+        })
+    }
+
+    async fn embed_tokens(&self, asked: &Asked, request: tei::EmbedAllRequest) -> Result<tei::EmbedAllResponse, Fault> {
+        let text = request.inputs.clone();
+        let wanted = EncodeRequest {
+            prompt: request.prompt_name.map(encode_request::Prompt::PromptName),
+            truncation: truncation(request.truncate, direction(request.truncation_direction)?).into(),
+            ..encoding(request.inputs, Output::TokenVectors)
+        };
+        let (encoded, vectors) = self.vectors(asked, wanted).await?;
+        let tokens = vectors.into_iter().map(|embeddings| tei::TokenEmbedding { embeddings });
+        Ok(tei::EmbedAllResponse {
+            token_embeddings: tokens.collect(),
+            metadata: metadata(asked.arrived, &[&text], Some(&encoded.usage), encoded.timing.as_ref()),
+        })
+    }
+
+    async fn predict_one(
+        &self,
+        asked: &Asked,
+        request: tei::PredictPairRequest,
+    ) -> Result<tei::PredictResponse, Fault> {
+        rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
+        let pair: [String; 2] = request.inputs.try_into().map_err(|texts: Vec<String>| {
+            Fault::invalid(
+                "inputs",
+                format!("holds {} texts, should hold the two of a pair", texts.len()),
+            )
+        })?;
+        let texts = pair.clone();
+        let named = Named(Some(asked.encoder(&self.0, Capability::Rerank).await?));
+        let (labels, answer) = rank::labels(&self.0, &named, &asked.call, pair).await?;
+        let prediction = |label: rank::Labelled| tei::Prediction {
+            score: label.score,
+            label: label.label,
+        };
+        Ok(tei::PredictResponse {
+            predictions: labels.into_iter().map(prediction).collect(),
+            metadata: metadata(
+                asked.arrived,
+                &texts.each_ref().map(String::as_str),
+                answer.usage.as_ref(),
+                None,
+            ),
+        })
+    }
+
+    async fn rank(&self, asked: &Asked, request: tei::RerankRequest) -> Result<tei::RerankResponse, Fault> {
+        rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
+        let wanted = RerankRequest {
+            encoder_id: asked.encoder(&self.0, Capability::Rerank).await?,
+            query: request.query.clone(),
+            documents: request.texts.clone(),
+            ..RerankRequest::default()
+        };
+        let answer = rerank::rank(&self.0, &asked.call, wanted).await?;
+        let read: Vec<&str> = request
+            .texts
+            .iter()
+            .chain([&request.query])
+            .map(String::as_str)
+            .collect();
+        let metadata = metadata(asked.arrived, &read, answer.usage.as_ref(), None);
+        let rank = |result: &isomer_proto::encoder::v1::rerank_response::Result| tei::Rank {
+            index: result.index,
+            text: request
+                .texts
+                .get(result.index as usize)
+                .filter(|_| request.return_text)
+                .cloned(),
+            score: result.score,
+        };
+        Ok(tei::RerankResponse {
+            ranks: answer.results.iter().map(rank).collect(),
+            metadata,
+        })
+    }
+
+    async fn tokenize_one(&self, asked: &Asked, request: tei::EncodeRequest) -> Result<tei::EncodeResponse, Fault> {
+        let wanted = TokenizeRequest {
+            encoder_id: asked.encoder(&self.0, Capability::Dense).await?,
+            texts: vec![request.inputs],
+            prompt: request.prompt_name.map(tokenize_request::Prompt::PromptName),
+            special_tokens: Some(request.add_special_tokens),
+        };
+        let answer = self.0.router.tokenize(wanted, asked.call.deadline).await?;
+        let token = |token: isomer_proto::encoder::v1::Token| tei::SimpleToken {
+            id: token.id,
+            text: token.text,
+            special: token.special,
+            start: token.start,
+            stop: token.end,
+        };
+        let tokens = answer.texts.into_iter().flat_map(|text| text.tokens).map(token);
+        Ok(tei::EncodeResponse {
+            tokens: tokens.collect(),
+        })
+    }
+
+    async fn decode_one(&self, asked: &Asked, request: tei::DecodeRequest) -> Result<tei::DecodeResponse, Fault> {
+        let wanted = DetokenizeRequest {
+            encoder_id: asked.encoder(&self.0, Capability::Dense).await?,
+            token_ids: vec![TokenIds { ids: request.ids }],
+            special_tokens: !request.skip_special_tokens,
+        };
+        let answer = self.0.router.detokenize(wanted, asked.call.deadline).await?;
+        Ok(tei::DecodeResponse {
+            text: answer.texts.into_iter().next().unwrap_or_default(),
+        })
+    }
+
+    /// Answers a request.
+    async fn one<T, A, F>(
+        &self,
+        request: Request<T>,
+        answer: impl FnOnce(Self, Asked, T) -> F,
+    ) -> Result<Response<A>, Status>
+    where
+        F: Future<Output = Result<A, Fault>>,
+    {
+        let asked = Asked::of(request.metadata(), request.extensions())?;
+        let answered = answer(self.clone(), asked, request.into_inner()).await;
+        answered.map(Response::new).map_err(told)
+    }
+
+    /// Answers each message of a stream, in the order sent.
+    fn each<T, A, F>(
+        &self,
+        request: Request<Streaming<T>>,
+        answer: impl Fn(Self, Asked, T) -> F + Clone + Send + 'static,
+    ) -> Result<Response<BoxStream<A>>, Status>
+    where
+        T: Send + 'static,
+        A: Send + 'static,
+        F: Future<Output = Result<A, Fault>> + Send + 'static,
+    {
+        let asked = Asked::of(request.metadata(), request.extensions())?;
+        let tei = self.clone();
+        let answers = request.into_inner().enumerate().map(move |(number, message)| {
+            let (tei, answer) = (tei.clone(), answer.clone());
+            let asked = Asked {
+                arrived: Instant::now(),
+                ..asked.clone()
+            };
+            async move {
+                let message = message?;
+                welcome(asked.call.caller(), number).await?;
+                answer(tei, asked, message).await.map_err(told)
+            }
+        });
+        Ok(Response::new(until_refused(answers.buffered(STREAM_DEPTH)).boxed()))
+    }
+}
+
+fn encoding(text: String, output: Output) -> EncodeRequest {
+    EncodeRequest {
+        inputs: vec![Input {
+            input: Some(input::Input::Text(text)),
+        }],
+        output_dtype: Dtype::F32.into(),
+        output: output.into(),
+        ..EncodeRequest::default()
+    }
+}
+
+#[tonic::async_trait]
+impl Info for Tei {
+    async fn info(&self, request: Request<tei::InfoRequest>) -> Result<Response<tei::InfoResponse>, Status> {
+        self.one(request, async |tei: Self, asked: Asked, _| {
+            let encoder = described(&tei.0, asked.named, &asked.call).await?;
+            let reranks = encoder.capabilities().any(|own| own == Capability::Rerank);
+            Ok(tei::InfoResponse {
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                model_id: encoder.id,
+                model_sha: Some(encoder.revision).filter(|revision| !revision.is_empty()),
+                model_dtype: "float32".to_owned(),
+                model_type: match reranks {
+                    true => tei::ModelType::Reranker.into(),
+                    false => tei::ModelType::Embedding.into(),
+                },
+                max_input_length: encoder.max_tokens,
+                max_batch_tokens: encoder.max_batch_tokens,
+                max_client_batch_size: encoder.max_batch_items,
+                ..tei::InfoResponse::default()
+            })
+        })
+        .await
+    }
+}
+
+#[tonic::async_trait]
+impl Embed for Tei {
+    async fn embed(&self, request: Request<tei::EmbedRequest>) -> Result<Response<tei::EmbedResponse>, Status> {
+        self.one(request, |tei, asked, message| async move {
+            tei.embed_one(&asked, message).await
+        })
+        .await
+    }
+
+    async fn embed_stream(
+        &self,
+        request: Request<Streaming<tei::EmbedRequest>>,
+    ) -> Result<Response<BoxStream<tei::EmbedResponse>>, Status> {
+        self.each(request, |tei, asked, message| async move {
+            tei.embed_one(&asked, message).await
+        })
+    }
+
+    async fn embed_sparse(
+        &self,
+        _: Request<tei::EmbedSparseRequest>,
+    ) -> Result<Response<tei::EmbedSparseResponse>, Status> {
+        Err(sparse("Embed").into())
+    }
+
+    async fn embed_sparse_stream(
+        &self,
+        _: Request<Streaming<tei::EmbedSparseRequest>>,
+    ) -> Result<Response<BoxStream<tei::EmbedSparseResponse>>, Status> {
+        Err(sparse("EmbedStream").into())
+    }
+
+    async fn embed_all(
+        &self,
+        request: Request<tei::EmbedAllRequest>,
+    ) -> Result<Response<tei::EmbedAllResponse>, Status> {
+        self.one(request, |tei, asked, message| async move {
+            tei.embed_tokens(&asked, message).await
+        })
+        .await
+    }
+
+    async fn embed_all_stream(
+        &self,
+        request: Request<Streaming<tei::EmbedAllRequest>>,
+    ) -> Result<Response<BoxStream<tei::EmbedAllResponse>>, Status> {
+        self.each(request, |tei, asked, message| async move {
+            tei.embed_tokens(&asked, message).await
+        })
+    }
+}
+
+/// No model here labels one text.
+fn of_pairs(call: &str) -> Status {
+    Fault::unimplemented("the models here that classify read pairs of texts, not one text")
+        .mend(format!("call {call}"))
+        .into()
+}
+
+#[tonic::async_trait]
+impl Predict for Tei {
+    async fn predict(&self, _: Request<tei::PredictRequest>) -> Result<Response<tei::PredictResponse>, Status> {
+        Err(of_pairs("PredictPair"))
+    }
+
+    async fn predict_stream(
+        &self,
+        _: Request<Streaming<tei::PredictRequest>>,
+    ) -> Result<Response<BoxStream<tei::PredictResponse>>, Status> {
+        Err(of_pairs("PredictPairStream"))
+    }
+
+    async fn predict_pair(
+        &self,
+        request: Request<tei::PredictPairRequest>,
+    ) -> Result<Response<tei::PredictResponse>, Status> {
+        self.one(request, |tei, asked, message| async move {
+            tei.predict_one(&asked, message).await
+        })
+        .await
+    }
+
+    async fn predict_pair_stream(
+        &self,
+        request: Request<Streaming<tei::PredictPairRequest>>,
+    ) -> Result<Response<BoxStream<tei::PredictResponse>>, Status> {
+        self.each(request, |tei, asked, message| async move {
+            tei.predict_one(&asked, message).await
+        })
+    }
+}
+
+#[tonic::async_trait]
+impl Rerank for Tei {
+    async fn rerank(&self, request: Request<tei::RerankRequest>) -> Result<Response<tei::RerankResponse>, Status> {
+        self.one(
+            request,
+            |tei, asked, message| async move { tei.rank(&asked, message).await },
+        )
+        .await
+    }
+
+    async fn rerank_stream(
+        &self,
+        request: Request<Streaming<tei::RerankStreamRequest>>,
+    ) -> Result<Response<tei::RerankResponse>, Status> {
+        let asked = Asked::of(request.metadata(), request.extensions())?;
+        let most = self.0.max_message_bytes;
+        let (mut whole, mut bytes) = (None, 0);
+        let mut messages = request.into_inner();
+        while let Some(message) = messages.try_next().await? {
+            bytes += message.text.len() + message.query.len() + size_of::<String>();
+            if bytes > most {
+                let fault = Fault::invalid(
+                    "text",
+                    format!("makes {bytes} bytes with those before, the most is {most}"),
+                );
+                return Err(fault.mend("send fewer documents").into());
+            }
+            let whole = whole.get_or_insert_with(|| tei::RerankRequest {
+                query: message.query,
+                texts: Vec::new(),
+                truncate: message.truncate,
+                raw_scores: message.raw_scores,
+                return_text: message.return_text,
+                truncation_direction: message.truncation_direction,
+            });
+            whole.texts.push(message.text);
+        }
+        self.rank(&asked, whole.unwrap_or_default())
+            .await
+            .map(Response::new)
+            .map_err(told)
+    }
+}
+
+#[tonic::async_trait]
+impl Tokenize for Tei {
+    async fn tokenize(&self, request: Request<tei::EncodeRequest>) -> Result<Response<tei::EncodeResponse>, Status> {
+        self.one(request, |tei, asked, message| async move {
+            tei.tokenize_one(&asked, message).await
+        })
+        .await
+    }
+
+    async fn tokenize_stream(
+        &self,
+        request: Request<Streaming<tei::EncodeRequest>>,
+    ) -> Result<Response<BoxStream<tei::EncodeResponse>>, Status> {
+        self.each(request, |tei, asked, message| async move {
+            tei.tokenize_one(&asked, message).await
+        })
+    }
+
+    async fn decode(&self, request: Request<tei::DecodeRequest>) -> Result<Response<tei::DecodeResponse>, Status> {
+        self.one(request, |tei, asked, message| async move {
+            tei.decode_one(&asked, message).await
+        })
+        .await
+    }
+
+    async fn decode_stream(
+        &self,
+        request: Request<Streaming<tei::DecodeRequest>>,
+    ) -> Result<Response<BoxStream<tei::DecodeResponse>>, Status> {
+        self.each(request, |tei, asked, message| async move {
+            tei.decode_one(&asked, message).await
+        })
+    }
+}

@@ -1,0 +1,262 @@
+//! `/rerank` and `/predict`.
+
+use std::fmt;
+
+use axum::{Json, extract::State};
+use isomer_proto::encoder::v1::{Capability, RerankRequest, RerankResponse};
+use isomer_service_kit::Fault;
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{self, SeqAccess, Visitor, value::SeqAccessDeserializer},
+};
+
+use super::{Answer, Direction, Named};
+use crate::{
+    dialects::refusal::Refused,
+    openai::{ApiError, Backends, Body, Call, inputs::bounded, nulls, rerank},
+};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rank {
+    query: String,
+    #[serde(deserialize_with = "bounded")]
+    texts: Vec<String>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    raw_scores: bool,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    return_text: bool,
+    /// Pairs that are too long are cut, the longer side first.
+    #[serde(default, rename = "truncate")]
+    _truncate: Option<bool>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    truncation_direction: Direction,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Ranked {
+    index: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    score: f32,
+}
+
+/// Whether pairs can be scored so.
+pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault> {
+    if raw_scores {
+        let message = "is true, and scores here have gone through the model's own function";
+        return Err(Fault::invalid("raw_scores", message).mend("leave it out"));
+    }
+    match direction {
+        Direction::Right => Ok(()),
+        Direction::Left => Err(Fault::invalid(
+            "truncation_direction",
+            "is Left, and pairs are cut on the right only",
+        )),
+    }
+}
+
+pub(super) async fn rerank(
+    State(backends): State<Backends>,
+    named: Named,
+    call: Call,
+    body: Result<Body<Rank>, ApiError>,
+) -> Answer<Vec<Ranked>> {
+    let Body(request) = body?;
+    check(request.raw_scores, request.truncation_direction)?;
+    let kept = request.return_text.then(|| request.texts.clone());
+    let wanted = RerankRequest {
+        encoder_id: named.or_only(&backends, Capability::Rerank).await?,
+        query: request.query,
+        documents: request.texts,
+        ..RerankRequest::default()
+    };
+    let answer = rerank::rank(&backends, &call, wanted).await?;
+    let text = |index: u32| kept.as_ref().and_then(|kept| kept.get(index as usize).cloned());
+    let ranked = answer.results.iter().map(|result| Ranked {
+        index: result.index,
+        text: text(result.index),
+        score: result.score,
+    });
+    Ok(Json(ranked.collect()))
+}
+
+/// What is classified: a pair of texts, or several pairs. One text alone is for models that read one, and none here does.
+#[derive(Debug)]
+enum Classified {
+    One,
+    Pair(Vec<String>),
+    Pairs(Vec<Vec<String>>),
+}
+
+impl<'de> Deserialize<'de> for Classified {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ClassifiedVisitor)
+    }
+}
+
+const FORMS: &str = "should be a pair of texts, or a list of pairs: the models here that classify read pairs";
+
+struct ClassifiedVisitor;
+
+impl<'de> Visitor<'de> for ClassifiedVisitor {
+    type Value = Classified;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("inputs that are a pair of texts, or a list of pairs")
+    }
+
+    fn visit_str<E: de::Error>(self, _: &str) -> Result<Classified, E> {
+        Ok(Classified::One)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Classified, A::Error> {
+        let elements: Vec<Element> = bounded(SeqAccessDeserializer::new(list))?;
+        let texts = |element: &Element| matches!(element, Element::Text(_));
+        if elements.iter().all(texts) {
+            let text = |element| match element {
+                Element::Text(text) => Some(text),
+                Element::Pair(_) => None,
+            };
+            return Ok(Classified::Pair(elements.into_iter().filter_map(text).collect()));
+        }
+        let pair = |element| match element {
+            Element::Pair(pair) => Ok(pair),
+            Element::Text(_) => Err(de::Error::custom(format!("inputs {FORMS}; this list holds both"))),
+        };
+        elements
+            .into_iter()
+            .map(pair)
+            .collect::<Result<_, _>>()
+            .map(Classified::Pairs)
+    }
+}
+
+/// One element of a list.
+enum Element {
+    Text(String),
+    Pair(Vec<String>),
+}
+
+impl<'de> Deserialize<'de> for Element {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Element;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text or a pair of texts")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Element, E> {
+                Ok(Element::Text(text.to_owned()))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Element, A::Error> {
+                bounded(SeqAccessDeserializer::new(list)).map(Element::Pair)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Predict {
+    inputs: Classified,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    raw_scores: bool,
+    #[serde(default, rename = "truncate")]
+    _truncate: Option<bool>,
+    #[serde(default, deserialize_with = "nulls::or_default")]
+    truncation_direction: Direction,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Labelled {
+    pub(super) score: f32,
+    pub(super) label: String,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(super) enum Predicted {
+    One(Vec<Labelled>),
+    Many(Vec<Vec<Labelled>>),
+}
+
+pub(super) async fn predict(
+    State(backends): State<Backends>,
+    named: Named,
+    call: Call,
+    body: Result<Body<Predict>, ApiError>,
+) -> Answer<Predicted> {
+    let Body(request) = body?;
+    check(request.raw_scores, request.truncation_direction)?;
+    let several = matches!(request.inputs, Classified::Pairs(_));
+    let pairs = match request.inputs {
+        Classified::One => Vec::new(),
+        Classified::Pair(pair) => vec![pair],
+        Classified::Pairs(pairs) => pairs,
+    };
+    let pairs: Option<Vec<[String; 2]>> = pairs.into_iter().map(|pair| pair.try_into().ok()).collect();
+    let pairs = pairs
+        .filter(|pairs| !pairs.is_empty())
+        .ok_or_else(|| Refused::invalid("inputs", FORMS))?;
+    let mut all = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        all.push(labels(&backends, &named, &call, pair).await?.0);
+    }
+    Ok(Json(if several {
+        Predicted::Many(all)
+    } else {
+        Predicted::One(all.into_iter().next().unwrap_or_default())
+    }))
+}
+
+/// The labels of a pair of texts with their scores, best first, and the answer that they were taken from.
+pub(super) async fn labels(
+    backends: &Backends,
+    named: &Named,
+    call: &Call,
+    [query, document]: [String; 2],
+) -> Result<(Vec<Labelled>, RerankResponse), Fault> {
+    let id = named.or_only(backends, Capability::Rerank).await?;
+    let encoder = backends.router.get(&id, call.deadline).await?;
+    let label = encoder.labels.first().cloned().unwrap_or_default();
+    let several = encoder.labels.len() > 1;
+    let wanted = RerankRequest {
+        encoder_id: encoder.id,
+        query,
+        documents: vec![document],
+        top_n: None,
+        label: if several { label.clone() } else { String::new() },
+    };
+    let answer = rerank::rank(backends, call, wanted).await?;
+    let result = answer.results.first();
+    let result = result.ok_or_else(|| Fault::internal("the encoder gave no score for the pair"))?;
+    let mut labelled: Vec<Labelled> = if result.label_scores.is_empty() {
+        let label = if label.is_empty() { "LABEL_0".to_owned() } else { label };
+        vec![Labelled {
+            score: result.score,
+            label,
+        }]
+    } else {
+        let scores = softmax(&result.label_scores).into_iter().zip(&answer.labels);
+        let labelled = |(score, label): (f32, &String)| Labelled {
+            score,
+            label: label.clone(),
+        };
+        scores.map(labelled).collect()
+    };
+    labelled.sort_by(|a, b| b.score.total_cmp(&a.score));
+    Ok((labelled, answer))
+}
+
+/// Scores as shares of 1.
+fn softmax(scores: &[f32]) -> Vec<f32> {
+    let most = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let powers: Vec<f32> = scores.iter().map(|score| (score - most).exp()).collect();
+    let sum: f32 = powers.iter().sum();
+    powers.into_iter().map(|power| power / sum).collect()
+}

@@ -1,0 +1,95 @@
+//! `/tokenize` and `/decode`.
+
+use axum::{Json, extract::State};
+use isomer_proto::encoder::v1::{
+    Capability, DetokenizeRequest, Token, TokenIds, TokenizeRequest, tokenize_request::Prompt,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, Named};
+use crate::{
+    dialects::refusal::Refused,
+    openai::{ApiError, Backends, Body, Call, inputs::Inputs},
+};
+
+/// What that server does where nothing is said.
+fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tokenize {
+    inputs: Inputs,
+    #[serde(default = "yes")]
+    add_special_tokens: bool,
+    prompt_name: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Told {
+    id: u32,
+    text: String,
+    special: bool,
+    start: Option<u32>,
+    stop: Option<u32>,
+}
+
+impl From<Token> for Told {
+    fn from(token: Token) -> Self {
+        Self {
+            id: token.id,
+            text: token.text,
+            special: token.special,
+            start: token.start,
+            stop: token.end,
+        }
+    }
+}
+
+pub(super) async fn tokenize(
+    State(backends): State<Backends>,
+    named: Named,
+    call: Call,
+    body: Result<Body<Tokenize>, ApiError>,
+) -> Answer<Vec<Vec<Told>>> {
+    let Body(request) = body?;
+    let texts = request.inputs.texts().filter(|texts| !texts.is_empty());
+    let texts = texts.ok_or_else(|| Refused::invalid("inputs", "should be a text, or a list of texts"))?;
+    let wanted = TokenizeRequest {
+        encoder_id: named.or_only(&backends, Capability::Dense).await?,
+        texts,
+        prompt: request.prompt_name.map(Prompt::PromptName),
+        special_tokens: Some(request.add_special_tokens),
+    };
+    let answer = backends.router.tokenize(wanted, call.deadline).await?;
+    let told = |tokens: Vec<Token>| tokens.into_iter().map(Told::from).collect();
+    Ok(Json(answer.texts.into_iter().map(|text| told(text.tokens)).collect()))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Decode {
+    ids: Inputs,
+    #[serde(default = "yes")]
+    skip_special_tokens: bool,
+}
+
+pub(super) async fn decode(
+    State(backends): State<Backends>,
+    named: Named,
+    call: Call,
+    body: Result<Body<Decode>, ApiError>,
+) -> Answer<Vec<String>> {
+    let Body(request) = body?;
+    let lists = request.ids.token_ids().filter(|lists| !lists.is_empty());
+    let lists =
+        lists.ok_or_else(|| Refused::invalid("ids", "should be a list of token ids, or a list of such lists"))?;
+    let wanted = DetokenizeRequest {
+        encoder_id: named.or_only(&backends, Capability::Dense).await?,
+        token_ids: lists.into_iter().map(|ids| TokenIds { ids }).collect(),
+        special_tokens: !request.skip_special_tokens,
+    };
+    let answer = backends.router.detokenize(wanted, call.deadline).await?;
+    Ok(Json(answer.texts))
+}
