@@ -3,7 +3,8 @@
 use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, encoder_service_client::EncoderServiceClient, input,
+        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, Input, encoder_service_client::EncoderServiceClient,
+        input,
     },
 };
 use isomer_service_kit::GrpcChannel;
@@ -63,15 +64,19 @@ impl EncoderClient {
 
 /// What a request may use at most, as far as that can be told from its texts.
 pub fn estimate(request: &EncodeRequest) -> Usage {
-    let tokens = |input: &isomer_proto::encoder::v1::Input| match &input.input {
-        Some(input::Input::Text(text)) => (text.len() as u64).div_ceil(BYTES_PER_TOKEN),
-        Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
-        None => 0,
-    };
     Usage {
         texts: request.inputs.len() as u64,
         tokens: request.inputs.iter().map(tokens).fold(0, u64::saturating_add),
         tokens_estimated: true,
         ..Usage::default()
+    }
+}
+
+/// Tokens of an input, estimated.
+pub fn tokens(input: &Input) -> u64 {
+    match &input.input {
+        Some(input::Input::Text(text)) => (text.len() as u64).div_ceil(BYTES_PER_TOKEN),
+        Some(input::Input::TokenIds(ids)) => ids.ids.len() as u64,
+        None => 0,
     }
 }

@@ -5,7 +5,7 @@ mod join;
 
 use std::sync::Arc;
 
-use isomer_encoder_client::answer::Asked;
+use isomer_encoder_client::{answer::Asked, join::joined};
 use isomer_proto::{
     common::v1::Dtype,
     encoder::v1::{
@@ -235,7 +235,7 @@ impl EncoderBackend for IsomerBackend {
             };
             self.encode_once(request, tokens, deadline)
         });
-        join::joined(&far.grpc.target.id, &pieces, answers.await?)
+        joined(&format!("provider `{}`", far.grpc.target.id), &pieces, answers.await?)
     }
 
     async fn count_tokens(

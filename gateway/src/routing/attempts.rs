@@ -26,6 +26,9 @@ use super::{
 /// Wait before one that just failed is asked again, where there is no other.
 const AGAIN: Duration = Duration::from_millis(50);
 
+/// The reason of an attempt that was given up.
+const TIMEOUT: &str = "ATTEMPT_TIMEOUT";
+
 /// What is allowed, over all requests.
 #[derive(Debug)]
 pub(crate) struct Policy {
@@ -245,6 +248,7 @@ where
     let peer = R::as_ref(&replica);
     let (kind, name) = (order.kind, &peer.name);
     let mut attempt = peer.send();
+    let answered_before = peer.answers();
     // Work in this process takes the time that it takes; a caller's own deadline ends it.
     let limit = if peer.is_here() {
         0
@@ -265,7 +269,7 @@ where
         }
         () = too_long => {
             let message = format!("{kind} `{name}` gave no answer within {limit} ms");
-            Err(Fault::new(Code::DeadlineExceeded, "ATTEMPT_TIMEOUT", message))
+            Err(Fault::new(Code::DeadlineExceeded, TIMEOUT, message))
         }
     };
     match answer {
@@ -279,6 +283,8 @@ where
         {
             Err(Ended::Final(fault))
         }
+        // Others were answered meanwhile: it is busy, and this request waited for its turn there.
+        Err(fault) if fault.reason == TIMEOUT && peer.answers() > answered_before => Err(Ended::Retry(fault)),
         Err(fault) => match outcome(&fault) {
             Outcome::Failed => {
                 attempt.failed(&fault);

@@ -15,6 +15,8 @@ pub struct RoutingConfig {
     pub attempts: u32,
     /// Longest one attempt may take before another provider is tried, in milliseconds; 0: no limit.
     pub attempt_timeout_ms: u64,
+    /// Tokens, estimated, above which a request is sent to providers in parts, each with attempts of its own; 0: never. Work in this process is not cut.
+    pub part_tokens: u64,
     /// Retries allowed, as a share of requests…
     pub retry_ratio: f64,
     /// …and in any case, each second.
@@ -47,6 +49,7 @@ impl Default for RoutingConfig {
         Self {
             attempts: 3,
             attempt_timeout_ms: 60_000,
+            part_tokens: 32_768,
             retry_ratio: 0.2,
             retries_per_second: 10.0,
             hedge_after_ms: None,

@@ -114,6 +114,11 @@ impl Peer {
         (self.outstanding.load(Ordering::Relaxed) + 1) as f64 / (COLD + (1.0 - COLD) * warm)
     }
 
+    /// Requests it has answered.
+    pub(crate) fn answers(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn latency(&self) -> Option<f64> {
         self.state().latency
     }

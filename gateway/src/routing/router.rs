@@ -27,7 +27,7 @@ use super::{
     config::RoutingConfig,
     health,
     memory::{Kept, Memory},
-    metrics,
+    metrics, parts,
     replica::Replica,
     route::Route,
     spending,
@@ -144,12 +144,28 @@ impl Router {
             let (route, count) = (&route, &count);
             async move { shared.encode(route, &request, deadline, count).await }
         };
-        let response = match &shared.cache {
-            // Routes that stand for an unlisted id have no number of their own.
-            Some(cache) if route.remote() && route.generation > 0 && cache::applies(&request) => {
-                cache.encode(route.generation, request, send).await?
+        let look_up = |request: EncodeRequest| {
+            let (route, send) = (&route, &send);
+            async move {
+                match &shared.cache {
+                    // Routes that stand for an unlisted id have no number of their own.
+                    Some(cache) if route.remote() && route.generation > 0 && cache::applies(&request) => {
+                        cache.encode(route.generation, request, send).await
+                    }
+                    _ => send(request).await,
+                }
             }
-            _ => send(request).await?,
+        };
+        // Work in this process takes the time that it takes, and batches best whole.
+        let most = if route.remote() {
+            shared.policy.config.part_tokens
+        } else {
+            0
+        };
+        let parts = parts::cut(&request, most);
+        let response = match parts.len() {
+            0 | 1 => look_up(request).await?,
+            _ => parts::send(&request, parts, route.replicas().count(), look_up).await?,
         };
         Ok(Answer {
             response,

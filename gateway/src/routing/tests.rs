@@ -39,6 +39,9 @@ struct Manner {
     fails: Option<Code>,
     hangs: bool,
     takes: Duration,
+    takes_a_text: Duration,
+    /// The text on which it fails, once.
+    fails_once_on: Option<&'static str>,
     sick: bool,
     /// Says nothing of its health.
     silent: bool,
@@ -117,7 +120,7 @@ impl EncoderBackend for Fake {
         if manner.hangs {
             std::future::pending::<()>().await;
         }
-        sleep(manner.takes).await;
+        sleep(manner.takes + manner.takes_a_text * request.inputs.len() as u32).await;
         watch.1 = true;
         if let Some(code) = manner.fails {
             return Err(Fault::new(code, "TOLD_TO", "it was told to fail"));
@@ -130,6 +133,10 @@ impl EncoderBackend for Fake {
                 _ => "",
             })
             .collect();
+        if manner.fails_once_on.is_some_and(|text| texts.contains(&text)) {
+            self.set(|manner| manner.fails_once_on = None);
+            return Err(Fault::unavailable("TOLD_TO", "it was told to fail once"));
+        }
         let errors = (0..)
             .zip(&texts)
             .filter(|(_, text)| **text == "bad")
@@ -740,4 +747,89 @@ async fn work_in_this_process_takes_its_time_and_is_not_repeated() {
     let scene = scene(impatient, &[("a", &far)]).await;
     let fault = scene.router.encode(request(&["slow"]), None).await.unwrap_err();
     assert_eq!((fault.reason.as_str(), far.asked()), ("ATTEMPT_TIMEOUT", 3));
+}
+
+/// Texts of four estimated tokens each.
+fn many(count: usize) -> EncodeRequest {
+    let texts: Vec<String> = (0..count).map(|number| format!("text number {number:04}")).collect();
+    request(&texts.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_request_to_a_slow_provider_is_answered_in_parts() {
+    let slow = Fake::new(1);
+    slow.set(|manner| manner.takes_a_text = Duration::from_secs(1));
+    // A hundred seconds of work, which one attempt may not take.
+    let whole = RoutingConfig {
+        part_tokens: 0,
+        ..plain()
+    };
+    let refused = scene(whole, &[("a", &slow)]).await.router.encode(many(100), None).await;
+    assert_eq!(refused.unwrap_err().reason, "ATTEMPT_TIMEOUT");
+    slow.texts.store(0, Ordering::SeqCst);
+    let parts = RoutingConfig {
+        part_tokens: 40,
+        ..plain()
+    };
+    let here = scene(parts.clone(), &[("a", &slow)]).await;
+    let answer = here.router.encode(many(100), None).await.unwrap().response;
+    let expected: Vec<u8> = (0..100)
+        .flat_map(|_| vector(1, "text number 0000"))
+        .flat_map(f32::to_le_bytes)
+        .collect();
+    assert_eq!(answer.embeddings.unwrap().data, expected);
+    assert_eq!((answer.token_counts.len(), answer.usage.unwrap().tokens), (100, 1600));
+    assert_eq!(slow.texts.load(Ordering::SeqCst), 100, "each text once");
+
+    // What has come is kept: the part that failed is repeated, the others are not.
+    slow.set(|manner| manner.fails_once_on = Some("text number 0055"));
+    slow.texts.store(0, Ordering::SeqCst);
+    here.router.encode(many(100), None).await.unwrap();
+    assert_eq!(slow.texts.load(Ordering::SeqCst), 110);
+
+    // A request that fails in the end leaves its parts in the cache for the next try.
+    let cached = RoutingConfig {
+        cache_bytes: 1 << 20,
+        attempts: 1,
+        ..parts
+    };
+    let here = scene(cached, &[("a", &slow)]).await;
+    slow.set(|manner| manner.fails_once_on = Some("text number 0099"));
+    slow.texts.store(0, Ordering::SeqCst);
+    assert_eq!(here.router.encode(many(100), None).await.unwrap_err().reason, "TOLD_TO");
+    here.router.encode(many(100), None).await.unwrap();
+    assert_eq!(slow.texts.load(Ordering::SeqCst), 110);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_answers_others_meanwhile_is_busy_and_has_not_failed() {
+    let (queued, silent) = (Fake::new(1), Fake::new(1));
+    let config = RoutingConfig {
+        attempts: 1,
+        attempt_timeout_ms: 500,
+        ..plain()
+    };
+    let here = scene(config, &[("a", &queued)]).await;
+    let failed = |here: &Scene| here.router.standings()[0].1.failed;
+    // The first waits behind the second, as in a queue.
+    queued.set(|manner| manner.hangs = true);
+    let (first, ()) = tokio::join!(here.router.encode(request(&["a"]), None), async {
+        sleep(Duration::from_millis(100)).await;
+        queued.set(|manner| manner.hangs = false);
+        here.router.encode(request(&["b"]), None).await.unwrap();
+    });
+    assert_eq!(
+        (first.unwrap_err().reason.as_str(), failed(&here)),
+        ("ATTEMPT_TIMEOUT", 0)
+    );
+    // One that answers nobody has failed.
+    silent.set(|manner| manner.takes = Duration::from_secs(5));
+    let config = RoutingConfig {
+        attempts: 1,
+        attempt_timeout_ms: 500,
+        ..plain()
+    };
+    let there = scene(config, &[("a", &silent)]).await;
+    there.router.encode(request(&["a"]), None).await.unwrap_err();
+    assert_eq!(failed(&there), 1);
 }

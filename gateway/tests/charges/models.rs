@@ -13,8 +13,8 @@ use futures::StreamExt;
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Usage, VectorSpace},
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
-        EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+        EncodeStreamRequest, EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
         ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input, rerank_response,

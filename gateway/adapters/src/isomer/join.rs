@@ -1,15 +1,8 @@
-//! Answers of somebody else's encoder service: looked at, and put together where a request went in pieces.
-
-use std::ops::Range;
+//! Answers of somebody else's encoder service, looked at.
 
 use isomer_encoder_client::answer::{self, Asked};
-use isomer_proto::{
-    common::v1::{ItemError, Timing},
-    encoder::v1::EncodeResponse,
-};
+use isomer_proto::encoder::v1::EncodeResponse;
 use isomer_service_kit::Fault;
-use isomer_usage::sum;
-use prost_types::Duration;
 use tonic::Code;
 
 /// The answer, if it can be one to what was asked.
@@ -31,63 +24,4 @@ pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<En
         Some(space) if space.digest.is_empty() => Err(bad("the answer's vector space has no digest".into())),
         Some(_) => Ok(answer),
     }
-}
-
-/// One answer out of those to the pieces of a request, in their order.
-///
-/// # Errors
-/// `DATA_LOSS` when the pieces are of different vector spaces: the provider changed in between.
-pub(super) fn joined(id: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) -> Result<EncodeResponse, Fault> {
-    let mut answers = pieces.iter().zip(answers);
-    let Some((_, mut whole)) = answers.next() else {
-        return Ok(EncodeResponse::default());
-    };
-    let mut matrix = whole.embeddings.take().unwrap_or_default();
-    let mut data = Vec::from(std::mem::take(&mut matrix.data));
-    for (piece, next) in answers {
-        let (ours, theirs) = (&whole.vector_space, &next.vector_space);
-        let more = next.embeddings.unwrap_or_default();
-        if ours.as_ref().map(|space| &space.digest) != theirs.as_ref().map(|space| &space.digest)
-            || matrix.cols != more.cols
-        {
-            return Err(Fault::new(
-                Code::DataLoss,
-                "PROVIDER_CHANGED",
-                format!("provider `{id}` answered parts of one request in different vector spaces"),
-            )
-            .mend("try again; if it stays so, several servers with different weights are behind the provider's address")
-            .with("provider", id));
-        }
-        matrix.rows += more.rows;
-        data.extend_from_slice(&more.data);
-        whole.token_counts.extend(next.token_counts);
-        whole.truncated.extend(next.truncated);
-        whole.row_counts.extend(next.row_counts);
-        let start = u32::try_from(piece.start).unwrap_or(u32::MAX);
-        whole.errors.extend(next.errors.into_iter().map(|error| ItemError {
-            index: error.index + start,
-            ..error
-        }));
-        sum::add(whole.usage.get_or_insert_default(), &next.usage.unwrap_or_default());
-        whole.timing = longest(whole.timing.take(), next.timing);
-    }
-    matrix.data = data.into();
-    whole.embeddings = Some(matrix);
-    Ok(whole)
-}
-
-/// Pieces run side by side: the longest counts.
-fn longest(a: Option<Timing>, b: Option<Timing>) -> Option<Timing> {
-    let (Some(a), Some(b)) = (a, b) else { return a.or(b) };
-    let nanos = |duration: &Duration| (duration.seconds, duration.nanos);
-    let longer = |a: Option<Duration>, b: Option<Duration>| match (a, b) {
-        (Some(a), Some(b)) => Some(if nanos(&a) >= nanos(&b) { a } else { b }),
-        (a, b) => a.or(b),
-    };
-    Some(Timing {
-        queue: longer(a.queue, b.queue),
-        tokenise: longer(a.tokenise, b.tokenise),
-        compute: longer(a.compute, b.compute),
-        total: longer(a.total, b.total),
-    })
 }
