@@ -30,7 +30,7 @@ pub struct EmbedConfig {
     pub max_batch_tokens: usize,
     /// Most inputs a request may carry.
     pub max_batch_items: usize,
-    /// Largest text, in bytes. It is read whole, however little of it the model takes.
+    /// Largest text, in bytes, and largest prompt. A text is read whole, however little of it the model takes, at some hundred bytes of memory for each of its own.
     pub max_text_bytes: usize,
     /// Most tokens that may wait in front of one model; beyond, requests are answered `RESOURCE_EXHAUSTED`.
     pub max_queued_tokens: usize,
@@ -65,7 +65,7 @@ impl Default for EmbedConfig {
             replicas: 1,
             max_batch_tokens: 16_384,
             max_batch_items: 4096,
-            max_text_bytes: 1 << 20,
+            max_text_bytes: 256 << 10,
             max_queued_tokens: 2 << 20,
             stream_depth: 4,
             max_message_bytes: 256 << 20,

@@ -5,7 +5,11 @@ pub(crate) mod pairs;
 pub(crate) mod parts;
 pub mod words;
 
-use std::{panic::catch_unwind, path::Path};
+use std::{
+    panic::catch_unwind,
+    path::Path,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
 
 use tokenizers::{
     NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
@@ -14,6 +18,17 @@ use tokenizers::{
 
 use crate::{batch::Sequence, error::EmbedError};
 use words::WordTokenizer;
+
+/// Larger texts, in bytes, are made into tokens one at a time: some hundred bytes of memory for each of theirs are held meanwhile.
+const LARGE: usize = 32 << 10;
+static ONE_LARGE: Mutex<()> = Mutex::new(());
+
+/// Waits until a text may be made into tokens.
+fn turn(text: &str) -> Option<MutexGuard<'static, ()>> {
+    let large = text.len() > LARGE;
+    // It guards nothing that a panic could leave half done.
+    large.then(|| ONE_LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+}
 
 /// Which end of a too long text is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -225,6 +240,7 @@ impl TextTokenizer {
             Kind::File(inner) => inner,
             Kind::Words(words) => return Ok(cut_words(words.encode(text), limit, cut)),
         };
+        let _turn = turn(text);
         let mut encoding = inner.encode_fast(text, false).map_err(|error| error.to_string())?;
         let count = encoding.len() + self.special;
         if count > limit && self.keeps_special {

@@ -152,7 +152,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_text_of_a_megabyte_is_cut_counted_or_refused() {
-    let mut house = House::plain().await;
+    let mut house = House::new(|_, config| config.max_text_bytes = 2 << 20).await;
     let long = "a b c d ".repeat(128 << 10);
     assert_eq!(long.len(), 1 << 20);
     let unbroken = "x".repeat(1 << 20);

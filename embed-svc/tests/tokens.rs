@@ -5,8 +5,8 @@ mod common;
 
 use common::house::{House, request};
 use isomer_proto::encoder::v1::{
-    CountTokensRequest, DetokenizeRequest, EncodeRequest, Input, Token, TokenIds, TokenizeRequest, input,
-    tokenize_request::Prompt,
+    CountTokensRequest, DetokenizeRequest, EncodeRequest, Input, Token, TokenIds, TokenizeRequest, encode_request,
+    input, tokenize_request::Prompt,
 };
 use isomer_service_kit::Fault;
 
@@ -148,5 +148,26 @@ async fn an_answer_of_too_many_tokens_is_refused() {
         .tokenize(tokenize(&[&text, &text, &text]))
         .await
         .unwrap_err();
-    assert_eq!(status.message(), "texts[2] has too many tokens: the answer would exceed 4000 bytes");
+    assert_eq!(
+        status.message(),
+        "texts[2] has too many tokens: the answer would exceed 4000 bytes"
+    );
+}
+
+#[tokio::test]
+async fn a_prompt_is_bounded_by_itself_and_with_all_texts() {
+    let mut house = House::plain().await;
+    let with = |prompt: usize, texts: usize| EncodeRequest {
+        prompt: Some(encode_request::Prompt::LiteralPrompt("a".repeat(prompt))),
+        ..request(&vec!["b"; texts])
+    };
+    let fault = house.refuse(with((256 << 10) + 1, 1)).await;
+    assert_eq!(fault.field.as_deref(), Some("literal_prompt"));
+    let fault = house.refuse(with(200 << 10, 200)).await;
+    assert!(
+        fault.message.contains("40960000 bytes with 200 texts"),
+        "{}",
+        fault.message
+    );
+    assert_eq!(house.encode(with(20, 200)).await.embeddings.unwrap().rows, 200);
 }

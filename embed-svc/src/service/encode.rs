@@ -16,8 +16,8 @@ use super::{
     describe::{number, vector_space},
     finish::{Delivery, matrix},
     request::{
-        Item, Marks, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, truncation,
-        want,
+        Item, Marks, Prompt, check_ids, check_prompt, dimensions, dtype, items, priority, prompt, refuse_long, served,
+        truncation, want,
     },
 };
 use crate::{
@@ -53,6 +53,7 @@ pub(super) async fn encode(
         encode_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
     });
     let prompt: Arc<str> = prompt(&encoder.model.folder().prompts, asked)?.into();
+    check_prompt(&prompt, count, inner)?;
     let delivery = Delivery {
         width: match want {
             Want::TextVector => encoder.model.dimensions(),

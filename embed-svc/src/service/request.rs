@@ -18,6 +18,9 @@ use crate::{
     tokenise::{Cut, Tokens},
 };
 
+/// Bytes of all prompts of a request: one is read with every text.
+const MOST_OF_PROMPTS: usize = 32 << 20;
+
 /// A prompt as a request names it.
 pub(super) enum Prompt {
     Named(String),
@@ -113,7 +116,8 @@ pub(super) fn too_many(field: &str, count: usize, most: usize) -> EmbedError {
     )
 }
 
-/// Whether a text is short enough to be made into tokens: a token takes a hundred times the memory of a letter until the text is cut.
+/// Whether a text is short enough to be made into tokens: until a text is cut, its tokens take some
+/// hundred times its memory.
 pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Result<(), EmbedError> {
     let most = inner.config.max_text_bytes;
     if text.len() <= most {
@@ -123,6 +127,20 @@ pub(super) fn check_bytes(field: impl Display, text: &str, inner: &Inner) -> Res
         field.to_string(),
         format!("has {} bytes, the most is {most}", text.len()),
         "shorten it, or raise embed.max_text_bytes",
+    ))
+}
+
+/// Whether texts with a prompt before each are no more than a message may hold without it.
+pub(super) fn check_prompt(prompt: &str, texts: usize, inner: &Inner) -> Result<(), EmbedError> {
+    check_bytes("literal_prompt", prompt, inner)?;
+    let bytes = prompt.len().saturating_mul(texts);
+    if bytes <= MOST_OF_PROMPTS {
+        return Ok(());
+    }
+    Err(EmbedError::invalid(
+        "literal_prompt",
+        format!("has {bytes} bytes with {texts} texts, the most is {MOST_OF_PROMPTS}"),
+        "shorten it, or send fewer texts at once",
     ))
 }
 

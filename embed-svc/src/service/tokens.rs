@@ -1,5 +1,7 @@
 //! `CountTokens`, `Tokenize` and `Detokenize`.
 
+use std::sync::Arc;
+
 use isomer_proto::encoder::v1::{
     CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, TextTokens, Token, TokenizeRequest,
     TokenizeResponse, count_tokens_request, tokenize_request,
@@ -9,7 +11,7 @@ use super::{
     Inner,
     describe::number,
     encode::{named, tokenise},
-    request::{Item, Prompt, check_bytes, prompt, too_many},
+    request::{Item, Prompt, check_bytes, check_prompt, prompt, too_many},
 };
 use crate::{
     error::EmbedError,
@@ -27,7 +29,8 @@ pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<
         count_tokens_request::Prompt::PromptName(name) => Prompt::Named(name),
         count_tokens_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
     });
-    let prompt = prompt(&encoder.model.folder().prompts, asked)?.into();
+    let prompt: Arc<str> = prompt(&encoder.model.folder().prompts, asked)?.into();
+    check_prompt(&prompt, request.texts.len(), inner)?;
     let items = request.texts.into_iter().map(Item::Text).collect();
     let tokens = tokenise(inner, &encoder, items, prompt, Cut::Tail, |index| {
         format!("texts[{index}]")
@@ -48,6 +51,7 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
         tokenize_request::Prompt::LiteralPrompt(text) => Prompt::Literal(text),
     });
     let prompt = prompt(&encoder.model.folder().prompts, asked)?;
+    check_prompt(&prompt, request.texts.len(), inner)?;
     let (texts, special) = (request.texts, request.special_tokens.unwrap_or(true));
     let room = inner.config.max_message_bytes.min(MOST_OF_AN_ANSWER);
     inner

@@ -2,7 +2,7 @@
 
 use tokenizers::{Encoding, PostProcessor, Tokenizer, TruncationDirection};
 
-use super::{Kind, TextTokenizer, Tokens};
+use super::{Kind, TextTokenizer, Tokens, turn};
 
 /// The first text of pairs, tokenised once for all of them.
 #[derive(Debug, Clone)]
@@ -19,6 +19,7 @@ impl TextTokenizer {
     /// # Errors
     /// What the tokenizer says; a list of words knows no pairs.
     pub fn first_of_pairs(&self, text: &str, limit: usize) -> Result<First, String> {
+        let _turn = turn(text);
         let mut head = encode(self.of_pairs()?, text)?;
         let count = head.len();
         // Of a longer text the cut keeps the same tokens.
@@ -33,6 +34,7 @@ impl TextTokenizer {
     /// As [`first_of_pairs`](Self::first_of_pairs).
     pub fn encode_pair(&self, first: &First, second: &str, limit: usize) -> Result<Tokens, String> {
         let inner = self.of_pairs()?;
+        let _turn = turn(second);
         let (mut head, mut second) = (first.head.clone(), encode(inner, second)?);
         let special = inner
             .get_post_processor()

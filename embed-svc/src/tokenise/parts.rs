@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Kind, TextTokenizer};
+use super::{Kind, TextTokenizer, turn};
 
 /// A token of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,7 @@ impl TextTokenizer {
             return Err("a list of words does not tell where in a text a word stands".into());
         };
         let whole = format!("{prompt}{text}{}", self.suffix);
+        let _turn = turn(&whole);
         let encoding = inner
             .encode(whole.as_str(), special)
             .map_err(|error| error.to_string())?;
