@@ -179,6 +179,7 @@ async fn a_text_of_a_megabyte_is_cut_counted_or_refused() {
     let mut words = House::new(|_, config| {
         let model = assembled("words", false, folder.path());
         config.encoders.insert("tiny".into(), model);
+        config.max_text_bytes = 2 << 20;
     })
     .await;
     let long = "the cat sat on one ".repeat(60_000);
