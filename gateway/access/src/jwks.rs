@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use isomer_outbound::{body, said::cause};
 use isomer_service_kit::{Fault, tls};
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
@@ -181,14 +182,8 @@ impl KeySet {
         if answer.status() != reqwest::StatusCode::OK {
             return Err(format!("{url} answers {}", answer.status()));
         }
-        let mut text = Vec::new();
-        while let Some(chunk) = answer.chunk().await.map_err(|error| error.to_string())? {
-            if text.len() + chunk.len() > MOST_BYTES {
-                return Err(format!("{url} sends more than {MOST_BYTES} bytes"));
-            }
-            text.extend_from_slice(&chunk);
-        }
-        Ok(text)
+        let text = body::read(&mut answer, MOST_BYTES).await;
+        text.map_err(|error| format!("{url}: {}", cause(&error)))
     }
 }
 

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use isomer_outbound::guard::{Connector, Refused};
+use isomer_outbound::{
+    guard::{Connector, Refused},
+    said::presentable,
+};
 use isomer_service_kit::{Fault, GrpcChannel, client, config::Secret};
 use tokio::time::Instant;
 use tonic::{Code, Request, Status, metadata::MetadataMap};
@@ -11,7 +14,6 @@ use tonic_prost::ProstCodec;
 
 use crate::{
     limits::{Deadline, within},
-    secret::presentable,
     target::{Target, authorization},
 };
 

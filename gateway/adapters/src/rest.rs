@@ -5,7 +5,11 @@ mod failure;
 use std::{fs, path::Path, time::Duration};
 
 use http::{HeaderMap, header};
-use isomer_outbound::guard::Resolver;
+use isomer_outbound::{
+    body::{self, Unread},
+    guard::Resolver,
+    said::{cause, presentable},
+};
 use isomer_service_kit::{
     Fault,
     client::{ClientTls, carry_trace},
@@ -20,7 +24,6 @@ use url::Url;
 
 use crate::{
     limits::{Deadline, within},
-    secret::presentable,
     target::{Target, authorization},
 };
 
@@ -74,7 +77,7 @@ impl Rest {
         let client = builder
             .dns_resolver(resolver)
             .build()
-            .map_err(|error| Fault::invalid("provider.tls", failure::causes(&error)).mend("check the TLS files"))?;
+            .map_err(|error| Fault::invalid("provider.tls", cause(&error)).mend("check the TLS files"))?;
         Ok(Self { target, client, base })
     }
 
@@ -153,19 +156,15 @@ impl Rest {
         } else {
             ERROR_BYTES
         };
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            if body.len() + chunk.len() > most {
-                if status.is_success() {
-                    let message = format!("the answer is longer than {most} bytes");
-                    return Err(self
-                        .bad_answer(message)
-                        .mend("send fewer texts at once, or set limits.max_batch_items"));
-                }
-                break;
+        let body = match body::read(&mut response, most).await {
+            Ok(body) => body,
+            Err(Unread::Broken(error)) => return Err(broken(error)),
+            Err(Unread::TooLong { beginning, .. }) if !status.is_success() => beginning,
+            Err(error) => {
+                let mend = "send fewer texts at once, or set limits.max_batch_items";
+                return Err(self.bad_answer(error).mend(mend));
             }
-            body.extend_from_slice(&chunk);
-        }
+        };
         if status.is_success() {
             return Ok(Answer { headers, body });
         }

@@ -15,8 +15,6 @@ use tokio::time::Instant;
 const FRESH: Duration = Duration::from_secs(1);
 /// Longest secret. What is longer is another file.
 const LONGEST: u64 = 16 << 10;
-/// Shortest secret that is looked for in texts of others: a shorter one would be found in any of them.
-const SHORTEST_SEARCHED: usize = 6;
 
 /// Where a provider's secret is.
 #[derive(Debug, Default)]
@@ -140,24 +138,6 @@ fn missing(message: String, mend: &str) -> Fault {
         .mend(mend)
 }
 
-/// Somebody else's text, made fit for an error: without the secret, on one line, cut.
-pub(crate) fn presentable(text: &str, secret: &Secret) -> String {
-    const MOST: usize = 300;
-    let hidden = match secret.expose().filter(|secret| secret.len() >= SHORTEST_SEARCHED) {
-        Some(secret) => text.replace(secret, "[secret]"),
-        None => text.to_owned(),
-    };
-    let words: Vec<&str> = hidden
-        .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect();
-    let line = words.join(" ");
-    if line.len() <= MOST {
-        return line;
-    }
-    format!("{}…", &line[..line.floor_char_boundary(MOST)])
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -205,13 +185,5 @@ mod tests {
         fs::write(file.path(), "root:x:0:0\ndaemon:x:1:1\n").unwrap();
         let fault = of_file(file.path()).read().unwrap_err();
         assert!(!fault.to_string().contains("daemon"), "{fault}");
-    }
-
-    #[test]
-    fn texts_of_others_lose_the_secret_and_their_length() {
-        let secret = Secret::new("sk-123456");
-        let shown = presentable("Incorrect\nAPI key: sk-123456 \u{7}", &secret);
-        assert_eq!(shown, "Incorrect API key: [secret]");
-        assert!(presentable(&"word ".repeat(1000), &secret).len() < 320);
     }
 }

@@ -73,7 +73,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
     );
     assert!(fault.mend.as_ref().unwrap().contains("OPENAI_API_KEY"));
     assert!(
-        fault.message.contains("stub knows no key") && fault.message.contains("[key]"),
+        fault.message.contains("stub knows no key") && fault.message.contains("[secret]"),
         "{fault}"
     );
     assert!(!format!("{fault:?}").contains("hunter2"), "{fault:?}");
@@ -81,9 +81,9 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
     // What ends a text.
     let bad = format!(r#"{{"choices": "{KEY}"}}"#);
     for (text, answer, says) in [
-        ("A text that is rejected with the key.", Answer::EchoKey(400), "[key]"),
-        ("A text that meets a broken server.", Answer::EchoKey(500), "[key]"),
-        ("A text with an answer that is none.", Answer::Raw(bad), "[key]"),
+        ("A text that is rejected with the key.", Answer::EchoKey(400), "[secret]"),
+        ("A text that meets a broken server.", Answer::EchoKey(500), "[secret]"),
+        ("A text with an answer that is none.", Answer::Raw(bad), "[secret]"),
         (
             "A text whose answer is the key.",
             Answer::Text(format!("Your key is {KEY} today.")),
@@ -119,7 +119,7 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
 
     let log = log.text();
     assert!(
-        log.contains("the generator is asked again") && log.contains("[key]"),
+        log.contains("the generator is asked again") && log.contains("[secret]"),
         "the log is complete"
     );
     assert!(

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, StatusCode};
+use isomer_outbound::{
+    guard::Refused,
+    said::{Told, cause, presentable, retry_after},
+};
 use isomer_service_kit::{Fault, config::Secret};
-use serde_json::Value;
 use tonic::Code;
-
-use isomer_outbound::guard::Refused;
-
-use crate::secret::presentable;
 
 /// Reason of a 404 or 405: the server is there, the path is not.
 pub(super) const NOTHING_THERE: &str = "PROVIDER_NOT_FOUND";
@@ -21,7 +20,7 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
     if let Some(refused) = Refused::behind(error) {
         return Fault::from(refused.clone()).with("provider", id);
     }
-    let said = presentable(&causes(error), secret);
+    let said = presentable(&cause(error), secret);
     let message = if error.is_connect() {
         format!("provider `{id}` cannot be reached: {said}")
     } else {
@@ -30,29 +29,17 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
     Fault::unavailable("PROVIDER_UNAVAILABLE", message).with("provider", id)
 }
 
-/// The innermost cause: the outer ones repeat the URL.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
-}
-
 /// An answer that is no success.
 pub(super) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
-    let (said, code) = read(body, secret);
+    let told = Told::read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());
-    if !said.is_empty() {
-        message = format!("{message}: {said}");
+    if !told.message.is_empty() {
+        message = format!("{message}: {}", told.message);
     }
-    let after = headers
-        .get(header::RETRY_AFTER)
-        .and_then(|value| retry_after(value.to_str().ok()?));
-    let no_quota = matches!(code.as_str(), "insufficient_quota" | "billing_hard_limit_reached");
+    let after = retry_after(headers);
     match status.as_u16() {
         402 => no_money(message),
-        429 if no_quota => no_money(message),
+        429 if told.no_quota() => no_money(message),
         401 | 403 => Fault::precondition("PROVIDER_REFUSED_SECRET", message)
             .field("provider.secret")
             .mend("correct the secret that provider.secret names, or what it may be used for"),
@@ -86,36 +73,6 @@ fn no_money(message: String) -> Fault {
     Fault::precondition("PROVIDER_QUOTA", message).mend("raise the quota or pay the provider's account")
 }
 
-/// The message and the code of an error's body, in the shapes that providers use: `{"error": {"message", "code"}}` (OpenAI, Jina),
-/// `{"error": "…"}` (text-embeddings-inference, Ollama, Hugging Face), `{"message": "…"}` (Cohere), `{"detail": "…"}` (Voyage) and
-/// `{"detail": [{"msg": "…"}]}` (FastAPI).
-fn read(body: &[u8], secret: &Secret) -> (String, String) {
-    let Ok(json) = serde_json::from_slice::<Value>(body) else {
-        return (presentable(&String::from_utf8_lossy(body), secret), String::new());
-    };
-    let inner = json.get("error").filter(|error| error.is_object()).unwrap_or(&json);
-    let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
-    let message = text(inner.get("message"))
-        .or_else(|| text(json.get("error")))
-        .or_else(|| text(inner.get("detail")))
-        .or_else(|| text(json.pointer("/detail/0/msg")))
-        .or_else(|| text(Some(&json)))
-        .unwrap_or_default();
-    let code = text(inner.get("code")).or_else(|| text(inner.get("type")));
-    (presentable(&message, secret), code.unwrap_or_default())
-}
-
-/// `Retry-After` in either form: seconds, or a date. A date gone by is no wait.
-fn retry_after(value: &str) -> Option<Duration> {
-    let value = value.trim();
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-    let wait = date.duration_since(jiff::Timestamp::now());
-    Some(Duration::try_from(wait).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -123,7 +80,7 @@ mod tests {
 
     fn fault(status: u16, body: &str) -> Fault {
         let mut headers = HeaderMap::new();
-        headers.insert(header::RETRY_AFTER, "7".parse().unwrap());
+        headers.insert(http::header::RETRY_AFTER, "7".parse().unwrap());
         let status = StatusCode::from_u16(status).unwrap();
         of_status("p", status, &headers, body.as_bytes(), &Secret::new("sk-secret-1"))
     }
@@ -155,17 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_read_in_every_shape_and_never_show_the_secret() {
-        for body in [
-            r#"{"error": {"message": "bad key sk-secret-1", "type": "x"}}"#,
-            r#"{"error": "bad key sk-secret-1"}"#,
-            r#"{"message": "bad key sk-secret-1"}"#,
-            r#"{"detail": "bad key sk-secret-1"}"#,
-            r#"{"detail": [{"msg": "bad key sk-secret-1"}]}"#,
-            "bad key\nsk-secret-1",
-        ] {
-            let message = fault(400, body).message;
-            assert_eq!(message, "provider `p` answered 400: bad key [secret]", "{body}");
-        }
+    fn what_the_provider_said_is_told_without_the_secret() {
+        let message = fault(400, r#"{"message": "bad key sk-secret-1"}"#).message;
+        assert_eq!(message, "provider `p` answered 400: bad key [secret]");
+        assert_eq!(fault(400, "{}").message, "provider `p` answered 400");
     }
 }

@@ -1,0 +1,170 @@
+//! What servers of others say, made fit for our errors and logs.
+//!
+//! Some servers repeat the secret that they refuse, so it is taken out here, where their texts come in.
+
+use std::time::Duration;
+
+use http::{HeaderMap, header};
+use isomer_service_kit::config::Secret;
+use serde_json::Value;
+
+/// Shortest secret that is looked for, in bytes: a shorter one would be found in any text.
+const SHORTEST_HIDDEN: usize = 6;
+/// Shortest secret whose repetition is told: shorter ones are placeholders (`none`, `ollama`), which may be ordinary words.
+const SHORTEST_TOLD: usize = 8;
+/// Most of a text that is passed on, in bytes.
+const MOST: usize = 300;
+
+/// A text without the secret.
+pub fn hide(text: &str, secret: &Secret) -> String {
+    match part(secret, SHORTEST_HIDDEN) {
+        Some(secret) => text.replace(secret, "[secret]"),
+        None => text.to_owned(),
+    }
+}
+
+/// Whether a text holds the secret.
+pub fn shows(text: &str, secret: &Secret) -> bool {
+    part(secret, SHORTEST_TOLD).is_some_and(|secret| text.contains(secret))
+}
+
+fn part(secret: &Secret, shortest: usize) -> Option<&str> {
+    secret.expose().map(str::trim).filter(|secret| secret.len() >= shortest)
+}
+
+/// A text for an error: without the secret, on one line, and cut short afterwards, lest half a secret is left.
+pub fn presentable(text: &str, secret: &Secret) -> String {
+    let hidden = hide(text, secret);
+    let words = hidden.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    let line = words.join(" ");
+    if line.len() <= MOST {
+        return line;
+    }
+    format!("{}…", &line[..line.floor_char_boundary(MOST)])
+}
+
+/// An error's body.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The message, presentable; empty where there is none.
+    pub message: String,
+    /// The code, or else the type; empty where there is none.
+    pub code: String,
+}
+
+impl Told {
+    /// Reads the shapes that servers use: `{"error": {"message", "code"}}` (OpenAI, Jina), `{"error": "…"}` (text-embeddings-inference, Ollama,
+    /// Hugging Face), `{"message": "…"}` (Cohere), `{"detail": "…"}` (Voyage), `{"detail": [{"msg": "…"}]}` (FastAPI), and plain text.
+    pub fn read(body: &[u8], secret: &Secret) -> Self {
+        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+            return Self {
+                message: presentable(&String::from_utf8_lossy(body), secret),
+                code: String::new(),
+            };
+        };
+        let inner = json.get("error").filter(|error| error.is_object()).unwrap_or(&json);
+        let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
+        let message = text(inner.get("message"))
+            .or_else(|| text(json.get("error")))
+            .or_else(|| text(inner.get("detail")))
+            .or_else(|| text(json.pointer("/detail/0/msg")))
+            .or_else(|| text(Some(&json)))
+            .unwrap_or_default();
+        let code = text(inner.get("code")).or_else(|| text(inner.get("type")));
+        Self {
+            message: presentable(&message, secret),
+            code: code.unwrap_or_default(),
+        }
+    }
+
+    /// Whether the account has no money or quota left, so that waiting does not help.
+    pub fn no_quota(&self) -> bool {
+        matches!(self.code.as_str(), "insufficient_quota" | "billing_hard_limit_reached")
+    }
+}
+
+/// `Retry-After` in either form: seconds, or a date. A date gone by is no wait.
+pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    let wait = date.duration_since(jiff::Timestamp::now());
+    Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+/// The innermost cause of an error: the outer ones of an HTTP client repeat the address.
+pub fn cause(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(body: &str, secret: &str) -> Told {
+        Told::read(body.as_bytes(), &Secret::new(secret))
+    }
+
+    #[test]
+    fn messages_are_read_in_every_shape_and_never_show_the_secret() {
+        for body in [
+            r#"{"error": {"message": "bad key\nsk-secret-1", "type": "x"}}"#,
+            r#"{"error": {"message": "bad key sk\u002dsecret-1"}}"#,
+            r#"{"error": "bad key sk-secret-1"}"#,
+            r#"{"message": "bad key sk-secret-1"}"#,
+            r#"{"detail": "bad key sk-secret-1"}"#,
+            r#"{"detail": [{"msg": "bad key sk-secret-1"}]}"#,
+            "bad key\nsk-secret-1 \u{7}",
+        ] {
+            assert_eq!(read(body, " sk-secret-1 ").message, "bad key [secret]", "{body}");
+        }
+        let quota = read(
+            r#"{"error": {"message": "no credit", "code": "insufficient_quota"}}"#,
+            "",
+        );
+        assert!(quota.no_quota() && quota.code == "insufficient_quota");
+        assert_eq!(read(r#"{"error": {"type": "overloaded"}}"#, "").code, "overloaded");
+        assert_eq!(read("", ""), Told::default());
+    }
+
+    #[test]
+    fn a_text_is_cut_after_the_secret_was_taken_out() {
+        let long = format!("{}sk-hunter2", "x".repeat(MOST - 4));
+        assert!(!read(&long, "sk-hunter2").message.contains("sk-"));
+        assert_eq!(read(&"é".repeat(1000), "").message.len(), MOST + "…".len());
+    }
+
+    #[test]
+    fn what_a_server_without_keys_is_given_is_no_secret() {
+        assert_eq!(read("no model named none", "none").message, "no model named none");
+        assert!(shows("the key sk-hunter2", &Secret::new("sk-hunter2")));
+        assert!(!shows("ask ollama", &Secret::new("ollama")));
+        assert!(!shows("anything", &Secret::default()));
+    }
+
+    #[test]
+    fn retry_after_is_read_as_seconds_or_as_a_date() {
+        let read = |value: &str| {
+            let value = value.parse().unwrap();
+            retry_after(&HeaderMap::from_iter([(header::RETRY_AFTER, value)]))
+        };
+        assert_eq!(read("2"), Some(Duration::from_secs(2)));
+        assert_eq!(read(" 0.5 "), Some(Duration::from_millis(500)));
+        assert_eq!(read("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(read("soon"), None);
+        assert_eq!(read("-1"), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
+        let later = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(100);
+        let text = jiff::fmt::rfc2822::to_string(&later.to_zoned(jiff::tz::TimeZone::UTC)).unwrap();
+        let wait = read(&text).unwrap().as_secs();
+        assert!((95..=100).contains(&wait), "{wait}");
+    }
+}
