@@ -12,6 +12,7 @@ use isomer_proto::{
         encode_request,
     },
 };
+use isomer_service_kit::telemetry::gen_ai::Operation;
 use rayon::prelude::*;
 
 use super::{
@@ -22,6 +23,7 @@ use super::{
         Item, Marks, Prompt, check_ids, dimensions, dtype, items, priority, prompt, refuse_long, served, too_many,
         truncation, want,
     },
+    traced::work,
 };
 use crate::{
     batch::{Sequence, Want},
@@ -162,7 +164,7 @@ pub(super) async fn run(
             vectors,
             queued,
             computed,
-        } = encoder.engine.encode(sequences, priority, deadline).await?;
+        } = work(Operation::Embeddings, encoder, sequences, priority, deadline).await?;
         return Ok(Run {
             vectors,
             tokens,
@@ -192,7 +194,7 @@ pub(super) async fn run(
     let made = if missing.is_empty() {
         Encoded::default()
     } else {
-        encoder.engine.encode(missing, priority, deadline).await?
+        work(Operation::Embeddings, encoder, missing, priority, deadline).await?
     };
     let (queued, computed) = (made.queued, made.computed);
     let filled = encoder.clone();

@@ -7,6 +7,7 @@ mod encode;
 mod finish;
 mod request;
 mod rerank;
+mod traced;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
