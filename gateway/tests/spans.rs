@@ -146,7 +146,7 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
     let spans = Spans::install();
     let home = TempDir::new().unwrap();
     let (provider, checks) = provider().await;
-    let (address, found) = spans.of(start(&home, provider)).await;
+    let (address, found) = spans.of(Box::pin(start(&home, provider))).await;
     assert_eq!(found, "", "a start is nobody's request");
 
     let transform = |text: &str| {
