@@ -1,6 +1,7 @@
 //! The channel every generated client runs over.
 
 mod cancel;
+mod span;
 
 /// For calls that are made without a [`GrpcChannel`].
 pub use crate::trace_context::carry as carry_trace;
@@ -156,22 +157,27 @@ pub struct GrpcChannel {
     authorization: Option<HeaderValue>,
     /// The other side, for people.
     place: Arc<str>,
+    /// The other side, for spans; none in this process.
+    server: Option<span::Server>,
 }
 
 impl GrpcChannel {
-    /// Wraps a tonic channel; `place` names the other side in errors: an address, or `this process`.
-    pub fn new(inner: Channel, place: impl Into<Arc<str>>) -> Self {
+    /// A channel to services of this process.
+    pub(crate) fn here(inner: Channel) -> Self {
         Self {
             inner,
             authorization: None,
-            place: place.into(),
+            place: "this process".into(),
+            server: None,
         }
     }
 
     fn of(config: &ClientConfig, inner: Channel) -> Result<Self, Fault> {
         Ok(Self {
+            inner,
             authorization: bearer(&config.api_key)?,
-            ..Self::new(inner, config.address.as_str())
+            place: config.address.as_str().into(),
+            server: config.url().parse().ok().as_ref().and_then(span::Server::at),
         })
     }
 }
@@ -212,10 +218,7 @@ where
     C::Future: Send + 'static,
     StdError: From<C::Error>,
 {
-    Ok(GrpcChannel::new(
-        endpoint(config)?.connect_with_connector_lazy(connector),
-        config.address.as_str(),
-    ))
+    GrpcChannel::of(config, endpoint(config)?.connect_with_connector_lazy(connector))
 }
 
 fn endpoint(config: &ClientConfig) -> Result<Endpoint, Fault> {
@@ -290,39 +293,6 @@ fn lost(place: &str, error: tonic::transport::Error) -> Status {
     status
 }
 
-/// The span of a call, by OpenTelemetry's conventions for RPC. Health is asked every second, and has none.
-fn span(path: &str, place: &str) -> tracing::Span {
-    let name = path.trim_start_matches('/');
-    let (service, method) = name.split_once('/').unwrap_or((name, ""));
-    if service == "grpc.health.v1.Health" {
-        return tracing::Span::none();
-    }
-    tracing::info_span!(
-        "call",
-        otel.kind = "client",
-        otel.name = name,
-        otel.status_code = tracing::field::Empty,
-        otel.status_message = tracing::field::Empty,
-        rpc.system = "grpc",
-        rpc.service = service,
-        rpc.method = method,
-        rpc.grpc.status_code = tracing::field::Empty,
-        server.address = place,
-    )
-}
-
-/// The status of an answer that is nothing else.
-fn refused<B>(answer: &http::Response<B>) -> Option<Status> {
-    Status::from_header_map(answer.headers()).filter(|status| status.code() != Code::Ok)
-}
-
-/// Says in the span that the call failed.
-fn failed(span: &tracing::Span, failure: &Status) {
-    span.record("rpc.grpc.status_code", failure.code() as i32);
-    span.record("otel.status_code", "ERROR");
-    span.record("otel.status_message", failure.message());
-}
-
 impl Service<http::Request<Body>> for GrpcChannel {
     type Response = http::Response<Body>;
     type Error = Status;
@@ -333,8 +303,14 @@ impl Service<http::Request<Body>> for GrpcChannel {
     }
 
     fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
-        let span = span(request.uri().path(), &self.place);
-        trace_context::carry(&span, request.headers_mut());
+        let path = request.uri().path();
+        let mut call = span::Call::start(path, self.server.as_ref());
+        // Within the process the other side's span lies directly below the caller's.
+        let carried = match self.server {
+            None if !span::is_health(path) => tracing::Span::current(),
+            _ => call.span(),
+        };
+        trace_context::carry(&carried, request.headers_mut());
         if let Some(authorization) = &self.authorization {
             request
                 .headers_mut()
@@ -343,17 +319,16 @@ impl Service<http::Request<Body>> for GrpcChannel {
         let (parts, body) = request.into_parts();
         let (body, tie) = cancel::tie(body);
         let answer = Service::call(&mut self.inner, http::Request::from_parts(parts, body));
-        let (place, ours) = (Arc::clone(&self.place), span.clone());
+        let (place, span) = (Arc::clone(&self.place), call.span());
         let answer = async move {
-            let answer = answer.await.map_err(|error| lost(&place, error));
-            let failure = match &answer {
-                Ok(answer) => refused(answer),
-                Err(lost) => Some(lost.clone()),
-            };
-            if let Some(failure) = failure {
-                failed(&ours, &failure);
+            match answer.await {
+                Ok(answer) => Ok(call.follow(answer).map(|body| tie.hold(body))),
+                Err(error) => {
+                    let lost = lost(&place, error);
+                    call.end(lost.code());
+                    Err(lost)
+                }
             }
-            Ok(answer?.map(|body| tie.hold(body)))
         };
         Box::pin(answer.instrument(span))
     }

@@ -22,9 +22,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use prost_reflect::{DescriptorPool, MethodDescriptor};
 use tower::ServiceExt;
 
-use crate::{error::Fault, services::DESCRIPTORS};
+use self::codec::Encoding;
+use crate::{error::Fault, layers, services::DESCRIPTORS};
 
-pub(crate) use error::error;
+pub(crate) use error::{code_name, error};
 
 /// Every message that a server may speak of.
 static POOL: LazyLock<DescriptorPool> = LazyLock::new(|| {
@@ -96,6 +97,7 @@ impl Call {
     /// Asks the gRPC services, and answers as this protocol does.
     pub(crate) async fn answer(self, request: Request, grpc: Router) -> Response {
         if request.method() != Method::POST {
+            layers::refused_request(&request, StatusCode::METHOD_NOT_ALLOWED);
             return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "POST")]).into_response();
         }
         if (self.shape == Shape::Stream) != self.streams() {
@@ -104,15 +106,27 @@ impl Call {
             } else {
                 "application/proto, application/json"
             };
+            layers::refused_request(&request, StatusCode::UNSUPPORTED_MEDIA_TYPE);
             return (
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 [(HeaderName::from_static("accept-post"), accepted)],
             )
                 .into_response();
         }
-        let answered = match self.shape {
-            Shape::Unary => unary::answer(&self, request, grpc).await,
-            Shape::Stream => stream::answer(&self, request, grpc).await,
+        let answered = match self.asked(&request) {
+            Ok((headers, encoding)) => {
+                let (mut parts, body) = request.into_parts();
+                parts.headers = headers;
+                match self.shape {
+                    Shape::Unary => unary::answer(&self, parts, encoding, body, grpc).await,
+                    Shape::Stream => Ok(stream::answer(&self, parts, encoding, body, grpc).await),
+                }
+            }
+            Err(fault) => {
+                let method = format!("{}/{}", self.method.parent_service().full_name(), self.method.name());
+                layers::refused_call(&request, method, fault.code);
+                Err(fault)
+            }
         };
         match (answered, self.shape) {
             (Ok(response), _) => response,
@@ -120,14 +134,23 @@ impl Call {
             (Err(fault), Shape::Stream) => stream::ended(&self, fault),
         }
     }
+
+    /// The headers of the gRPC request that stands for this one, and how the caller's messages are compressed.
+    fn asked(&self, request: &Request) -> Result<(HeaderMap, Encoding), Fault> {
+        let encoding = match self.shape {
+            Shape::Unary => request.headers().get(header::CONTENT_ENCODING),
+            Shape::Stream => request.headers().get("connect-content-encoding"),
+        };
+        let encoding = Encoding::of(encoding)?;
+        Ok((asked(request.headers().clone())?, encoding))
+    }
 }
 
 /// Why what the caller sends could not be read to its end. A handler may take that for the end, and answer as if nothing were wrong.
 type Broken = Arc<OnceLock<Fault>>;
 
-/// The gRPC request that stands for one of this protocol, without its body.
-fn asked(mut request: http::request::Parts) -> Result<http::request::Parts, Fault> {
-    let headers = &mut request.headers;
+/// The headers of the gRPC request that stands for one of this protocol.
+fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {
     if let Some(version) = headers.remove("connect-protocol-version")
         && version != "1"
     {
@@ -156,7 +179,7 @@ fn asked(mut request: http::request::Parts) -> Result<http::request::Parts, Faul
     }
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc+proto"));
     headers.insert(header::TE, HeaderValue::from_static("trailers"));
-    Ok(request)
+    Ok(headers)
 }
 
 /// Up to ten digits of milliseconds, as gRPC's eight digits and a unit.

@@ -9,6 +9,7 @@ mod elements;
 mod labels;
 mod messages;
 mod probes;
+mod span;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -23,11 +24,12 @@ use http::{HeaderMap, header};
 use tokio::{sync::OwnedSemaphorePermit, time::Instant};
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Status};
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use self::{
     answer::{Answer, Cut, Record},
     labels::Label,
+    span::RequestSpan,
 };
 use crate::{
     door::Door,
@@ -35,13 +37,13 @@ use crate::{
     limits::Gate,
     metric_names,
     refusals::{Refusals, Shape},
-    trace_context,
 };
 
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
 pub(crate) use budget::Budget;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
+pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
 
 /// How a request came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,8 +96,9 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
     } else {
         Labels::http(&request)
     };
-    let span = span(&label, &request, is_grpc);
-    let mut record = Record::start(label.clone(), state.via.name(), span.clone());
+    let traced = RequestSpan::new(&label, &request, is_grpc, state.via);
+    let span = traced.span().clone();
+    let mut record = Record::start(label.clone(), state.via.name(), traced);
 
     let memory = (state.via == Via::Network).then(|| state.budget.reserve());
     if let Some(memory) = &memory {
@@ -163,38 +166,6 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
         record.grpc(status.code());
     }
     response.map(|body| Body::new(Answer::new(body, is_grpc, record, cut, place)))
-}
-
-fn span(label: &Label, request: &Request, is_grpc: bool) -> Span {
-    if label.probe {
-        // Asked every few seconds: they would drown everything else.
-        return Span::none();
-    }
-    let span = if is_grpc {
-        tracing::info_span!(
-            "request",
-            otel.kind = "server",
-            otel.name = %format!("{}/{}", label.service, label.method),
-            otel.status_code = tracing::field::Empty,
-            rpc.system = "grpc",
-            rpc.service = &*label.service,
-            rpc.method = &*label.method,
-            rpc.grpc.status_code = tracing::field::Empty,
-            trace_id = tracing::field::Empty,
-        )
-    } else {
-        tracing::info_span!(
-            "request",
-            otel.kind = "server",
-            otel.name = &*label.method,
-            otel.status_code = tracing::field::Empty,
-            http.request.method = %request.method(),
-            http.response.status_code = tracing::field::Empty,
-            trace_id = tracing::field::Empty,
-        )
-    };
-    trace_context::join(&span, request.headers());
-    span
 }
 
 /// When a request must have been answered, and what is said otherwise.

@@ -52,8 +52,5 @@ pub async fn channel(services: Services, limits: &LimitsConfig) -> Result<GrpcCh
         .initial_connection_window_size(wire::MEMORY_CONNECTION_WINDOW)
         .max_frame_size(FRAME_BYTES)
         .http2_max_local_error_reset_streams(None);
-    Ok(GrpcChannel::new(
-        endpoint.connect_with_connector_lazy(connector),
-        "this process",
-    ))
+    Ok(GrpcChannel::here(endpoint.connect_with_connector_lazy(connector)))
 }

@@ -38,7 +38,7 @@ use crate::{
     connections::{At, Connections, Newcomers, Port},
     error::Fault,
     files,
-    layers::Via,
+    layers::{OverTls, Via},
     limits::LimitsConfig,
     tls::{self, TlsConfig},
     wire,
@@ -207,7 +207,11 @@ pub async fn serve(
             std::future::pending().await
         }
     };
-    let app = face.router.into_make_service();
+    let router = match tls {
+        Some(_) => face.router.layer(axum::Extension(OverTls)),
+        None => face.router,
+    };
+    let app = router.into_make_service();
     let serving = async {
         let server = Server::from_listener(port).handle(handle);
         match tls {

@@ -23,7 +23,7 @@ use crate::{
     door::{Door, Doorkeeper},
     error::Fault,
     health::HealthBoard,
-    layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Via},
+    layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Translated, Via},
     limits::{Gate, LimitsConfig},
     refusals::{Refusals, Shape, plain_refusal},
     telemetry,
@@ -197,17 +197,24 @@ impl Services {
             GrpcWebLayer::new().layer(inner)
         });
         let (speaks_connect, most) = (web.is_some(), limits.max_message_bytes);
-        let both = service_fn(move |request: Request| {
+        let both = service_fn(move |mut request: Request| {
             let (grpc, http, translated) = (grpc.clone(), http.clone(), translated.clone());
             async move {
+                let version = request.version();
                 match translated.filter(|_| layers::is_grpc_web(request.headers())) {
-                    Some(translated) => translated
-                        .oneshot(request)
-                        .await
-                        .map(|answer| answer.map(axum::body::Body::new)),
+                    Some(translated) => {
+                        let is_connect = false;
+                        request.extensions_mut().insert(Translated { is_connect, version });
+                        let answer = translated.oneshot(request).await;
+                        answer.map(|answer| answer.map(axum::body::Body::new))
+                    }
                     None if layers::is_grpc(request.headers()) => grpc.oneshot(request).await,
                     None => match connect::Call::of(&request, most).filter(|_| speaks_connect) {
-                        Some(call) => Ok(call.answer(request, grpc).await),
+                        Some(call) => {
+                            let is_connect = true;
+                            request.extensions_mut().insert(Translated { is_connect, version });
+                            Ok(call.answer(request, grpc).await)
+                        }
                         None => http.oneshot(request).await,
                     },
                 }

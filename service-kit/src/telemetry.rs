@@ -1,7 +1,9 @@
 //! Logs, traces, metrics.
 
 mod fields;
+pub mod gen_ai;
 mod prometheus;
+mod trace_ids;
 
 use std::{
     io::{IsTerminal, stderr},
@@ -15,15 +17,18 @@ use opentelemetry_sdk::{
     trace::{SdkTracerProvider, TracerProviderBuilder},
 };
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::{EnvFilter, Layer, filter::LevelFilter, layer::SubscriberExt, util::SubscriberInitExt};
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{EnvFilter, Layer, filter::filter_fn, layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     config::{ConfigError, Validate},
     error::Fault,
 };
 
+pub use crate::trace_context::unsampled;
 pub(crate) use prometheus::install as install_metrics;
 pub use prometheus::metrics_text;
+pub(crate) use trace_ids::show as show_trace_id;
 
 /// Longest wait for the collector when a process ends.
 const FLUSH: Duration = Duration::from_secs(5);
@@ -171,11 +176,13 @@ pub fn init_with(
     // What is entered and left for every poll should cost nothing: how long a span was idle says little of a future, and nothing here asks
     // OpenTelemetry which span is current.
     let tracer = tracer.with_tracked_inactivity(false).with_context_activation(false);
-    // Not the log filter: a quiet log must not tear the traces of other processes apart.
+    // Not the log filter: a quiet log must not tear the traces of other processes apart. Log lines stay out of traces: what they say of a
+    // request (a name, an error's text) may be its caller's own words.
+    let exported = filter_fn(|of| of.is_span() && *of.level() <= tracing::Level::INFO);
     let spans = tracer
         .with_location(false)
         .with_target(false)
-        .with_filter(LevelFilter::INFO);
+        .with_filter(exported.with_max_level_hint(LevelFilter::INFO));
     let json = match config.format {
         LogFormat::Auto => !stderr().is_terminal(),
         LogFormat::Text => false,

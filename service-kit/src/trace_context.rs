@@ -9,16 +9,20 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use opentelemetry::{
     Context,
     propagation::{Extractor, Injector, TextMapPropagator},
-    trace::TraceContextExt,
+    trace::{SpanContext, TraceContextExt, TraceFlags, TraceState},
 };
-use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::{
+    propagation::TraceContextPropagator,
+    trace::{IdGenerator, RandomIdGenerator},
+};
 use tracing::Span;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
+use crate::telemetry;
+
 static PROPAGATOR: LazyLock<TraceContextPropagator> = LazyLock::new(TraceContextPropagator::new);
 
-/// Makes `span` a child of the span named in the headers, and writes its trace id into its `trace_id` field for the
-/// logs. Does nothing where no trace is kept.
+/// Makes `span` a child of the span named in the headers, and shows its trace id in the logs. Does nothing where no trace is kept.
 pub(crate) fn join(span: &Span, headers: &HeaderMap) {
     let parent = PROPAGATOR.extract_with_context(&Context::new(), &Read(headers));
     if parent.span().span_context().is_valid() {
@@ -28,7 +32,7 @@ pub(crate) fn join(span: &Span, headers: &HeaderMap) {
     let context = span.context();
     let context = context.span().span_context().clone();
     if context.is_valid() {
-        span.record("trace_id", tracing::field::display(context.trace_id()));
+        telemetry::show_trace_id(span, context.trace_id());
     }
 }
 
@@ -39,6 +43,23 @@ pub fn carry(span: &Span, headers: &mut HeaderMap) {
     if context.span().span_context().is_valid() {
         PROPAGATOR.inject_context(&context, &mut Write(headers));
     }
+}
+
+/// A span for what a server does by itself, such as asking others for their health: neither it nor what is called within it is exported,
+/// here or by the servers that are called, unless `OTEL_TRACES_SAMPLER` says otherwise.
+pub fn unsampled() -> Span {
+    let span = tracing::info_span!(parent: None, "upkeep");
+    let ids = RandomIdGenerator::default();
+    let parent = SpanContext::new(
+        ids.new_trace_id(),
+        ids.new_span_id(),
+        TraceFlags::NOT_SAMPLED,
+        true,
+        TraceState::NONE,
+    );
+    // Fails only where no OpenTelemetry layer is installed; then nothing is exported.
+    let _ = span.set_parent(Context::new().with_remote_span_context(parent));
+    span
 }
 
 struct Read<'a>(&'a HeaderMap);

@@ -9,6 +9,7 @@ use isomer_proto::{
     common::v1::{Dtype, Timing, Usage},
     encoder::v1::{EncodeRequest, EncodeResponse, Truncation, encode_request},
 };
+use isomer_service_kit::telemetry::gen_ai::Operation;
 use rayon::prelude::*;
 
 use super::{
@@ -19,6 +20,7 @@ use super::{
         Item, Marks, Prompt, check_ids, check_prompt, dimensions, dtype, items, priority, prompt, refuse_long, served,
         truncation, want,
     },
+    traced::work,
 };
 use crate::{
     batch::{Sequence, Want},
@@ -163,7 +165,7 @@ pub(super) async fn run(
             vectors,
             queued,
             computed,
-        } = encoder.engine.encode(sequences, priority, deadline).await?;
+        } = work(Operation::Embeddings, encoder, sequences, priority, deadline).await?;
         return Ok(Run {
             vectors,
             tokens,
@@ -193,7 +195,7 @@ pub(super) async fn run(
     let made = if missing.is_empty() {
         Encoded::default()
     } else {
-        encoder.engine.encode(missing, priority, deadline).await?
+        work(Operation::Embeddings, encoder, missing, priority, deadline).await?
     };
     let (queued, computed) = (made.queued, made.computed);
     let filled = encoder.clone();

@@ -8,6 +8,7 @@ mod finish;
 mod request;
 mod rerank;
 mod tokens;
+mod traced;
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},

@@ -6,6 +6,7 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{RerankRequest, RerankResponse, rerank_response},
 };
+use isomer_service_kit::telemetry::gen_ai::Operation;
 use rayon::prelude::*;
 
 use super::{
@@ -13,6 +14,7 @@ use super::{
     describe::number,
     encode::named,
     request::{check_bytes, too_many},
+    traced::work,
 };
 use crate::{batch::Sequence, engine::Priority, error::EmbedError, model::Model, tokenise::Tokens};
 
@@ -73,10 +75,7 @@ pub(super) async fn rerank(
         .collect();
     let used: u64 = tokens.iter().map(|tokens| tokens.ids.len() as u64).sum();
     let sequences: Vec<Sequence> = tokens.into_iter().map(Into::into).collect();
-    let encoded = encoder
-        .engine
-        .encode(sequences, Priority::Interactive, deadline)
-        .await?;
+    let encoded = work(Operation::Rerank, &encoder, sequences, Priority::Interactive, deadline).await?;
 
     let labels = encoder.model.labels();
     let mut scores = encoded.vectors;

@@ -29,9 +29,9 @@ pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<d
     if provider.kind() == ProviderKind::Isomer {
         return Ok(Arc::new(IsomerBackend::new(provider, surroundings)?));
     }
-    let Some((protocol, timeout)) = kinds::protocol(provider, surroundings)? else {
+    let Some((protocol, target)) = kinds::protocol(provider, surroundings)? else {
         return Err(Fault::invalid("provider.kind", "is not set, or of a later version")
             .mend("say what protocol the provider speaks"));
     };
-    Ok(Arc::new(Foreign::new(provider, protocol, timeout)?))
+    Ok(Arc::new(Foreign::new(provider, protocol, &target)?))
 }

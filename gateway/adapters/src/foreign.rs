@@ -4,6 +4,7 @@ mod describe;
 mod facts;
 mod finish;
 mod rerank;
+mod traced;
 
 use std::{
     collections::HashMap,
@@ -19,7 +20,10 @@ use isomer_proto::{
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{
+    Fault,
+    telemetry::gen_ai::{self, Operation},
+};
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -28,6 +32,7 @@ use crate::{
     ask::{Abilities, Ask, InputTypes, Items, Piece},
     limits::{Batches, Deadline, Most, Pace},
     names::Names,
+    target::Target,
 };
 
 pub(crate) use facts::Facts;
@@ -93,6 +98,14 @@ pub(crate) struct Rows {
     pub(crate) each: Option<Vec<u32>>,
 }
 
+impl Rows {
+    /// Tokens of all of them, where the provider counts them at all.
+    fn used(&self) -> Option<u64> {
+        let sum = |each: &Vec<u32>| each.iter().map(|count| u64::from(*count)).sum();
+        self.tokens.or_else(|| self.each.as_ref().map(sum))
+    }
+}
+
 /// What to rank.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RerankOrder<'a> {
@@ -120,6 +133,8 @@ pub(crate) struct Foreign {
     pace: Pace,
     /// Longest that a call may take.
     timeout: Duration,
+    /// Who answers, for spans.
+    provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
     /// That of the last answer: mostly the next one's too, and its digest takes longer than the comparison.
@@ -135,8 +150,9 @@ struct Shape {
 }
 
 impl Foreign {
-    /// `timeout` is the provider's own for a call.
-    pub(crate) fn new(provider: &Provider, protocol: Box<dyn Protocol>, timeout: Duration) -> Result<Self, Fault> {
+    /// `target` is where the provider is.
+    pub(crate) fn new(provider: &Provider, protocol: Box<dyn Protocol>, target: &Target) -> Result<Self, Fault> {
+        let timeout = target.timeout;
         let abilities = protocol.abilities();
         let names = Names::new(&provider.encoders)?;
         if names.is_open() {
@@ -173,6 +189,7 @@ impl Foreign {
             batches: Batches::new(provider.limits.as_ref(), abilities.at_once),
             pace: Pace::new(&provider.id, provider.limits.as_ref(), timeout)?,
             timeout,
+            provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),
             shapes: Mutex::default(),
             last_space: Mutex::default(),
@@ -216,7 +233,10 @@ impl Foreign {
                 let estimated = sizes.iter().sum();
                 let _place = self.pace.turn(estimated, deadline).await?;
                 let piece = items.piece(range);
-                let mut rows = self.protocol.embed(ask, piece, facts, deadline).await?;
+                let embedding = self.protocol.embed(ask, piece, facts, deadline);
+                let mut rows = self
+                    .traced(Operation::Embeddings, &ask.model, embedding, Rows::used)
+                    .await?;
                 if rows.vectors.len() != piece.len() {
                     let what = format!("{} vectors for {} texts", rows.vectors.len(), piece.len());
                     return Err(crate::rest::bad_answer(&self.id, what));

@@ -14,18 +14,16 @@ mod voyage;
 
 pub(crate) use open_inference::TensorNames;
 
-use std::time::Duration;
-
 use isomer_proto::gateway::v1::{Provider, ProviderKind};
 use isomer_service_kit::Fault;
 
 use crate::{Surroundings, foreign::Protocol, grpc::Grpc, rest::Rest, target::Target};
 
-/// The protocol of a kind, and the provider's time for a call. `None` for a kind that is none of these.
+/// The protocol of a kind, and where the provider is. `None` for a kind that is none of these.
 pub(crate) fn protocol(
     provider: &Provider,
     surroundings: &Surroundings,
-) -> Result<Option<(Box<dyn Protocol>, Duration)>, Fault> {
+) -> Result<Option<(Box<dyn Protocol>, Target)>, Fault> {
     let target = |grpc| Target::new(provider, surroundings, grpc);
     let rest = || Rest::new(target(false)?);
     let grpc = || Grpc::new(target(true)?);
@@ -41,5 +39,5 @@ pub(crate) fn protocol(
         ProviderKind::HuggingFace => Box::new(hugging_face::HuggingFace::new(rest()?, provider.encoders.len())?),
         ProviderKind::Isomer | ProviderKind::Unspecified => return Ok(None),
     };
-    Ok(Some((protocol, target(true).or_else(|_| target(false))?.timeout)))
+    Ok(Some((protocol, target(true).or_else(|_| target(false))?)))
 }

@@ -1,10 +1,11 @@
 //! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes of its failures.
 
 mod failure;
+mod span;
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, path::Path, sync::OnceLock, time::Duration};
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, StatusCode, header};
 use isomer_outbound::{
     body::{self, Unread},
     guard::Resolver,
@@ -140,17 +141,31 @@ impl Rest {
             headers.insert(header::AUTHORIZATION, value);
         }
         headers.insert(header::ACCEPT, header::HeaderValue::from_static("application/json"));
-        let span = tracing::info_span!("call", otel.kind = "client", otel.name = "provider", provider = %target.id);
+        let (client, request) = request.build_split();
+        let request = request.map_err(|error| failure::of_connection(&target.id, &error, &secret))?;
+        let span = span::of(&request);
         carry_trace(&span, &mut headers);
-        let call = self.send(request.headers(headers), &secret).instrument(span);
-        within(&target.id, target.timeout, deadline, call).await
+        let request = RequestBuilder::from_parts(client, request).headers(headers);
+        let status = OnceLock::new();
+        let call = self.send(request, &secret, &status).instrument(span.clone());
+        let outcome = within(&target.id, target.timeout, deadline, call).await;
+        span::ended(&span, status.get().copied(), outcome.as_ref().err());
+        outcome
     }
 
-    async fn send(&self, request: RequestBuilder, secret: &Secret) -> Result<Answer<Vec<u8>>, Fault> {
+    /// `answered` becomes the status of the answer, once there is one.
+    async fn send(
+        &self,
+        request: RequestBuilder,
+        secret: &Secret,
+        answered: &OnceLock<StatusCode>,
+    ) -> Result<Answer<Vec<u8>>, Fault> {
         let id = &self.target.id;
         let broken = |error: reqwest::Error| failure::of_connection(id, &error, secret);
         let mut response = request.send().await.map_err(broken)?;
         let (status, headers) = (response.status(), response.headers().clone());
+        // A call is answered once.
+        let _ = answered.set(status);
         let most = if status.is_success() {
             self.target.max_message_bytes
         } else {

@@ -55,6 +55,16 @@ impl Target {
         })
     }
 
+    /// The host, without the brackets of an IPv6 address.
+    pub(crate) fn host(&self) -> &str {
+        self.url.host_str().unwrap_or_default().trim_matches(['[', ']'])
+    }
+
+    /// The port, the scheme's usual one where the address names none.
+    pub(crate) fn port(&self) -> u16 {
+        self.url.port_or_known_default().unwrap_or_default()
+    }
+
     /// The same as a gRPC client's configuration.
     pub(crate) fn client_config(&self) -> ClientConfig {
         ClientConfig {

@@ -22,12 +22,13 @@ use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
 use isomer_adapters::out_of_time;
 use isomer_proto::common::v1::Usage;
-use isomer_service_kit::{CallDeadline, Fault, GrpcChannel};
+use isomer_service_kit::{CallDeadline, Fault, GrpcChannel, telemetry::unsampled};
 use isomer_usage::report::{self, Asking, Provisional};
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout_at};
 use tonic::{Code, Status, body::Body};
 use tonic_health::pb::{HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient};
 use tower::{Service, ServiceExt};
+use tracing::Instrument;
 
 use crate::{
     billing::answer,
@@ -74,7 +75,7 @@ impl Servers {
     pub(crate) fn remote(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
         let made = Self::new(routing, servers);
         for server in made.all.iter() {
-            tokio::spawn(watch(Arc::downgrade(server), routing.clone()));
+            tokio::spawn(watch(Arc::downgrade(server), routing.clone()).instrument(unsampled()));
         }
         made
     }

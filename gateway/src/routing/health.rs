@@ -10,6 +10,7 @@ use tokio::{
     task::JoinHandle,
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
+use tracing::Instrument;
 
 use super::{peer::Peer, router::Shared};
 
@@ -34,7 +35,8 @@ pub(super) async fn watch(router: Weak<Shared>) {
         if tick.is_multiple_of(LISTING_EVERY) && looking.as_ref().is_none_or(JoinHandle::is_finished) {
             // Beside the health checks, which must not wait for a provider that hangs on its list.
             let shared = Arc::clone(&shared);
-            looking = Some(tokio::spawn(async move { shared.look_at_listings().await }));
+            let look = async move { shared.look_at_listings().await };
+            looking = Some(tokio::spawn(look.in_current_span()));
         }
         tick = tick.wrapping_add(1);
         let due = config.probe_interval_seconds > 0 && probed.elapsed().as_secs() >= config.probe_interval_seconds;
@@ -50,11 +52,12 @@ pub(super) async fn watch(router: Weak<Shared>) {
             .collect();
         if !routes.is_empty() {
             // Beside the health checks: a probe may wait for a model to be loaded.
-            tokio::spawn(async move {
+            let probing = async move {
                 for route in routes {
                     route.probe().await;
                 }
-            });
+            };
+            tokio::spawn(probing.in_current_span());
         }
     }
 }

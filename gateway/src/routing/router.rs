@@ -13,12 +13,13 @@ use isomer_proto::{
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::{Fault, metric_names};
+use isomer_service_kit::{Fault, metric_names, telemetry::unsampled};
 use isomer_usage::Count;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
     time::{Instant, timeout},
 };
+use tracing::Instrument;
 
 use super::{
     Standing,
@@ -114,16 +115,18 @@ impl Router {
             policy: Policy::new(config),
         });
         let first = Arc::clone(&providers.borrow_and_update());
-        shared.take(&first).await;
-        tokio::spawn(health::watch(Arc::downgrade(&shared)));
+        // What is asked of providers for the router's own sake is in no trace.
+        shared.take(&first).instrument(unsampled()).await;
+        tokio::spawn(health::watch(Arc::downgrade(&shared)).instrument(unsampled()));
         let followed = Arc::downgrade(&shared);
-        tokio::spawn(async move {
+        let following = async move {
             while providers.changed().await.is_ok() {
                 let list = Arc::clone(&providers.borrow_and_update());
                 let Some(shared) = followed.upgrade() else { return };
                 shared.take(&list).await;
             }
-        });
+        };
+        tokio::spawn(following.instrument(unsampled()));
         Self { shared }
     }
 

@@ -25,6 +25,7 @@ use isomer_proto::eval::v1::{CancelRunRequest, CreateRunRequest, CreateRunRespon
 use isomer_service_kit::Fault;
 use prost::Message;
 use tonic::Status;
+use tracing::Instrument;
 
 use super::{Follower, ended};
 use crate::{
@@ -67,7 +68,7 @@ async fn create(upstream: Upstream, follower: Follower, request: Request) -> Res
     let gone = Gone(Arc::default());
     let left = Arc::clone(&gone.0);
     // In a task of its own: whoever left at the right moment would have a run that nobody pays for.
-    let made = tokio::spawn(make(upstream, follower, caller, (parts, body), left)).await;
+    let made = tokio::spawn(make(upstream, follower, caller, (parts, body), left).in_current_span()).await;
     drop(gone);
     made.unwrap_or_else(|error| Status::from(Fault::internal(format!("a task died: {error}"))).into_http())
 }

@@ -16,8 +16,9 @@ use std::{
 
 use isomer_access::{Access, Caller, Tab, Total};
 use isomer_proto::eval::v1::{Run, RunCounters, RunState, run_service_client::RunServiceClient};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, telemetry::unsampled};
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Instrument;
 
 use crate::proxy::Servers;
 
@@ -118,10 +119,12 @@ impl Inner {
             tab,
         };
         let (stop, followed) = (self.stop.clone(), Arc::clone(&self.followed));
-        tokio::spawn(async move {
+        let following = async move {
             stop.run_until_cancelled(following.follow()).await;
             locked(&followed).remove(&work);
-        });
+        };
+        // What it asks every few seconds would drown what callers ask.
+        tokio::spawn(following.instrument(unsampled()));
     }
 }
 

@@ -37,6 +37,11 @@ fn named(code: Code) -> (&'static str, u16) {
     }
 }
 
+/// The name of a code that is not success.
+pub(crate) fn code_name(code: Code) -> &'static str {
+    named(code).0
+}
+
 /// A failure as JSON: code, message, and the details that gRPC sends, each by its type and bytes.
 pub(super) fn json(status: &Status) -> Value {
     let (code, _) = named(status.code());

@@ -3,29 +3,25 @@
 use axum::{
     Router,
     body::Body,
-    extract::Request,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, prelude::BASE64_STANDARD_NO_PAD};
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, stream};
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header, request::Parts};
 use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use tonic::{Code, Status};
 
 use super::{
-    Broken, Call, Form, asked,
+    Broken, Call, Form,
     codec::{END, Encoding, Frame, framed},
     error::{self, status},
     metadata, send,
 };
 use crate::{error::Fault, refusals::body_fault};
 
-pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Result<Response, Fault> {
-    let (parts, body) = request.into_parts();
-    let encoding = Encoding::of(parts.headers.get("connect-content-encoding"))?;
-    let parts = asked(parts)?;
+pub(super) async fn answer(call: &Call, parts: Parts, encoding: Encoding, body: Body, grpc: Router) -> Response {
     let broken = Broken::default();
     let messages = Body::from_stream(requests(call.clone(), encoding, body, broken.clone()));
     let response = send(parts, messages, grpc).await;
@@ -38,7 +34,7 @@ pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Resul
     for (name, value) in metadata(&head.headers) {
         answered.headers_mut().append(name.clone(), value.clone());
     }
-    Ok(answered)
+    answered
 }
 
 /// An answer that ends before it began.

@@ -3,27 +3,29 @@
 use axum::{
     Router,
     body::Body,
-    extract::Request,
     response::{IntoResponse, Response},
 };
 use bytes::{Bytes, BytesMut};
 use futures::stream;
-use http::{HeaderName, HeaderValue, header};
+use http::{HeaderName, HeaderValue, header, request::Parts};
 use http_body_util::{BodyExt, Limited};
 use tonic::{Code, Status};
 
 use super::{
-    Broken, Call, Form, asked,
+    Broken, Call, Form,
     codec::{Encoding, Frame, framed, too_large},
     error::{error, status},
     metadata, send,
 };
 use crate::{error::Fault, refusals::body_fault};
 
-pub(super) async fn answer(call: &Call, request: Request, grpc: Router) -> Result<Response, Fault> {
-    let (parts, body) = request.into_parts();
-    let encoding = Encoding::of(parts.headers.get(header::CONTENT_ENCODING))?;
-    let parts = asked(parts)?;
+pub(super) async fn answer(
+    call: &Call,
+    parts: Parts,
+    encoding: Encoding,
+    body: Body,
+    grpc: Router,
+) -> Result<Response, Fault> {
     let broken = Broken::default();
     // Read when it is asked for: behind the door, and within the limits of all requests in flight.
     let message = message(call.clone(), encoding, body, broken.clone());

@@ -16,9 +16,8 @@ use http::HeaderMap;
 use http_body::{Frame, SizeHint};
 use tokio::time::Sleep;
 use tonic::{Code, Status};
-use tracing::Span;
 
-use super::{Place, labels::Label};
+use super::{Place, labels::Label, span::RequestSpan};
 use crate::{
     error::{Fault, code_name},
     metric_names,
@@ -31,37 +30,28 @@ pub(super) struct Record {
     via: &'static str,
     started: Instant,
     code: Option<String>,
-    span: Span,
+    traced: RequestSpan,
 }
 
 impl Record {
-    pub(super) fn start(label: Label, via: &'static str, span: Span) -> Self {
+    pub(super) fn start(label: Label, via: &'static str, traced: RequestSpan) -> Self {
         metrics::gauge!(metric_names::IN_FLIGHT, "via" => via).increment(1.0);
         Self {
             label,
             via,
             started: Instant::now(),
             code: None,
-            span,
+            traced,
         }
     }
 
     pub(super) fn grpc(&mut self, code: Code) {
-        self.span.record("rpc.grpc.status_code", code as i32);
-        if matches!(
-            code,
-            Code::Unknown | Code::DeadlineExceeded | Code::Internal | Code::Unavailable | Code::DataLoss
-        ) {
-            self.span.record("otel.status_code", "ERROR");
-        }
+        self.traced.grpc(code);
         self.code = Some(code_name(code).to_owned());
     }
 
     pub(super) fn http(&mut self, status: http::StatusCode) {
-        self.span.record("http.response.status_code", status.as_u16());
-        if status.is_server_error() {
-            self.span.record("otel.status_code", "ERROR");
-        }
+        self.traced.http(status);
         self.code = Some(status.as_u16().to_string());
     }
 
@@ -70,7 +60,8 @@ impl Record {
             .downcast_ref::<&str>()
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        self.span
+        self.traced
+            .span()
             .in_scope(|| tracing::error!(panic = what.unwrap_or("unknown"), "a handler panicked"));
         metrics::counter!(metric_names::PANICS, "service" => self.label.service.clone()).increment(1);
         Fault::internal("the service failed on this request; its log says where")
@@ -80,12 +71,13 @@ impl Record {
 impl Drop for Record {
     fn drop(&mut self) {
         // No code by now: the caller went away before the answer ended.
-        let code = self
-            .code
-            .take()
-            .unwrap_or_else(|| code_name(Code::Cancelled).to_owned());
+        let code = self.code.take().unwrap_or_else(|| {
+            self.traced.grpc(Code::Cancelled);
+            code_name(Code::Cancelled).to_owned()
+        });
         let elapsed = self.started.elapsed().as_secs_f64();
-        self.span
+        self.traced
+            .span()
             .in_scope(|| tracing::debug!(%code, elapsed_ms = elapsed * 1e3, "answered"));
         metrics::gauge!(metric_names::IN_FLIGHT, "via" => self.via).decrement(1.0);
         let labels = [
@@ -133,6 +125,7 @@ impl Answer {
         self.body = None;
         self.place = None;
         if !self.is_grpc {
+            self.record.traced.broke_off();
             return Poll::Ready(Some(Err(axum::Error::new(io::Error::other(fault)))));
         }
         self.record.grpc(fault.code);
@@ -155,7 +148,7 @@ impl http_body::Body for Answer {
         let Some(body) = this.body.as_mut() else {
             return Poll::Ready(None);
         };
-        let span = this.record.span.clone();
+        let span = this.record.traced.span().clone();
         let _entered = span.enter();
         if let Some((sleep, fault)) = this.cut.deadline.as_mut()
             && sleep.as_mut().poll(cx).is_ready()
@@ -174,6 +167,8 @@ impl http_body::Body for Answer {
                 tracing::warn!(%error, "the answer broke off");
                 if this.is_grpc {
                     this.record.grpc(Code::Unknown);
+                } else {
+                    this.record.traced.broke_off();
                 }
                 this.body = None;
                 Poll::Ready(Some(Err(error)))

@@ -2,6 +2,7 @@
 //! and what may not. It stands where async-openai would put its own retrying transport.
 
 use std::{
+    borrow::Cow,
     task::{Context, Poll},
     time::Duration,
 };
@@ -96,6 +97,21 @@ pub(super) enum CallError {
     /// A status that is about this request alone.
     #[error("the server answered {status}{}", told(.message))]
     Rejected { status: u16, message: String },
+}
+
+impl CallError {
+    /// Its name in traces: one of a bounded set.
+    pub(super) fn kind(&self) -> Cow<'static, str> {
+        match self {
+            Self::Connect(_) => "connect".into(),
+            Self::Broken(_) => "connection_broken".into(),
+            Self::Late => "timeout".into(),
+            Self::Malformed(_) => "malformed_answer".into(),
+            Self::Busy { status, .. } | Self::Refused { status, .. } | Self::Rejected { status, .. } => {
+                status.to_string().into()
+            }
+        }
+    }
 }
 
 fn told(message: &str) -> String {

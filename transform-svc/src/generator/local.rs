@@ -5,8 +5,10 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use isomer_local_llm::{ChatMessage, GenerateRequest, LoadOptions, LocalModel};
 use isomer_models::{ModelKind, Resolver, progress::LogProgress};
+use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
+use tracing::Instrument;
 
-use super::{Completion, Generator, GeneratorError, Identity, Places, Request};
+use super::{Completion, Generator, GeneratorError, Identity, Places, Request, operation};
 use crate::error::TransformError;
 
 /// Changes when equal requests start to give other texts: old entries of the cache are then no longer found.
@@ -66,6 +68,8 @@ impl Generator for Local {
 
     fn generate(&self, request: Request) -> BoxFuture<'_, Result<Completion, GeneratorError>> {
         Box::pin(async move {
+            let name = self.identity.id.trim_start_matches("local:");
+            let call = ModelCall::start(operation(&request), &Provider::HERE, name);
             let messages = request
                 .messages
                 .into_iter()
@@ -83,18 +87,26 @@ impl Generator for Local {
                 seed: request.seed,
                 stop: Vec::new(),
             };
-            match self.model.generate(request).await {
-                Ok(generated) => Ok(Completion {
-                    text: generated.text,
-                    prompt_tokens: generated.prompt_tokens as u64,
-                    generated_tokens: generated.generated_tokens as u64,
-                    tokens_estimated: false,
-                    calls: 1,
-                }),
-                Err(error) => Err(GeneratorError::Failed {
-                    message: error.to_string(),
-                    calls: 1,
-                }),
+            match self.model.generate(request).instrument(call.span()).await {
+                Ok(generated) => {
+                    call.input_tokens(generated.prompt_tokens as u64);
+                    call.output_tokens(generated.generated_tokens as u64);
+                    Ok(Completion {
+                        text: generated.text,
+                        prompt_tokens: generated.prompt_tokens as u64,
+                        generated_tokens: generated.generated_tokens as u64,
+                        tokens_estimated: false,
+                        calls: 1,
+                    })
+                }
+                Err(error) => {
+                    // Why a local model fails is told in words alone.
+                    call.failed("_OTHER");
+                    Err(GeneratorError::Failed {
+                        message: error.to_string(),
+                        calls: 1,
+                    })
+                }
             }
         })
     }

@@ -14,6 +14,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use isomer_service_kit::telemetry::gen_ai::Operation;
 
 use crate::prompt::{Message, Role};
 pub use budget::{Budget, BudgetSpent, Spent};
@@ -60,6 +61,14 @@ impl Request {
             ] => Some(content),
             _ => None,
         }
+    }
+}
+
+/// What a request asks a model for, as spans name it.
+fn operation(request: &Request) -> Operation {
+    match request.text_to_continue() {
+        Some(_) => Operation::TextCompletion,
+        None => Operation::Chat,
     }
 }
 

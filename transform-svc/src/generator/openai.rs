@@ -22,14 +22,19 @@ use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
 use http::{HeaderMap, HeaderValue, header};
 use isomer_outbound::guard::{AddressGuard, Resolver};
-use isomer_service_kit::config::Secret;
+use isomer_service_kit::{
+    config::Secret,
+    telemetry::gen_ai::{ModelCall, Provider},
+};
 use secrecy::SecretString;
 use serde_json::json;
+use tracing::Instrument;
 
 use super::{
     Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Places, Request,
     http::{CallError, Reply, Transport},
     latency::Latency,
+    operation,
 };
 use crate::{config::GeneratorConfig, error::TransformError, words};
 
@@ -78,6 +83,7 @@ pub(super) struct OpenAi {
     places: Arc<Places>,
     budget: Budget,
     latency: Latency,
+    provider: Provider,
 }
 
 /// Why a try brought nothing.
@@ -111,14 +117,14 @@ impl OpenAi {
             message,
             mend: mend.into(),
         };
+        let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
         let key = config.key();
         let headers = authorisation(&key)
             .map_err(|message| refused(message, &format!("correct the key in {}", config.api_key_env)))?;
         install_crypto();
         let mut builder = reqwest::Client::builder();
         if let Some(guard) = guard {
-            let url = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
-            if let Some(host) = url.host() {
+            if let Some(host) = place.host() {
                 // An address never gets to the resolver.
                 guard.check_literal(&host).map_err(|fault| {
                     refused(
@@ -153,6 +159,11 @@ impl OpenAi {
             places: Places::new(&id, config.min_concurrency, config.concurrency),
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
+            provider: Provider::server(
+                "openai",
+                place.host_str().unwrap_or_default().trim_matches(['[', ']']),
+                place.port_or_known_default().unwrap_or_default(),
+            ),
             identity: Identity {
                 id,
                 digest: String::new(),
@@ -202,9 +213,14 @@ impl OpenAi {
         self.budget.take().map_err(TryError::Budget)?;
         calls.fetch_add(1, Ordering::Relaxed);
         let began = Instant::now();
-        let reply = self.call(request).await;
+        let span = ModelCall::start(operation(request), &self.provider, &self.model);
+        let reply = self.call(request).instrument(span.span()).await;
         match &reply {
             Ok(reply) => {
+                if let Some(usage) = &reply.usage {
+                    span.input_tokens(usage.prompt_tokens);
+                    span.output_tokens(usage.completion_tokens);
+                }
                 self.places.went_well();
                 self.latency.add(began.elapsed());
                 let (prompt, generated, _) = tokens(request, reply);
@@ -213,6 +229,9 @@ impl OpenAi {
             Err(CallError::Busy { status: 429 | 503, .. } | CallError::Late) => self.places.was_overloaded(began),
             // A server that refuses, fails or talks nonsense says nothing about how much it bears.
             Err(_) => {}
+        }
+        if let Err(error) = &reply {
+            span.failed(&error.kind());
         }
         reply.map_err(TryError::Call)
     }

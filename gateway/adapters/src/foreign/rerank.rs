@@ -4,7 +4,7 @@ use isomer_proto::{
     common::v1::Usage,
     encoder::v1::{RerankRequest, RerankResponse, rerank_response},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, telemetry::gen_ai::Operation};
 
 use super::{Facts, Foreign, RerankOrder, number};
 use crate::{estimate, limits::Deadline, rest::bad_answer};
@@ -66,7 +66,10 @@ impl Foreign {
             let tokens: u64 = sizes[range.clone()].iter().sum();
             async move {
                 let _place = self.pace.turn(tokens, deadline).await?;
-                let scores = self.protocol.rerank(order, deadline).await?;
+                let ranking = self.protocol.rerank(order, deadline);
+                let scores = self
+                    .traced(Operation::Rerank, model, ranking, |scores| scores.tokens)
+                    .await?;
                 self.check_scores(&order, &scores.scores)?;
                 Ok((range.start, scores, tokens))
             }

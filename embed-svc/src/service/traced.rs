@@ -1,0 +1,41 @@
+//! A model's work, with its span.
+
+use std::time::Instant;
+
+use isomer_service_kit::telemetry::gen_ai::{ModelCall, Operation, Provider};
+use tracing::Instrument;
+
+use crate::{
+    batch::Sequence,
+    engine::{Encoded, Priority},
+    error::EmbedError,
+    registry::Loaded,
+};
+
+/// Encodes sequences in the encoder's engine.
+pub(super) async fn work(
+    operation: Operation,
+    encoder: &Loaded,
+    sequences: Vec<Sequence>,
+    priority: Priority,
+    deadline: Option<Instant>,
+) -> Result<Encoded, EmbedError> {
+    let call = ModelCall::start(operation, &Provider::HERE, &encoder.source.id);
+    call.input_tokens(sequences.iter().map(|text| text.ids.len() as u64).sum());
+    let work = encoder.engine.encode(sequences, priority, deadline);
+    let outcome = work.instrument(call.span()).await;
+    if let Err(error) = &outcome {
+        call.failed(kind(error));
+    }
+    outcome
+}
+
+/// The failure's name among gRPC's codes.
+fn kind(error: &EmbedError) -> &'static str {
+    match error {
+        EmbedError::Overloaded { .. } | EmbedError::NoRoom { .. } => "RESOURCE_EXHAUSTED",
+        EmbedError::DeadlineExceeded => "DEADLINE_EXCEEDED",
+        EmbedError::NotFinite { .. } => "FAILED_PRECONDITION",
+        _ => "INTERNAL",
+    }
+}

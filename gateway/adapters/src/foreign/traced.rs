@@ -1,0 +1,33 @@
+//! Calls of a provider's models, with their spans.
+
+use isomer_service_kit::{
+    Fault,
+    error::code_name,
+    telemetry::gen_ai::{ModelCall, Operation},
+};
+use tracing::Instrument;
+
+use super::Foreign;
+
+impl Foreign {
+    /// Does the work of a call within its span. `tokens` is what the provider says that the call used.
+    pub(super) async fn traced<T>(
+        &self,
+        operation: Operation,
+        model: &str,
+        work: impl Future<Output = Result<T, Fault>>,
+        tokens: impl Fn(&T) -> Option<u64>,
+    ) -> Result<T, Fault> {
+        let call = ModelCall::start(operation, &self.provider, model);
+        let outcome = work.instrument(call.span()).await;
+        match &outcome {
+            Ok(answer) => {
+                if let Some(tokens) = tokens(answer) {
+                    call.input_tokens(tokens);
+                }
+            }
+            Err(fault) => call.failed(code_name(fault.code)),
+        }
+        outcome
+    }
+}

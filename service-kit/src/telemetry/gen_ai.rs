@@ -1,0 +1,104 @@
+//! Spans of calls of models, by OpenTelemetry's semantic conventions 1.45 for generative AI, which are still in development there.
+//!
+//! What a model is given and what it answers are never part of a span.
+
+use tracing::{Span, field::Empty};
+
+/// What a model is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Vectors of texts.
+    Embeddings,
+    /// Scores of documents. The conventions have no name for it.
+    Rerank,
+    /// The next message of a conversation.
+    Chat,
+    /// How a text goes on.
+    TextCompletion,
+}
+
+impl Operation {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Embeddings => "embeddings",
+            Self::Rerank => "rerank",
+            Self::Chat => "chat",
+            Self::TextCompletion => "text_completion",
+        }
+    }
+}
+
+/// Who answers: a provider's kind, and where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Provider {
+    name: &'static str,
+    server: Option<(String, u16)>,
+}
+
+impl Provider {
+    /// A model in this process.
+    pub const HERE: Self = Self {
+        name: "isomer",
+        server: None,
+    };
+
+    /// A server; `name` is the conventions' for it where they have one.
+    pub fn server(name: &'static str, host: impl Into<String>, port: u16) -> Self {
+        Self {
+            name,
+            server: Some((host.into(), port)),
+        }
+    }
+}
+
+/// The span of one call of a model. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the span ends when this is dropped"]
+pub struct ModelCall(Span);
+
+impl ModelCall {
+    /// Begins a call: CLIENT of a server, INTERNAL in this process.
+    pub fn start(operation: Operation, provider: &Provider, model: &str) -> Self {
+        let server = provider.server.as_ref();
+        Self(tracing::info_span!(
+            "model",
+            otel.kind = if server.is_some() { "client" } else { "internal" },
+            otel.name = format!("{} {model}", operation.name()),
+            otel.status_code = Empty,
+            gen_ai.operation.name = operation.name(),
+            gen_ai.provider.name = provider.name,
+            gen_ai.request.model = model,
+            gen_ai.usage.input_tokens = Empty,
+            gen_ai.usage.output_tokens = Empty,
+            server.address = server.map(|(host, _)| host.as_str()),
+            server.port = server.map(|(_, port)| i64::from(*port)),
+            "error.type" = Empty,
+        ))
+    }
+
+    /// For what is done within the call.
+    pub fn span(&self) -> Span {
+        self.0.clone()
+    }
+
+    /// Tokens of what it was given.
+    pub fn input_tokens(&self, tokens: u64) {
+        self.0.record("gen_ai.usage.input_tokens", number(tokens));
+    }
+
+    /// Tokens of what it made.
+    pub fn output_tokens(&self, tokens: u64) {
+        self.0.record("gen_ai.usage.output_tokens", number(tokens));
+    }
+
+    /// The call failed; `kind` is one of a bounded set.
+    pub fn failed(&self, kind: &str) {
+        self.0.record("error.type", kind);
+        self.0.record("otel.status_code", "ERROR");
+    }
+}
+
+/// An attribute's number; unsigned ones would become texts.
+fn number(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,504 @@
+//! What a server exports for each kind of request, attribute by attribute: kinds, names, types, failures, parents.
+//!
+//! The attributes are those of OpenTelemetry's semantic conventions 1.45. A new attribute fails here until it is written down.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    dead_code
+)]
+
+mod harness;
+#[path = "../kit/support.rs"]
+mod support;
+
+use axum::{
+    Router,
+    body::Body,
+    http::StatusCode,
+    routing::{get, post},
+};
+use harness::{Spans, lines};
+use isomer_proto::encoder::v1::{
+    GetEncoderRequest, GetEncoderResponse,
+    encoder_service_server::{EncoderService, EncoderServiceServer},
+};
+use isomer_service_kit::{
+    GrpcChannel, LimitsConfig, Services, client, memory,
+    server::ServerConfig,
+    telemetry::{
+        gen_ai::{ModelCall, Operation, Provider},
+        unsampled,
+    },
+};
+use support::{Obedient, Running, StreamKind, encoder, http, open, services};
+use tonic::{Request, Response, Status};
+use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
+use tracing::Instrument;
+
+const GET: &str = "/isomer.encoder.v1.EncoderService/GetEncoder";
+const JSON: (&str, &str) = ("content-type", "application/json");
+
+/// Passes every question on to a service of its own process.
+struct Relay(GrpcChannel);
+
+#[tonic::async_trait]
+impl EncoderService for Relay {
+    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
+        encoder(self.0.clone()).get_encoder(request.into_inner()).await
+    }
+}
+
+async fn start() -> Running {
+    let broken = || async {
+        let (sender, body) = futures::channel::mpsc::unbounded::<Result<&str, std::io::Error>>();
+        sender.unbounded_send(Ok("half")).unwrap();
+        tokio::spawn(async move {
+            // The head must be on its way before the body breaks off.
+            tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+            sender.unbounded_send(Err(std::io::Error::other("no more")))
+        });
+        Body::from_stream(body)
+    };
+    let routes = Router::new()
+        .route("/v1/things/{id}", get(|| async { "thing" }))
+        .route("/v1/refused", post(|| async { StatusCode::UNPROCESSABLE_ENTITY }))
+        .route("/v1/failed", get(|| async { StatusCode::BAD_GATEWAY }))
+        .route("/v1/broken", get(broken));
+    let services = services(&Obedient::default()).http(routes).web(&[]);
+    Running::start(services, ServerConfig::default()).await
+}
+
+/// An HTTP request from outside, with its own trace; its status.
+async fn ask(running: &Running, method: &str, path: &str, headers: &[(&str, &str)], body: &'static str) -> u16 {
+    let method = method.parse::<reqwest::Method>().unwrap();
+    let request = http().request(method, running.url(path)).body(body);
+    let request = headers
+        .iter()
+        .fold(request, |request, (name, value)| request.header(*name, *value));
+    let answer = request.send().await.unwrap();
+    let status = answer.status().as_u16();
+    // Read to its end, or to where it breaks off.
+    let _ = answer.bytes().await;
+    status
+}
+
+// One test: the subscriber belongs to the whole process.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_kind_of_request_exports_exactly_its_spans() {
+    let spans = Spans::install();
+    let running = start().await;
+    let channel = running.connect().await;
+    let mut wrong = Vec::new();
+    let mut hold = |name: &str, found: String, expected: &str| {
+        if found != lines(expected) {
+            wrong.push(format!(
+                "{name}\n--- exported\n{found}--- expected\n{}",
+                lines(expected)
+            ));
+        }
+    };
+
+    // gRPC
+    let (answer, found) = spans.of(support::get(&channel, "x")).await;
+    assert_eq!(answer.unwrap(), "x");
+    hold("a unary call", found, &both("", "\"OK\"", "\"OK\"", ""));
+    let (answer, found) = spans.of(support::get(&channel, "overloaded")).await;
+    answer.unwrap_err();
+    hold(
+        "a failure that is its caller's",
+        found,
+        &both(
+            "",
+            "\"RESOURCE_EXHAUSTED\"",
+            "\"RESOURCE_EXHAUSTED\"",
+            "error.type = \"RESOURCE_EXHAUSTED\"",
+        ),
+    );
+    let (answer, found) = spans.of(support::get(&channel, "panic")).await;
+    answer.unwrap_err();
+    hold(
+        "a failure that is the server's",
+        found,
+        &both(
+            "error.type = \"INTERNAL\"",
+            "\"INTERNAL\"",
+            "\"INTERNAL\"",
+            "error.type = \"INTERNAL\"",
+        ),
+    );
+    let (_, found) = spans
+        .of(async {
+            let mut stream = open(&channel, StreamKind::ONE_THEN_PANIC).await.unwrap();
+            stream.message().await.unwrap();
+            stream.message().await.unwrap_err();
+        })
+        .await;
+    let stream = |text: String| text.replace("GetEncoder", "EncodeStream");
+    hold(
+        "a stream that fails midway",
+        found,
+        &stream(both(
+            "error.type = \"INTERNAL\"",
+            "\"INTERNAL\"",
+            "\"INTERNAL\"",
+            "error.type = \"INTERNAL\"",
+        )),
+    );
+    let (_, found) = spans
+        .of(async {
+            let mut stream = open(&channel, StreamKind::ENDLESS).await.unwrap();
+            stream.message().await.unwrap();
+        })
+        .await;
+    hold(
+        "a stream that its caller leaves",
+        found,
+        &stream(both("", "\"CANCELLED\"", "\"CANCELLED\"", "error.type = \"CANCELLED\"")),
+    );
+
+    // Within the process: the caller's SERVER span, and an INTERNAL one below it.
+    let inner = memory::channel(services(&Obedient::default()), &LimitsConfig::default())
+        .await
+        .unwrap();
+    let front = Running::start(
+        Services::new().add(EncoderServiceServer::new(Relay(inner.clone()))),
+        ServerConfig::default(),
+    )
+    .await;
+    let outside = front.connect().await;
+    let (answer, found) = spans.of(support::get(&outside, "x")).await;
+    answer.unwrap();
+    hold(
+        "a request that is answered within the process",
+        found,
+        &format!("{}{}", both("", "\"OK\"", "\"OK\"", ""), INTERNAL),
+    );
+    let (answer, found) = spans.of(support::get(&inner, "x")).await;
+    answer.unwrap();
+    hold("a call within the process of nobody's request", found, INTERNAL_ROOT);
+
+    // HTTP
+    for (name, method, path, headers, expected) in HTTP {
+        let (status, found) = spans.of(ask(&running, method, path, headers, "")).await;
+        assert!(
+            expected.contains(&format!("http.response.status_code = {status}\n")),
+            "{name}: {status}"
+        );
+        hold(name, found, expected);
+    }
+
+    // Connect and gRPC-Web
+    for (name, path, headers, body, status, expected) in RPC_OVER_HTTP {
+        let (answered, found) = spans.of(ask(&running, "POST", path, headers, body)).await;
+        assert_eq!(answered, *status, "{name}");
+        hold(name, found, expected);
+    }
+
+    // What is asked all the time, by whomever: nothing.
+    let (_, found) = spans
+        .of(async {
+            let mut health = HealthClient::new(channel.clone());
+            health.check(HealthCheckRequest::default()).await.unwrap();
+            let mut health = HealthClient::new(inner.clone());
+            health.check(HealthCheckRequest::default()).await.unwrap();
+            for path in ["/healthz", "/readyz", "/metrics"] {
+                assert_eq!(ask(&running, "GET", path, &[], "").await, 200);
+            }
+        })
+        .await;
+    hold("health and metrics", found, "");
+    // What a server asks for its own sake: nothing, there and here.
+    let (answer, found) = spans.of(support::get(&outside, "x").instrument(unsampled())).await;
+    answer.unwrap();
+    hold("upkeep", found, "");
+
+    // Models
+    let (_, found) = spans
+        .of(async {
+            let call = ModelCall::start(Operation::Chat, &Provider::server("openai", "10.0.0.1", 443), "m");
+            call.input_tokens(7);
+            call.output_tokens(u64::MAX);
+            let call = ModelCall::start(Operation::Embeddings, &Provider::HERE, "m");
+            call.failed("INTERNAL");
+        })
+        .await;
+    hold("calls of models", found, MODELS);
+
+    // A server that cannot be reached: the client's span alone.
+    let nobody = client::connect_lazy(&client::ClientConfig::plain("127.0.0.1:9")).unwrap();
+    let (answer, found) = spans.of(support::get(&nobody, "x")).await;
+    answer.unwrap_err();
+    hold("a server that is not there", found, NOBODY);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The spans of a call to `GetEncoder` on both its sides: what each says of its end.
+fn both(server_error: &str, server_status: &str, client_status: &str, client_error: &str) -> String {
+    let state = |error: &str| if error.is_empty() { "" } else { " ERROR" };
+    format!(
+        "CLIENT isomer.encoder.v1.EncoderService/GetEncoder{}
+        {client_error}
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.response.status_code = {client_status}
+        rpc.system.name = \"grpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        SERVER isomer.encoder.v1.EncoderService/GetEncoder in CLIENT isomer.encoder.v1.EncoderService/GetEncoder{}
+        {server_error}
+        network.protocol.name = \"http\"
+        network.protocol.version = \"2\"
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.response.status_code = {server_status}
+        rpc.system.name = \"grpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT\n",
+        state(client_error),
+        state(server_error),
+    )
+}
+
+const INTERNAL: &str =
+    "INTERNAL isomer.encoder.v1.EncoderService/GetEncoder in SERVER isomer.encoder.v1.EncoderService/GetEncoder
+    rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+    rpc.response.status_code = \"OK\"
+    rpc.system.name = \"grpc\"";
+
+const INTERNAL_ROOT: &str = "INTERNAL isomer.encoder.v1.EncoderService/GetEncoder
+    rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+    rpc.response.status_code = \"OK\"
+    rpc.system.name = \"grpc\"";
+
+const NOBODY: &str = "CLIENT isomer.encoder.v1.EncoderService/GetEncoder ERROR
+    error.type = \"UNAVAILABLE\"
+    rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+    rpc.response.status_code = \"UNAVAILABLE\"
+    rpc.system.name = \"grpc\"
+    server.address = \"127.0.0.1\"
+    server.port = 9";
+
+const MODELS: &str = "CLIENT chat m
+    gen_ai.operation.name = \"chat\"
+    gen_ai.provider.name = \"openai\"
+    gen_ai.request.model = \"m\"
+    gen_ai.usage.input_tokens = 7
+    gen_ai.usage.output_tokens = 9223372036854775807
+    server.address = \"10.0.0.1\"
+    server.port = 443
+    INTERNAL embeddings m ERROR
+    error.type = \"INTERNAL\"
+    gen_ai.operation.name = \"embeddings\"
+    gen_ai.provider.name = \"isomer\"
+    gen_ai.request.model = \"m\"
+    (2 traces)";
+
+type Headers = &'static [(&'static str, &'static str)];
+
+/// Name, method, path, headers, spans.
+const HTTP: &[(&str, &str, &str, Headers, &str)] = &[
+    (
+        "an answer",
+        "GET",
+        "/v1/things/7?secret=x",
+        &[("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")],
+        "SERVER GET /v1/things/{id} in another process
+        http.request.method = \"GET\"
+        http.response.status_code = 200
+        http.route = \"/v1/things/{id}\"
+        network.protocol.version = \"1.1\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        url.path = \"/v1/things/7\"
+        url.scheme = \"http\"",
+    ),
+    (
+        "no such path",
+        "GET",
+        "/made/up",
+        &[("host", "example.com")],
+        "SERVER GET
+        http.request.method = \"GET\"
+        http.response.status_code = 404
+        network.protocol.version = \"1.1\"
+        server.address = \"example.com\"
+        server.port = 80
+        url.path = \"/made/up\"
+        url.scheme = \"http\"",
+    ),
+    (
+        "a method that nobody knows",
+        "BREW",
+        "/v1/refused",
+        &[],
+        "SERVER HTTP /v1/refused
+        http.request.method = \"_OTHER\"
+        http.request.method_original = \"BREW\"
+        http.response.status_code = 405
+        http.route = \"/v1/refused\"
+        network.protocol.version = \"1.1\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        url.path = \"/v1/refused\"
+        url.scheme = \"http\"",
+    ),
+    (
+        "a failure that is the caller's",
+        "POST",
+        "/v1/refused",
+        &[],
+        "SERVER POST /v1/refused
+        http.request.method = \"POST\"
+        http.response.status_code = 422
+        http.route = \"/v1/refused\"
+        network.protocol.version = \"1.1\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        url.path = \"/v1/refused\"
+        url.scheme = \"http\"",
+    ),
+    (
+        "a failure that is the server's",
+        "GET",
+        "/v1/failed",
+        &[],
+        "SERVER GET /v1/failed ERROR
+        error.type = \"502\"
+        http.request.method = \"GET\"
+        http.response.status_code = 502
+        http.route = \"/v1/failed\"
+        network.protocol.version = \"1.1\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        url.path = \"/v1/failed\"
+        url.scheme = \"http\"",
+    ),
+    (
+        "an answer that breaks off",
+        "GET",
+        "/v1/broken",
+        &[],
+        "SERVER GET /v1/broken ERROR
+        error.type = \"_OTHER\"
+        http.request.method = \"GET\"
+        http.response.status_code = 200
+        http.route = \"/v1/broken\"
+        network.protocol.version = \"1.1\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        url.path = \"/v1/broken\"
+        url.scheme = \"http\"",
+    ),
+];
+
+/// Name, path, headers, body, HTTP status, spans.
+const RPC_OVER_HTTP: &[(&str, &str, Headers, &str, u16, &str)] = &[
+    (
+        "Connect",
+        GET,
+        &[JSON],
+        r#"{"id":"x"}"#,
+        200,
+        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.system.name = \"connectrpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT",
+    ),
+    (
+        "Connect, a failure that is the server's",
+        GET,
+        &[JSON],
+        r#"{"id":"panic"}"#,
+        500,
+        "SERVER isomer.encoder.v1.EncoderService/GetEncoder ERROR
+        error.type = \"internal\"
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.response.status_code = \"internal\"
+        rpc.system.name = \"connectrpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT",
+    ),
+    (
+        "Connect, a body that cannot be read",
+        GET,
+        &[JSON],
+        "{",
+        400,
+        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.response.status_code = \"invalid_argument\"
+        rpc.system.name = \"connectrpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT",
+    ),
+    (
+        "Connect, refused before it is a call",
+        GET,
+        &[JSON, ("connect-timeout-ms", "soon")],
+        "{}",
+        400,
+        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.response.status_code = \"invalid_argument\"
+        rpc.system.name = \"connectrpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT",
+    ),
+    (
+        "Connect, the wrong kind of body",
+        GET,
+        &[("content-type", "application/connect+json")],
+        "",
+        415,
+        "SERVER POST
+        http.request.method = \"POST\"
+        http.response.status_code = 415
+        network.protocol.version = \"1.1\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT
+        url.path = \"/isomer.encoder.v1.EncoderService/GetEncoder\"
+        url.scheme = \"http\"",
+    ),
+    (
+        "gRPC-Web",
+        GET,
+        &[("content-type", "application/grpc-web")],
+        "\0\0\0\0\0",
+        200,
+        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.response.status_code = \"OK\"
+        rpc.system.name = \"grpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT",
+    ),
+    (
+        "gRPC-Web, a method that nobody serves",
+        "/isomer.encoder.v1.EncoderService/Xyzzy",
+        &[("content-type", "application/grpc-web")],
+        "\0\0\0\0\0",
+        200,
+        "SERVER grpc ERROR
+        error.type = \"UNIMPLEMENTED\"
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        rpc.method = \"_OTHER\"
+        rpc.method_original = \"isomer.encoder.v1.EncoderService/Xyzzy\"
+        rpc.response.status_code = \"UNIMPLEMENTED\"
+        rpc.system.name = \"grpc\"
+        server.address = \"127.0.0.1\"
+        server.port = PORT",
+    ),
+];
