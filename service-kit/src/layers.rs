@@ -5,6 +5,7 @@ mod answer;
 mod arriving;
 mod budget;
 mod coding;
+mod detailed;
 mod elements;
 mod labels;
 mod messages;
@@ -40,6 +41,7 @@ use crate::{
 
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
 pub(crate) use budget::Budget;
+pub(crate) use detailed::no_such_method;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 
@@ -88,9 +90,10 @@ struct Place {
 
 pub(crate) async fn around(State(state): State<Around>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
-    let tell = state.refusals.shape(request.uri().path(), is_grpc);
+    let path = request.uri().path().to_owned();
+    let tell = state.refusals.shape(&path, is_grpc);
     let label = if is_grpc {
-        state.labels.grpc(request.uri().path())
+        state.labels.grpc(&path)
     } else {
         Labels::http(&request)
     };
@@ -157,12 +160,16 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
             }
         },
     };
+    let mut response = response;
+    if is_grpc {
+        detailed::complete(response.headers_mut(), &path);
+    }
     if !is_grpc {
         record.http(response.status());
     } else if let Some(status) = Status::from_header_map(response.headers()) {
         record.grpc(status.code());
     }
-    response.map(|body| Body::new(Answer::new(body, is_grpc, record, cut, place)))
+    response.map(|body| Body::new(Answer::new(body, is_grpc.then_some(path), record, cut, place)))
 }
 
 fn span(label: &Label, request: &Request, is_grpc: bool) -> Span {
