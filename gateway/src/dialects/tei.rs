@@ -7,7 +7,6 @@
 //! <https://huggingface.github.io/text-embeddings-inference/>
 
 use axum::{
-    Json,
     extract::{FromRequestParts, Query, RawPathParams, State},
     http::request::Parts,
     routing::{get, post},
@@ -26,6 +25,7 @@ use super::{
     numbers::Numbers,
     refusal::{Dialect, Refused},
 };
+use crate::json::Json;
 use crate::openai::{
     ApiError, Backends, Body, Call,
     embeddings::{self, floats},
