@@ -23,6 +23,8 @@ const DEFAULT_ALPHA: f64 = 0.05;
 const DEFAULT_SEED: u64 = 1337;
 /// Values drawn by one request, over all resamples and series: about a minute of one core.
 const MOST_DRAWS: u64 = 1 << 29;
+/// Most systems of one request that compares each with every other: the time grows with more than their square.
+const MOST_SYSTEMS: usize = 100;
 
 /// Serves `isomer.eval.v1.StatisticsService`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -89,6 +91,15 @@ fn resamples(asked: u32, values: usize) -> Result<usize, Fault> {
 /// What the statistic says of numbers that it does not take.
 fn undefined(field: &str) -> impl Fn(StatsError) -> Fault + '_ {
     move |error| Fault::invalid(field, error.to_string())
+}
+
+/// Refuses more systems than can be compared with each other in a moment.
+fn few_systems(systems: &[ScoreSeries]) -> Result<(), Fault> {
+    if systems.len() > MOST_SYSTEMS {
+        let message = format!("holds {} systems, at most {MOST_SYSTEMS} are compared", systems.len());
+        return Err(Fault::invalid("systems", message).mend("compare those that matter most"));
+    }
+    Ok(())
 }
 
 /// The length all series share.

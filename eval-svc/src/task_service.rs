@@ -21,7 +21,7 @@ use isomer_proto::eval::v1::{
     ScoreRequest, ScoreResponse, SearchReport, TaskInfo, TaskOptions, item_scores::Column, score_request::Input,
     search_report::Recall, task_service_server::TaskService,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, page_token};
 use tonic::{Request, Response, Status};
 
 use crate::{
@@ -115,18 +115,20 @@ impl TaskFace {
             seconds = started.elapsed().as_secs_f64(),
             "scored"
         );
-        let mteb_result = mteb_result::to_struct(&mteb_result::document(&dataset, &scores, started.elapsed()));
-        let plain = input.augmentation.as_ref().and_then(|wanted| wanted.plain.as_ref());
-        if let (Some(report), Some(plain)) = (&mut augmentation, plain) {
-            report.delta = items::delta(&dataset, plain, &scores)?;
+        let plain = input.augmentation.as_mut().and_then(|wanted| wanted.plain.take());
+        let (told, took) = (Arc::clone(&dataset), started.elapsed());
+        let written = heavy(move || {
+            let mteb_result = mteb_result::to_struct(&mteb_result::document(&told, &scores, took));
+            let delta = plain.map(|plain| items::delta(&told, &plain, &scores)).transpose()?;
+            let evidence = evidence.then(|| items::evidence(&told, &scores)).transpose()?;
+            let ids = per_item.then(|| told.item_ids(&scores));
+            let response = response(scores, profile, ids);
+            Ok::<_, Fault>((response, mteb_result, delta.flatten(), evidence.flatten()))
+        });
+        let (mut response, mteb_result, delta, evidence) = written.await??;
+        if let Some(report) = &mut augmentation {
+            report.delta = delta;
         }
-        let evidence = if evidence {
-            items::evidence(&dataset, &scores)?
-        } else {
-            None
-        };
-        let ids = per_item.then(|| dataset.item_ids(&scores));
-        let mut response = response(scores, profile, ids);
         if let Some(pivot) = &pivot {
             response
                 .profile_stamp
@@ -157,10 +159,13 @@ where
     E: Send + 'static,
     EvalError: From<E>,
 {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(result) => result.map_err(|error| EvalError::from(error).into()),
-        Err(error) => Err(Fault::internal(format!("scoring stopped: {error}"))),
-    }
+    heavy(work).await?.map_err(|error| EvalError::from(error).into())
+}
+
+/// As [`blocking`], whatever the work gives.
+async fn heavy<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Fault::internal(format!("scoring stopped: {error}")))
 }
 
 /// The answer; with the ids of the items, their values too.
@@ -210,20 +215,11 @@ impl TaskService for TaskFace {
             0 => 100,
             size => size.min(MOST_PER_PAGE),
         } as usize;
-        let first: usize = match request.page_token.as_str() {
-            "" => 0,
-            token => token
-                .parse()
-                .ok()
-                .filter(|first| *first < TaskType::ALL.len())
-                .ok_or_else(|| {
-                    Fault::invalid("page_token", "not a token of ours").mend("use next_page_token of the page before")
-                })?,
-        };
-        let rest = &TaskType::ALL[first..];
+        let first = page_token::place("ListTasks", &request.page_token)?;
+        let rest = TaskType::ALL.get(first..).unwrap_or_default();
         let tasks = rest.iter().take(size).map(|task| task_info(*task)).collect();
         let next_page_token = if rest.len() > size {
-            (first + size).to_string()
+            page_token::token("ListTasks", &(first + size).to_string())
         } else {
             String::new()
         };
@@ -268,15 +264,16 @@ impl TaskService for TaskFace {
                     return Err(clsd::tags_of_other(task).into());
                 }
                 let similarity = request::similarity(request.similarity)?;
-                let input = VectorInput::read(task, input, &options, search)?;
-                let scored = move || {
-                    input
-                        .score(profile, similarity)
-                        .map(|scores| (input.ids(&scores), scores))
-                };
-                let (ids, scores) = blocking(scored).await?;
+                let per_item = request.per_item;
+                let scored = heavy(move || {
+                    let input = VectorInput::read(task, input, &options, search)?;
+                    let scores = input.score(profile, similarity).map_err(EvalError::from)?;
+                    let ids = per_item.then(|| input.ids(&scores));
+                    Ok::<_, Fault>(response(scores, profile, ids))
+                });
+                let response = scored.await??;
                 record(task, started.elapsed());
-                response(scores, profile, request.per_item.then_some(ids))
+                response
             }
             None => {
                 task.ok_or_else(request::unknown_task)?;

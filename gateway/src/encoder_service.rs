@@ -8,7 +8,7 @@ use isomer_proto::encoder::v1::{
     ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
-use isomer_service_kit::{CallDeadline, Fault};
+use isomer_service_kit::{CallDeadline, Fault, page_token};
 use tokio::time::Instant;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -18,6 +18,8 @@ use crate::{billing, routing::Router};
 pub(crate) const STREAM_DEPTH: usize = 8;
 const DEFAULT_PAGE: usize = 100;
 const LARGEST_PAGE: usize = 1000;
+/// What page tokens are of.
+const LIST: &str = "ListEncoders";
 
 /// The router's face.
 #[derive(Debug, Clone)]
@@ -62,20 +64,21 @@ impl EncoderService for Face {
         &self,
         request: Request<ListEncodersRequest>,
     ) -> Result<Response<ListEncodersResponse>, Status> {
-        let ListEncodersRequest { page_size, page_token } = request.into_inner();
-        let size = match page_size as usize {
+        let request = request.into_inner();
+        let after = page_token::after(LIST, &request.page_token)?;
+        let size = match request.page_size as usize {
             0 => DEFAULT_PAGE,
             size => size.min(LARGEST_PAGE),
         };
         // Sorted by id, and a page begins after the last id of the one before: encoders that come or go meanwhile shift nothing.
         let mut rest = self.router.list().await;
-        rest.retain(|encoder| page_token.is_empty() || encoder.id > page_token);
+        rest.retain(|encoder| after.is_empty() || encoder.id > after);
         let more = rest.len() > size;
         rest.truncate(size);
         let next_page_token = rest
             .last()
             .filter(|_| more)
-            .map(|last| last.id.clone())
+            .map(|last| page_token::token(LIST, &last.id))
             .unwrap_or_default();
         Ok(Response::new(ListEncodersResponse {
             encoders: rest,

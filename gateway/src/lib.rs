@@ -13,6 +13,7 @@ pub mod config;
 mod dialects;
 mod encoder_service;
 mod front;
+mod json;
 pub mod openai;
 mod page;
 mod provider;

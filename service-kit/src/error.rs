@@ -211,10 +211,20 @@ impl From<Fault> for Status {
         fault.mend = fault.mend.map(|mend| within(mend, STATUS_MESSAGE_BYTES / 3));
         let mut details = ErrorDetails::new();
         let mut metadata = fault.metadata;
+        // What a caller sent may be repeated there, however long it is.
+        for value in metadata.values_mut() {
+            *value = within(std::mem::take(value), STATUS_MESSAGE_BYTES / 4);
+        }
+        fault.field = fault.field.map(|field| within(field, STATUS_MESSAGE_BYTES / 4));
         if let Some(mend) = &fault.mend {
             metadata.insert("mend".into(), mend.clone());
         }
-        details.set_error_info(fault.reason, DOMAIN, metadata);
+        // A status that somebody else made without a reason still has its code.
+        let reason = match fault.reason.as_str() {
+            "" => code_name(fault.code),
+            reason => reason,
+        };
+        details.set_error_info(reason, DOMAIN, metadata);
         if let Some(field) = &fault.field {
             let description = match &fault.mend {
                 Some(mend) => format!("{} ({mend})", fault.message),

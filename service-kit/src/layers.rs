@@ -5,6 +5,7 @@ mod answer;
 mod arriving;
 mod budget;
 mod coding;
+mod detailed;
 mod elements;
 mod labels;
 mod messages;
@@ -41,6 +42,7 @@ use crate::{
 
 pub(crate) use arriving::{Bounds, PROBE_MESSAGE, arriving};
 pub(crate) use budget::Budget;
+pub(crate) use detailed::no_such_method;
 pub(crate) use labels::Labels;
 pub(crate) use probes::{OnConnection, Probes};
 pub(crate) use span::{OverTls, Translated, refused_call, refused_request};
@@ -90,9 +92,10 @@ struct Place {
 
 pub(crate) async fn around(State(state): State<Around>, mut request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
-    let tell = state.refusals.shape(request.uri().path(), is_grpc);
+    let path = request.uri().path().to_owned();
+    let tell = state.refusals.shape(&path, is_grpc);
     let label = if is_grpc {
-        state.labels.grpc(request.uri().path())
+        state.labels.grpc(&path)
     } else {
         Labels::http(&request)
     };
@@ -160,12 +163,16 @@ pub(crate) async fn around(State(state): State<Around>, mut request: Request, ne
             }
         },
     };
+    let mut response = response;
+    if is_grpc {
+        detailed::complete(response.headers_mut(), &path);
+    }
     if !is_grpc {
         record.http(response.status());
     } else if let Some(status) = Status::from_header_map(response.headers()) {
         record.grpc(status.code());
     }
-    response.map(|body| Body::new(Answer::new(body, is_grpc, record, cut, place)))
+    response.map(|body| Body::new(Answer::new(body, is_grpc.then_some(path), record, cut, place)))
 }
 
 /// When a request must have been answered, and what is said otherwise.

@@ -6,6 +6,7 @@
 //! * [`server`], [`memory`]: serving them on a port, or to clients of the same process.
 //! * [`client`]: the channel every generated client runs over.
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
+//! * [`page_token`]: the tokens of lists.
 //! * [`Doorkeeper`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
@@ -21,6 +22,8 @@ mod layers;
 pub mod limits;
 pub mod memory;
 pub mod metric_names;
+mod off_runtime;
+pub mod page_token;
 mod refusals;
 pub mod server;
 pub mod services;
@@ -37,5 +40,6 @@ pub use door::Doorkeeper;
 pub use error::{Fault, with_subject};
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
+pub use off_runtime::off_runtime;
 pub use refusals::{Shape, body_fault, plain_refusal};
 pub use services::Services;

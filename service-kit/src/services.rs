@@ -294,8 +294,7 @@ fn probes(health: &HealthBoard) -> Router {
 }
 
 async fn unknown_method(request: Request) -> Response {
-    let message = format!("no such method here: {}", request.uri().path());
-    Status::from(Fault::unimplemented(message).mend("server reflection lists the services")).into_http()
+    Status::from(layers::no_such_method(request.uri().path())).into_http()
 }
 
 /// Says what is wrong in the empty answers to a path that no route has, and to a method that a route does not take.

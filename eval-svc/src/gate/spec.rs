@@ -239,6 +239,12 @@ pub struct GateError {
 impl Place {
     /// A complaint about a field of what was written here; `key` empty: about all of it.
     pub(super) fn wrong(&self, key: &str, message: impl Into<String>) -> GateError {
+        // A request names its fields as the proto does, a suite its keys.
+        let key = match key {
+            "of" if self.origin.is_empty() => "quantity",
+            "task" if self.origin.is_empty() => "task_type",
+            key => key,
+        };
         GateError {
             origin: self.origin.clone(),
             field: match (self.field.as_str(), key) {

@@ -155,12 +155,12 @@ fn progress(progress: StageProgress) -> proto::StageProgress {
     }
 }
 
-/// The proto counts what a generator made; texts made by rule show in the report.
 fn counters(counters: Counters) -> proto::RunCounters {
     let judge = counters.judge.unwrap_or_default();
     proto::RunCounters {
         texts_planned: counters.texts_planned,
         texts_generated: counters.texts_generated,
+        texts_by_rule: counters.texts_by_rule,
         texts_cached: counters.texts_cached,
         generator_calls: counters.generator_calls,
         texts_encoded: counters.texts_encoded,

@@ -5,10 +5,13 @@ use isomer_service_kit::Fault;
 
 use super::{DEFAULT_CONFIDENCE, DEFAULT_SEED, alternative, bootstrapped, count, finite, resamples, share};
 use crate::stats::{
-    Alternative, Bootstrap, Distribution, IntervalMethod, Method, Statistic, StatsError, WilcoxonOptions, Zeros,
-    benjamini_hochberg, hodges_lehmann, holm, mean, paired_bootstrap_test, sample_sd, sign_flip_test,
+    Alternative, Bootstrap, Distribution, EXACT_LIMIT, IntervalMethod, Method, Statistic, StatsError, WilcoxonOptions,
+    Zeros, benjamini_hochberg, hodges_lehmann, holm, mean, paired_bootstrap_test, sample_sd, sign_flip_test,
     statistic_interval, wilcoxon_interval, wilcoxon_with,
 };
+
+/// Steps of exact null distributions of one request: some seconds of one core.
+const MOST_STEPS: u64 = 1 << 32;
 
 struct Settings {
     test: WilcoxonOptions,
@@ -16,6 +19,29 @@ struct Settings {
 }
 
 impl Settings {
+    /// Refuses exact tests that would take long: each takes time in the cube of its values.
+    fn bound(&self, request: &CompareRequest) -> Result<(), Fault> {
+        if !matches!(self.test.method, Method::Exact | Method::Conditional) {
+            return Ok(());
+        }
+        // Longer series have no exact test: `note` says so.
+        let exact = |treatment: &&ScoreSeries| treatment.values.len() <= EXACT_LIMIT;
+        let steps = |treatment: &ScoreSeries| (treatment.values.len() as u64).pow(3) / 2;
+        let steps = request
+            .treatments
+            .iter()
+            .filter(exact)
+            .map(steps)
+            .fold(0, u64::saturating_add);
+        if steps > MOST_STEPS {
+            let message = "asks for exact tests of so many values that they would take minutes";
+            return Err(Fault::invalid("method", message).mend(format!(
+                "keep the sum of n x n x n / 2 over the treatments at or below {MOST_STEPS}, send fewer treatments, or leave `method` out"
+            )));
+        }
+        Ok(())
+    }
+
     fn read(request: &CompareRequest) -> Result<Self, Fault> {
         let method = match proto::WilcoxonMethod::try_from(request.method) {
             Ok(proto::WilcoxonMethod::Unspecified) => Method::Auto,
@@ -66,6 +92,7 @@ pub(super) fn compare(request: &CompareRequest) -> Result<CompareResponse, Fault
             "there is nothing to compare with the reference",
         ));
     }
+    settings.bound(request)?;
     let mut comparisons = Vec::with_capacity(request.treatments.len());
     for (i, treatment) in request.treatments.iter().enumerate() {
         let field = format!("treatments[{i}]");

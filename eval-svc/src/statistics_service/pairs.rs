@@ -7,7 +7,8 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::Fault;
 
 use super::{
-    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, bootstrapped, count, resamples, same_length, share, undefined,
+    DEFAULT_ALPHA, DEFAULT_CONFIDENCE, DEFAULT_SEED, bootstrapped, count, few_systems, resamples, same_length, share,
+    undefined,
 };
 use crate::stats::{
     Alternative, Bootstrap, IntervalMethod, Statistic, StatsError, differences, holm, letters::significance_letters,
@@ -16,6 +17,7 @@ use crate::stats::{
 
 pub(super) fn compare_pairs(request: &ComparePairsRequest) -> Result<ComparePairsResponse, Fault> {
     let items = same_length("systems", &request.systems)?;
+    few_systems(&request.systems)?;
     let k = request.systems.len();
     if k < 2 {
         return Err(Fault::invalid("systems", "one system has nothing to be compared with").mend("give at least two"));

@@ -6,7 +6,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_service_kit::Fault;
 
-use super::{DEFAULT_ALPHA, DEFAULT_SEED, MOST_DRAWS, count, same_length, share, undefined};
+use super::{DEFAULT_ALPHA, DEFAULT_SEED, MOST_DRAWS, count, few_systems, same_length, share, undefined};
 use crate::stats::{
     friedman::{friedman, nemenyi},
     kendall_tau_b, mean,
@@ -99,6 +99,7 @@ pub(super) fn reliability(request: &ReliabilityRequest) -> Result<ReliabilityRes
 /// Friedman's test of the ranks, and Nemenyi's critical difference.
 pub(super) fn compare_ranks(request: &CompareRanksRequest) -> Result<CompareRanksResponse, Fault> {
     same_length("systems", &request.systems)?;
+    few_systems(&request.systems)?;
     let alpha = share("alpha", request.alpha, DEFAULT_ALPHA)?;
     let scores: Vec<Vec<f64>> = request.systems.iter().map(|series| series.values.clone()).collect();
     let test = friedman(&scores).map_err(undefined("systems"))?;

@@ -1,5 +1,7 @@
 //! Statistics of one or two samples: intervals, correlations, agreement, adjustment, the power of a design.
 
+use std::collections::HashSet;
+
 use isomer_proto::eval::v1::{
     self as proto, AdjustPValuesRequest, AdjustPValuesResponse, AgreementRequest, AgreementResponse, BootstrapMethod,
     BootstrapRequest, BootstrapResponse, BootstrapStatistic, CorrelateRequest, CorrelateResponse, PlanDesignRequest,
@@ -20,6 +22,10 @@ use crate::stats::{
 };
 
 const DEFAULT_POWER: f64 = 0.8;
+/// Most values of a scale of ratings.
+const MOST_VALUES: usize = 1000;
+/// Most cells of the table of items and values.
+const MOST_CELLS: usize = 1 << 22;
 
 /// Holm and Benjamini–Hochberg.
 pub(super) fn adjust(request: &AdjustPValuesRequest) -> Result<AdjustPValuesResponse, Fault> {
@@ -128,6 +134,33 @@ pub(super) fn correlate(request: &CorrelateRequest) -> Result<CorrelateResponse,
     })
 }
 
+/// Refuses ratings whose table of items and values does not fit into memory.
+fn bounded(raters: &[Vec<f64>], scale: Option<&[f64]>) -> Result<(), Fault> {
+    let values = match scale {
+        Some(scale) => scale.len(),
+        // Numbers that are equal are one value; what is not a number is refused later.
+        None => raters
+            .iter()
+            .flatten()
+            .filter(|rating| !rating.is_nan())
+            .map(|rating| (rating + 0.0).to_bits())
+            .collect::<HashSet<u64>>()
+            .len(),
+    };
+    if values > MOST_VALUES {
+        let field = if scale.is_some() { "scale" } else { "raters" };
+        let message = format!("holds {values} different values, at most {MOST_VALUES} are taken");
+        return Err(Fault::invalid(field, message).mend("round the ratings to a scale"));
+    }
+    let items = raters.iter().map(Vec::len).max().unwrap_or_default();
+    if items * values > MOST_CELLS {
+        let message =
+            format!("holds {items} items on a scale of {values} values, at most {MOST_CELLS} items x values are taken");
+        return Err(Fault::invalid("raters", message).mend("send fewer items, or a shorter scale"));
+    }
+    Ok(())
+}
+
 /// Gwet's AC1 or AC2, and Krippendorff's alpha with the metric that goes with the weights.
 pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse, Fault> {
     let (weights, metric) = match request.weights.as_str() {
@@ -143,6 +176,7 @@ pub(super) fn agreement(request: &AgreementRequest) -> Result<AgreementResponse,
     let confidence = share("confidence", request.confidence, DEFAULT_CONFIDENCE)?;
     let raters: Vec<Vec<f64>> = request.raters.iter().map(|rater| rater.ratings.clone()).collect();
     let scale = (!request.scale.is_empty()).then_some(request.scale.as_slice());
+    bounded(&raters, scale)?;
     let ratings = Ratings::new(&raters, scale).map_err(undefined("raters"))?;
     let found = gwet(&ratings, weights, confidence).map_err(undefined("confidence"))?;
     let alpha = krippendorff_alpha(&ratings, metric).map_err(undefined("raters"))?;

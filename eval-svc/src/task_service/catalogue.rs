@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 
 use isomer_proto::eval::v1::{DatasetInfo, ListDatasetsRequest, ListDatasetsResponse, dataset_info::Family};
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, page_token};
 
 use super::{MOST_PER_PAGE, request};
 use crate::{
     dataset::catalogue::{Entry, FAMILIES, entries},
     places::Places,
 };
+
+/// What page tokens are of.
+const LIST: &str = "ListDatasets";
 
 /// A page of the data sets asked for.
 pub(super) fn list(places: &Places, asked: &ListDatasetsRequest) -> Result<ListDatasetsResponse, Fault> {
@@ -25,16 +28,7 @@ pub(super) fn list(places: &Places, asked: &ListDatasetsRequest) -> Result<ListD
         .filter(|entry| asked.family.is_empty() || entry.families.iter().any(|family| family.name == asked.family))
         .filter(|entry| task.is_none_or(|task| entry.task == task))
         .collect();
-    let first = match asked.page_token.as_str() {
-        "" => 0,
-        token => token
-            .parse()
-            .ok()
-            .filter(|first| *first < wanted.len())
-            .ok_or_else(|| {
-                Fault::invalid("page_token", "not a token of ours").mend("use next_page_token of the page before")
-            })?,
-    };
+    let first = page_token::place(LIST, &asked.page_token)?;
     let size = match asked.page_size {
         0 => 100,
         size => size.min(MOST_PER_PAGE),
@@ -47,7 +41,7 @@ pub(super) fn list(places: &Places, asked: &ListDatasetsRequest) -> Result<ListD
             .map(|entry| info(places, entry))
             .collect(),
         next_page_token: if next < wanted.len() {
-            next.to_string()
+            page_token::token(LIST, &next.to_string())
         } else {
             String::new()
         },

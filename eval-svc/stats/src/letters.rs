@@ -2,6 +2,9 @@
 
 use crate::StatsError;
 
+/// Most letters of a display. A relation of n treatments may need 3^(n/3).
+const MOST_LETTERS: usize = 256;
+
 /// Letters by the insert-and-absorb method: start from one letter for all; each significant pair splits every letter
 /// that both have into one without the first and one without the second; letters contained in others go. Every pair
 /// that differs significantly shares no letter, every pair that does not shares one.
@@ -14,7 +17,7 @@ use crate::StatsError;
 /// Source: H.-P. Piepho, "An algorithm for a letter-based representation of all-pairwise comparisons" (2004).
 ///
 /// # Errors
-/// An order that is no permutation, a relation that is not symmetric.
+/// An order that is no permutation, a relation that is not symmetric, or one that needs more than 256 letters.
 pub fn significance_letters(
     order: &[usize],
     different: impl Fn(usize, usize) -> bool,
@@ -43,6 +46,12 @@ pub fn significance_letters(
             }
             if differs {
                 columns = split(columns, a, b);
+                if columns.len() > MOST_LETTERS {
+                    return Err(StatsError::Undefined {
+                        what: "a letter display",
+                        why: "these differences need more than 256 letters; compare fewer systems",
+                    });
+                }
             }
         }
     }
@@ -122,6 +131,17 @@ mod tests {
         assert_eq!(letters(3, &[]), ["a", "a", "a"]);
         assert_eq!(letters(3, &[(0, 1), (0, 2), (1, 2)]), ["a", "b", "c"]);
         assert!(letters(0, &[]).is_empty());
+    }
+
+    #[test]
+    fn a_display_of_too_many_letters_is_refused_and_one_below_is_made() {
+        // Twins that differ from each other alone: a letter for each choice of one of each pair.
+        let twins = |n: usize| {
+            let order: Vec<usize> = (0..n).collect();
+            significance_letters(&order, |i, j| i / 2 == j / 2 && i != j)
+        };
+        assert_eq!(twins(16).unwrap().len(), 16);
+        assert!(twins(100).is_err());
     }
 
     #[test]

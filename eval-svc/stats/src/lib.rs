@@ -54,6 +54,6 @@ pub use precision::r_precision;
 pub use proportion::{clopper_pearson_lower, clopper_pearson_upper};
 pub use rank::average_ranks;
 pub use wilcoxon::{
-    Alternative, Distribution, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired, wilcoxon_signed_rank,
-    wilcoxon_with,
+    Alternative, Distribution, EXACT_LIMIT, Method, Wilcoxon, WilcoxonOptions, Zeros, wilcoxon_paired,
+    wilcoxon_signed_rank, wilcoxon_with,
 };

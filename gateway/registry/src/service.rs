@@ -6,10 +6,13 @@ use isomer_proto::gateway::v1::{
     RenewLeaseRequest, RenewLeaseResponse, UpdateProviderRequest, UpdateProviderResponse,
     check_provider_request::Target, provider_service_server::ProviderService,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, page_token};
 use tonic::{Request, Response, Status};
 
 use crate::{Registry, page, time::timestamp};
+
+/// What page tokens are of.
+const LIST: &str = "ListProviders";
 
 /// `isomer.gateway.v1.ProviderService` over a [`Registry`].
 #[derive(Debug, Clone)]
@@ -48,12 +51,15 @@ impl ProviderService for Face {
         request: Request<ListProvidersRequest>,
     ) -> Result<Response<ListProvidersResponse>, Status> {
         let request = request.into_inner();
-        let (size, after) = (page::size(request.page_size), page::after(&request.page_token)?);
+        let (size, after) = (
+            page::size(request.page_size),
+            page_token::after(LIST, &request.page_token)?,
+        );
         let mut providers = self.registry.list().await?;
         providers.retain(|provider| provider.id > after);
         let more = page::cut(&mut providers, size);
         let last = providers.last().filter(|_| more);
-        let next_page_token = last.map(|last| page::token(&last.id)).unwrap_or_default();
+        let next_page_token = last.map(|last| page_token::token(LIST, &last.id)).unwrap_or_default();
         let file_error = self.registry.file_error().map(|fault| fault.to_string());
         Ok(Response::new(ListProvidersResponse {
             providers,

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use axum::{Json, extract::State, routing::post};
+use axum::{extract::State, routing::post};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use isomer_proto::{
@@ -21,6 +21,7 @@ use super::{
     numbers::Numbers,
     refusal::{Dialect, Refused},
 };
+use crate::json::Json;
 use crate::openai::{
     ApiError, Backends, Body, Call, embeddings,
     inputs::{bounded, bounded_or_empty},

@@ -5,7 +5,6 @@
 use std::time::Instant;
 
 use axum::{
-    Json,
     extract::State,
     routing::{get, post},
 };
@@ -21,6 +20,7 @@ use super::{
     numbers::Numbers,
     refusal::{Dialect, Refused},
 };
+use crate::json::Json;
 use crate::openai::{ApiError, Backends, Body, Call, embeddings, inputs::Inputs, nulls};
 
 /// The shape of its errors: a sentence.

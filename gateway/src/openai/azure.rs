@@ -8,23 +8,22 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use http::StatusCode;
-use serde_json::{Map, Value};
 
-use super::{Backends, Body, Call, embeddings, error::ApiError, unreadable};
+use super::{Backends, Body, Call, embeddings, error::ApiError};
 
 /// What `/v1/embeddings` does. A `model` in the body is the client's own name for the deployment and says nothing here.
 pub(super) async fn create(
     State(backends): State<Backends>,
     path: Result<Path<String>, PathRejection>,
     call: Call,
-    Body(mut body): Body<Map<String, Value>>,
+    body: Result<Body<embeddings::Request>, ApiError>,
 ) -> Result<Response, ApiError> {
     let Path(path) = path.map_err(|rejection| ApiError::invalid("model", rejection.body_text()))?;
     let Some(deployment) = path.strip_suffix("/embeddings") else {
         // Told as any path that is not served.
         return Ok(StatusCode::NOT_FOUND.into_response());
     };
-    body.insert("model".to_owned(), deployment.into());
-    let request = serde_json::from_value(Value::Object(body)).map_err(|error| unreadable(&error))?;
+    let Body(mut request) = body?;
+    deployment.clone_into(&mut request.model);
     embeddings::create(State(backends), call, Body(request)).await
 }

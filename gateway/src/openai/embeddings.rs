@@ -11,7 +11,7 @@ use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Timing, Usage, VectorSpace},
     encoder::v1::{EncodeRequest, Input, TokenIds, Truncation, encode_request::Prompt, input},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, off_runtime};
 use isomer_usage::sum;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -39,6 +39,8 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
+    /// Azure's addresses name it instead.
+    #[serde(default, deserialize_with = "nulls::or_default")]
     pub(super) model: String,
     pub(super) input: Inputs,
     #[serde(default, deserialize_with = "nulls::or_default")]
@@ -156,6 +158,9 @@ impl Request {
 
     /// Refuses what would change the vectors and is not offered, and gives other servers' names of a field their meaning.
     fn settle(&mut self) -> Result<(), ApiError> {
+        if self.model.is_empty() {
+            return Err(ApiError::invalid("model", "is missing").mend("name an encoder; GET /v1/models lists them"));
+        }
         if self.task.as_ref().is_some_and(|task| !task.is_null()) {
             return Err(
                 ApiError::invalid("task", "chooses one of Jina's adapters, which encoders here have not")
@@ -252,7 +257,9 @@ pub(super) async fn create(
             encode(&backends, &call, wanted).await?
         }
     };
-    answer(model, format, encoded)
+    // A number takes about ten characters.
+    let size = encoded.matrix.data.len().saturating_mul(3);
+    off_runtime(size, move || answer(model, format, encoded)).await?
 }
 
 /// The same over gRPC.

@@ -32,7 +32,7 @@ use axum::{
 use http::{HeaderMap, StatusCode, header, request::Parts};
 use isomer_access::Caller;
 use isomer_proto::transform::v1::augmentation_service_client::AugmentationServiceClient;
-use isomer_service_kit::{CallDeadline, Fault, Services, body_fault};
+use isomer_service_kit::{CallDeadline, Fault, Services, body_fault, off_runtime};
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 use tonic::Code;
@@ -139,7 +139,7 @@ impl<S: Sync> FromRequestParts<S> for Call {
 /// A request's body as JSON.
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
+impl<S: Send + Sync, T: DeserializeOwned + Send + 'static> FromRequest<S> for Body<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
@@ -151,9 +151,8 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             }
             ApiError::from(fault)
         })?;
-        serde_json::from_slice(&bytes)
-            .map(Self)
-            .map_err(|error| unreadable(&error))
+        let read = off_runtime(bytes.len(), move || serde_json::from_slice(&bytes)).await?;
+        read.map(Self).map_err(|error| unreadable(&error))
     }
 }
 

@@ -1,13 +1,13 @@
 //! `POST /v1/rerank`.
 
-use axum::{Json, extract::State};
+use axum::extract::State;
 use isomer_proto::encoder::v1::{RerankRequest, RerankResponse};
 use isomer_service_kit::Fault;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Backends, Body, Call, error::ApiError, nulls};
-use crate::billing;
+use crate::{billing, json::Json};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

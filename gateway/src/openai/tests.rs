@@ -326,9 +326,9 @@ async fn what_is_wrong_is_told_in_openais_shape() {
             json!({"input": "a"}),
             400,
             "invalid_request_error",
-            json!(null),
-            "invalid_json",
-            "missing field `model`",
+            json!("model"),
+            "invalid_argument",
+            "model is missing",
         ),
         (
             json!({"model": "one", "input": ["a", "thirteen char"]}),
@@ -391,7 +391,7 @@ async fn azures_addresses_name_the_encoder_and_answer_alike() {
     let path = "/openai/deployments/one/embeddings?api-version=2024-10-21";
     let due = json!({ "model": "one", "input": ["four", "x"] });
     let due = post(&front, "/v1/embeddings", due).await;
-    for model in [json!(null), json!("text-embedding-ada-002"), json!(7)] {
+    for model in [json!(null), json!("text-embedding-ada-002")] {
         let mut body = json!({ "model": model, "input": ["four", "x"] });
         if model.is_null() {
             body.as_object_mut().unwrap().remove("model");
@@ -402,7 +402,7 @@ async fn azures_addresses_name_the_encoder_and_answer_alike() {
     }
     for (path, body, status, code, word) in [
         (path, json!({"input": "a", "imput": "b"}), 400, "invalid_json", "imput"),
-        (path, json!("a"), 400, "invalid_json", "expected a map"),
+        (path, json!("a"), 400, "invalid_json", "expected struct Request"),
         (path, json!({"input": []}), 400, "invalid_argument", "at least one text"),
         (
             "/openai/deployments/none/embeddings",

@@ -9,11 +9,13 @@ use isomer_service_kit::Fault;
 use super::{Router, router::settings, space::Fingerprint};
 
 impl Router {
-    /// Refuses a provider that claims an encoder id which another one serves from other weights.
+    /// Refuses a provider that cannot be connected to as it is written down, or that claims an encoder id which another one serves from
+    /// other weights.
     ///
     /// # Errors
-    /// `FAILED_PRECONDITION` with the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
+    /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
     pub async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
+        let backend = (self.shared.connect)(&settings(candidate))?;
         let table = self.shared.table();
         let claimed: BTreeSet<&String> = candidate.encoders.keys().collect();
         let contested = claimed.into_iter().filter_map(|id| {
@@ -29,9 +31,7 @@ impl Router {
         if contested.is_empty() {
             return Ok(());
         }
-        let newcomer = self
-            .shared
-            .replica(candidate, (self.shared.connect)(&settings(candidate))?);
+        let newcomer = self.shared.replica(candidate, backend);
         for (id, route, others) in contested {
             let field = format!("provider.encoders[{id}]");
             let theirs = Fingerprint::take(&newcomer, id).await.map_err(|fault| {

@@ -29,6 +29,11 @@ pub struct Key {
 
 impl House {
     pub async fn new() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    /// One whose configuration is changed so.
+    pub async fn with(configure: impl FnOnce(&mut IsomerConfig)) -> Self {
         isomer_service_kit::tls::install_crypto();
         let models = Models::default();
         let home = TempDir::new().unwrap();
@@ -69,6 +74,7 @@ impl House {
         config.transform.default_generator = "writer".to_owned();
         // So that a task is more than one request.
         config.eval.encode_batch_items = 2;
+        configure(&mut config);
         let (listen, limits) = (config.server.clone(), server::bind(&config.server).unwrap());
         let address = limits.local_addr().unwrap();
         let composed = compose(config, Caller::Anyone).await.unwrap();

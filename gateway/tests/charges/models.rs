@@ -15,13 +15,13 @@ use isomer_proto::{
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
         EncodeStreamRequest, EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse,
+        ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse, encode_request,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input, rerank_response,
     },
 };
 use isomer_service_kit::{
-    Services,
+    Fault, Services,
     server::{self, ServerConfig},
 };
 use serde_json::{Value, json};
@@ -88,12 +88,26 @@ impl Models {
 
     /// Serves the encoder; gives back its address.
     pub async fn serve_encoder(&self) -> String {
-        let config = ServerConfig::at("127.0.0.1:0".parse().unwrap());
-        let listener = server::bind(&config).unwrap();
-        let address = listener.local_addr().unwrap();
-        let services = Services::new().add(EncoderServiceServer::new(self.clone()));
-        tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
-        format!("grpc://{address}")
+        let server = EncoderServiceServer::new(self.clone()).max_decoding_message_size(64 << 20);
+        let services = Services::new().add(server);
+        let (send, receive) = tokio::sync::oneshot::channel();
+        // On a thread of its own, as a machine of its own: what it does is not the gateway's doing.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let mut config = ServerConfig::at("127.0.0.1:0".parse().unwrap());
+                config.limits.max_message_bytes = 64 << 20;
+                let listener = server::bind(&config).unwrap();
+                send.send(listener.local_addr().unwrap()).unwrap();
+                server::serve(services, &config, listener, std::future::pending())
+                    .await
+                    .unwrap();
+            });
+        });
+        format!("grpc://{}", receive.await.unwrap())
     }
 
     /// Serves the language model; gives back its base URL.
@@ -188,6 +202,9 @@ impl EncoderService for Models {
 
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
         let request = request.into_inner();
+        if let Some(encode_request::Prompt::PromptName(name)) = &request.prompt {
+            return Err(Fault::invalid("prompt_name", format!("`{name}` is no prompt of this encoder")).into());
+        }
         let texts = request.inputs.iter().map(|input| match &input.input {
             Some(input::Input::Text(text)) => text.as_str(),
             _ => "",
@@ -195,7 +212,7 @@ impl EncoderService for Models {
         let used = self.charge(texts.clone()).await?;
         // Vectors that differ with the text.
         let row = |text: &str| {
-            let sum: u32 = text.bytes().map(u32::from).sum();
+            let sum: u64 = text.bytes().map(u64::from).sum();
             let angle = (sum * sum % 997) as f32;
             [angle.cos(), angle.sin()]
         };

@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Sleep;
 use tonic::{Code, Status};
 
-use super::{Place, labels::Label, span::RequestSpan};
+use super::{Place, detailed, labels::Label, span::RequestSpan};
 use crate::{
     error::{Fault, code_name},
     metric_names,
@@ -103,17 +103,18 @@ pub(super) struct Cut {
 /// An answer's body.
 pub(super) struct Answer {
     body: Option<Body>,
-    is_grpc: bool,
+    /// The path of a gRPC call.
+    grpc: Option<String>,
     record: Record,
     cut: Cut,
     place: Option<Place>,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, is_grpc: bool, record: Record, cut: Cut, place: Option<Place>) -> Self {
+    pub(super) fn new(body: Body, grpc: Option<String>, record: Record, cut: Cut, place: Option<Place>) -> Self {
         Self {
             body: Some(body),
-            is_grpc,
+            grpc,
             record,
             cut,
             place,
@@ -124,7 +125,7 @@ impl Answer {
     fn end(&mut self, fault: Fault) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
         self.body = None;
         self.place = None;
-        if !self.is_grpc {
+        if self.grpc.is_none() {
             self.record.traced.broke_off();
             return Poll::Ready(Some(Err(axum::Error::new(io::Error::other(fault)))));
         }
@@ -157,7 +158,10 @@ impl http_body::Body for Answer {
             return this.end(fault);
         }
         match std::panic::catch_unwind(AssertUnwindSafe(|| Pin::new(body).poll_frame(cx))) {
-            Ok(Poll::Ready(Some(Ok(frame)))) => {
+            Ok(Poll::Ready(Some(Ok(mut frame)))) => {
+                if let (Some(path), Some(trailers)) = (&this.grpc, frame.trailers_mut()) {
+                    detailed::complete(trailers, path);
+                }
                 if let Some(status) = frame.trailers_ref().and_then(Status::from_header_map) {
                     this.record.grpc(status.code());
                 }
@@ -165,7 +169,7 @@ impl http_body::Body for Answer {
             }
             Ok(Poll::Ready(Some(Err(error)))) => {
                 tracing::warn!(%error, "the answer broke off");
-                if this.is_grpc {
+                if this.grpc.is_some() {
                     this.record.grpc(Code::Unknown);
                 } else {
                     this.record.traced.broke_off();

@@ -19,8 +19,6 @@ use crate::error::Fault;
 
 /// A message's flag and length.
 const HEAD: usize = 5;
-/// Messages from this size on are worked on outside the runtime's threads.
-const LARGE: usize = 128 << 10;
 /// Smaller answers are not worth compressing.
 const SMALL: usize = 512;
 /// So much of a large answer is compressed to see whether the rest is worth it. Vectors of floats are not.
@@ -173,17 +171,11 @@ fn cut_off() -> axum::Error {
     told(Fault::invalid("body", "the request ends within a message").mend("send whole messages"))
 }
 
-/// Does work on `size` bytes on the runtime's thread where it is short, else on one of its own.
 async fn off_runtime<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, axum::Error> {
-    if size < LARGE {
-        return Ok(work());
-    }
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| told(Fault::internal(format!("reading a message failed: {error}"))))
+    crate::off_runtime(size, work).await.map_err(told)
 }
 
 /// The answer with its messages compressed, unless the handler has done so or they do not become smaller.

@@ -88,6 +88,20 @@ async fn a_message_too_long_for_trailers_arrives_cut_and_says_so() {
     assert_eq!(fault.mend.as_deref(), Some("less"));
 }
 
+#[test]
+fn fields_and_facts_that_a_caller_made_long_are_cut_too() {
+    let long = "x".repeat(1 << 20);
+    let fault = Fault::invalid(long.clone(), "is not known").with("encoder_id", long);
+    let status = tonic::Status::from(fault);
+    let trailers = 3 * status.message().len() + status.details().len() * 4 / 3;
+    assert!(trailers < 8 * 1024, "{trailers} bytes");
+    let fault = Fault::from(status);
+    assert_eq!(fault.message, "is not known");
+    assert!(fault.metadata["encoder_id"].ends_with("more bytes)"), "{fault:?}");
+    let short = Fault::invalid("text", "is not known").with("encoder_id", "one");
+    assert_eq!(Fault::from(tonic::Status::from(short.clone())), short);
+}
+
 #[tokio::test]
 async fn a_port_in_use_is_told_with_its_mend() {
     let first = server::bind(&ServerConfig::at(([127, 0, 0, 1], 0).into())).unwrap();

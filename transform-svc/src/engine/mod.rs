@@ -32,7 +32,7 @@ pub(crate) use ask::Ask;
 use inflight::Inflight;
 pub use plan::{GuardMode, Job, Member, OnFailure, Plan, Step};
 pub(crate) use plan::{joined, kind_of, read_language, target_of};
-use task::in_own_task;
+use task::{computed, in_own_task};
 
 /// Texts worked on at once where no generator bounds them.
 const PLAIN_CONCURRENCY: usize = 32;
@@ -244,14 +244,15 @@ impl Engine {
         stream::iter(jobs)
             .map(move |job| {
                 let (engine, plan) = (Arc::clone(&self), Arc::clone(&plan));
-                // A task for each, so that checks and measures run on as many cores as there are.
+                // A task for each, so that they do not wait for each other.
                 let done = in_own_task(async move {
-                    let finished = engine
-                        .transform(&plan, &job)
-                        .await?
-                        .measured(&job.text)
-                        .guarded(&plan, &job)
-                        .first();
+                    let finished = engine.transform(&plan, &job).await?;
+                    let looking = Arc::clone(&plan);
+                    let looked = computed(move || {
+                        let finished = finished.measured(&job.text).guarded(&looking, &job).first();
+                        (job, finished)
+                    });
+                    let (job, finished) = looked.await.ok_or(TransformError::ShuttingDown)?;
                     if finished.outcome == Outcome::Failed && plan.on_failure == OnFailure::Fail {
                         return Err(aborted(&job, &finished));
                     }
@@ -262,7 +263,7 @@ impl Engine {
             .buffer_unordered(concurrency)
     }
 
-    async fn transform(&self, plan: &Plan, job: &Job) -> Result<Finished, TransformError> {
+    async fn transform(&self, plan: &Arc<Plan>, job: &Job) -> Result<Finished, TransformError> {
         // Before anything is asked of the text itself: a client may find out with an empty one.
         if let Some(refusal) = &job.refusal {
             let mut finished = Finished::new(plan.seed, plan.language_of(job));
@@ -291,7 +292,11 @@ impl Engine {
                 };
                 attempt::until_checks_pass(means, job).await
             }
-            None => Ok(without_generator(plan, job)),
+            None => {
+                let (plan, job) = (Arc::clone(plan), job.clone());
+                let made = computed(move || without_generator(&plan, &job));
+                made.await.ok_or(TransformError::ShuttingDown)
+            }
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Work that goes on whether or not its caller looks.
+//! Work that goes on whether or not its caller looks, and work that takes a processor for a while.
 
 use std::{future::Future, panic};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
 /// Runs a future as a task of its own, which ends when this is dropped. `None` where the runtime is shutting down.
@@ -12,7 +12,16 @@ use tracing::Instrument;
 pub(super) async fn in_own_task<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let mut task = JoinSet::new();
     task.spawn(isomer_usage::scoped(future).in_current_span());
-    match task.join_next().await? {
+    ended(task.join_next().await?)
+}
+
+/// Computes something on a thread of its own: the runtime's threads stay free for other calls. `None` where the runtime is shutting down.
+pub(super) async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    ended(tokio::task::spawn_blocking(work).await)
+}
+
+fn ended<T>(result: Result<T, JoinError>) -> Option<T> {
+    match result {
         Ok(output) => Some(output),
         Err(error) => match error.try_into_panic() {
             Ok(cause) => panic::resume_unwind(cause),

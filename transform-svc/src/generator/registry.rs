@@ -67,7 +67,7 @@ impl Registry {
         };
         let spec = self.parse(asked)?;
         if !id.is_empty() && id != self.config.default_generator {
-            self.permit(&spec)?;
+            self.permit(id, &spec)?;
         }
         let cell = match spec {
             Spec::None => return Ok(None),
@@ -143,7 +143,7 @@ impl Registry {
         Err(self.unknown(id))
     }
 
-    fn permit(&self, spec: &Spec) -> Result<(), TransformError> {
+    fn permit(&self, id: &str, spec: &Spec) -> Result<(), TransformError> {
         let open = match spec {
             Spec::Configured(_) | Spec::None => true,
             Spec::Local(model) => self.resolver.entry(model).is_some(),
@@ -152,13 +152,21 @@ impl Registry {
         if open || self.config.by_owner {
             return Ok(());
         }
+        // A path of this machine is not told apart from an id that nothing has.
+        let Spec::Remote { .. } = spec else {
+            return Err(self.unknown(id));
+        };
         let configured: Vec<_> = self.config.generators.keys().map(String::as_str).collect();
+        let named = match configured.as_slice() {
+            [] => "none".to_owned(),
+            names => names.join(", "),
+        };
         Err(TransformError::invalid(
             FIELD,
-            "this server takes no generators of a request's own",
+            "names a generator at an address of the request's own, which this server does not allow",
             format!(
-                "name one of its configuration ({}) or of the models' catalogue, or set transform.allow_specs for openai:MODEL@URL",
-                configured.join(", ")
+                "use local:ID of the models' catalogue or a generator of the server's configuration, which has {named}; the server's \
+                 operator can allow addresses of requests (transform.allow_specs)"
             ),
         ))
     }
@@ -279,10 +287,14 @@ mod tests {
     #[tokio::test]
     async fn a_request_may_bring_its_own_generator_only_where_that_is_allowed() {
         let (_home, closed) = registry(false);
-        for id in ["openai:m@http://127.0.0.1:9/v1", "local:/etc/passwd", "local:some/repo"] {
+        let fault = Fault::from(closed.get("openai:m@http://127.0.0.1:9/v1").await.unwrap_err());
+        assert_eq!(fault.code, tonic::Code::InvalidArgument);
+        assert!(fault.mend.unwrap().contains("allow_specs"));
+        for id in ["local:/etc/passwd", "local:some/repo", "local:not-in-catalogue"] {
             let fault = Fault::from(closed.get(id).await.unwrap_err());
-            assert_eq!(fault.code, tonic::Code::InvalidArgument, "{id}");
-            assert!(fault.mend.unwrap().contains("allow_specs"));
+            assert_eq!(fault.code, tonic::Code::NotFound, "{id}");
+            let mend = fault.mend.unwrap();
+            assert!(mend.contains("big") && !mend.contains("allow_specs"), "{mend}");
         }
         assert!(closed.get("big").await.unwrap().is_some());
         assert!(closed.get("none").await.unwrap().is_none());

@@ -18,7 +18,7 @@ use isomer_proto::transform::v1::{
     transform_service_server::{TransformService as TransformRpc, TransformServiceServer},
     transform_stream_response::Event,
 };
-use isomer_service_kit::{GrpcChannel, Services, config::Validate};
+use isomer_service_kit::{GrpcChannel, Services, config::Validate, page_token};
 use isomer_usage::report::Reporting;
 use tonic::{Request, Response, Status};
 
@@ -110,6 +110,9 @@ pub fn services(service: TransformService) -> Services {
     Services::new().add(Reporting(transform)).add(Reporting(augmentation))
 }
 
+/// What page tokens are of.
+const LIST: &str = "ListTransformations";
+
 type ResponseStream = Pin<Box<dyn Stream<Item = Result<TransformStreamResponse, Status>> + Send>>;
 
 #[tonic::async_trait]
@@ -119,20 +122,7 @@ impl TransformRpc for TransformService {
         request: Request<ListTransformationsRequest>,
     ) -> Result<Response<ListTransformationsResponse>, Status> {
         let request = request.into_inner();
-        let start = match request.page_token.as_str() {
-            "" => 0,
-            token => token
-                .parse()
-                .ok()
-                .filter(|start| (1..ENTRIES.len()).contains(start))
-                .ok_or_else(|| {
-                    TransformError::invalid(
-                        "page_token",
-                        "this is no token of ours",
-                        "give back `next_page_token` unchanged, or leave it empty",
-                    )
-                })?,
-        };
+        let start = page_token::place(LIST, &request.page_token)?;
         let size = if request.page_size == 0 {
             PAGE_SIZE
         } else {
@@ -146,7 +136,7 @@ impl TransformRpc for TransformService {
                 .map(|entry| convert::info(entry, self.engine.prompts()))
                 .collect(),
             next_page_token: if end < ENTRIES.len() {
-                end.to_string()
+                page_token::token(LIST, &end.to_string())
             } else {
                 String::new()
             },

@@ -17,7 +17,7 @@ const EXACT_MAX: usize = 50;
 /// Largest sample, zeros included, for which a sample with ties or zeros still gets an exact p-value.
 const PERMUTATION_MAX: usize = 13;
 /// Largest sample of the exact methods when they are asked for: their time grows with n³.
-const EXACT_LIMIT: usize = 2_000;
+pub const EXACT_LIMIT: usize = 2_000;
 
 /// Which way the differences are expected to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

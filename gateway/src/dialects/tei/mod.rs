@@ -13,7 +13,6 @@ mod tokens;
 use std::fmt;
 
 use axum::{
-    Json,
     extract::{FromRequestParts, Query, RawPathParams, State},
     http::request::Parts,
     routing::{get, post},
@@ -38,6 +37,7 @@ use super::{
     numbers::Numbers,
     refusal::{Dialect, Refused},
 };
+use crate::json::Json;
 use crate::openai::{
     ApiError, Backends, Body, Call,
     embeddings::{self, floats},

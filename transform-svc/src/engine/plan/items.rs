@@ -8,7 +8,6 @@ use rayon::prelude::*;
 use super::{Draw, Job, Member, Plan, spec::read_language};
 use crate::{
     catalogue::Kind,
-    config::TransformConfig,
     error::TransformError,
     language::{self, Language},
     plain::{
@@ -30,11 +29,8 @@ struct Same {
     id: String,
 }
 
-pub(super) fn read(
-    config: &TransformConfig,
-    plan: &Plan,
-    items: Vec<proto::TextItem>,
-) -> Result<Vec<Job>, TransformError> {
+/// Takes a while where the texts are many: their languages are detected.
+pub(super) fn read(most_chars: usize, plan: &Plan, items: Vec<proto::TextItem>) -> Result<Vec<Job>, TransformError> {
     if items.is_empty() {
         return Err(TransformError::invalid(
             "items",
@@ -42,15 +38,15 @@ pub(super) fn read(
             "send at least one",
         ));
     }
-    let detected = detected(config, &items);
+    let detected = detected(most_chars, &items);
     let mut jobs: Vec<Job> = Vec::with_capacity(items.len());
     let mut known: HashMap<Same, usize> = HashMap::with_capacity(items.len());
     for (index, (item, detected)) in items.into_iter().zip(detected).enumerate() {
         let chars = item.text.chars().count();
-        if chars > config.max_text_chars {
+        if chars > most_chars {
             return Err(TransformError::invalid(
                 format!("items[{index}].text"),
-                format!("{chars} characters, more than the limit of {}", config.max_text_chars),
+                format!("{chars} characters, more than the limit of {most_chars}"),
                 "shorten or split the text, or raise transform.max_text_chars",
             ));
         }
@@ -111,8 +107,8 @@ pub(super) fn read(
 
 /// The languages of the texts that do not say theirs, on all cores where they are many. One that is too long is refused
 /// before anybody asks for its language.
-fn detected(config: &TransformConfig, items: &[proto::TextItem]) -> Vec<Option<Language>> {
-    let most_bytes = config.max_text_chars.saturating_mul(4);
+fn detected(most_chars: usize, items: &[proto::TextItem]) -> Vec<Option<Language>> {
+    let most_bytes = most_chars.saturating_mul(4);
     let detect = |item: &proto::TextItem| {
         let given = item.language.as_deref().is_some_and(|tag| !tag.is_empty());
         (!given && item.text.len() <= most_bytes)

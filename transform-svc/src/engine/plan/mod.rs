@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use isomer_proto::transform::v1 as proto;
 
+use super::task::computed;
 use crate::{
     catalogue::Kind,
     config::TransformConfig,
@@ -192,9 +193,11 @@ pub(super) async fn plan(
     spec: Option<proto::TransformSpec>,
     items: Vec<proto::TextItem>,
 ) -> Result<(Plan, Vec<Job>), TransformError> {
-    let (mut plan, order) = spec::read(spec.unwrap_or_default())?;
+    let (plan, order) = spec::read(spec.unwrap_or_default())?;
     let named = spec::named_prompts(prompts, &plan, &order.prompts)?;
-    let jobs = items::read(config, &plan, items)?;
+    let most_chars = config.max_text_chars;
+    let read = computed(move || items::read(most_chars, &plan, items).map(|jobs| (plan, jobs))).await;
+    let (mut plan, jobs) = read.unwrap_or(Err(TransformError::ShuttingDown))?;
     // Last, since it may fetch and load a model: a request that is wrong is told so at once.
     if plan.kind.needs_generator() {
         let generator = registry.get(&order.generator_id).await?.ok_or_else(|| {

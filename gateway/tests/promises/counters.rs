@@ -1,0 +1,61 @@
+//! The counters of a run add up.
+
+use std::time::Duration;
+
+use isomer_proto::eval::v1::{
+    CreateRunRequest, GetRunRequest, RunCounters, RunSpec, RunState, SuiteRef, run_service_client::RunServiceClient,
+    suite_ref,
+};
+use isomer_service_kit::{
+    GrpcChannel,
+    client::{self, ClientConfig},
+};
+
+use crate::{house::House, models::ENCODER};
+
+async fn run(client: &mut RunServiceClient<GrpcChannel>, transformations: &[&str]) -> RunCounters {
+    let suite = "name = \"small\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n";
+    let request = CreateRunRequest {
+        spec: Some(RunSpec {
+            suite: Some(SuiteRef {
+                source: Some(suite_ref::Source::Toml(suite.to_owned())),
+                ..SuiteRef::default()
+            }),
+            encoder_ids: vec![ENCODER.to_owned()],
+            transformations: transformations.iter().map(ToString::to_string).collect(),
+            limit: Some(8),
+            ..RunSpec::default()
+        }),
+        ..CreateRunRequest::default()
+    };
+    let id = client.create_run(request).await.unwrap().into_inner().run.unwrap().id;
+    loop {
+        let request = GetRunRequest { id: id.clone() };
+        let run = client.get_run(request).await.unwrap().into_inner().run.unwrap();
+        match run.state() {
+            RunState::Succeeded => return run.counters.unwrap(),
+            RunState::Pending | RunState::Running => tokio::time::sleep(Duration::from_millis(50)).await,
+            _ => panic!("{}", run.error),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_planned_are_those_generated_made_by_rule_and_cached() {
+    let house = House::new().await;
+    let config = ClientConfig {
+        address: format!("http://{}", house.address),
+        api_key: house.key().await.text,
+        ..ClientConfig::default()
+    };
+    let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());
+    let sum = |counters: &RunCounters| counters.texts_generated + counters.texts_by_rule + counters.texts_cached;
+
+    let first = run(&mut client, &["paraphrase", "stopword_removal"]).await;
+    assert_eq!(first.texts_planned, sum(&first), "{first:?}");
+    assert!(first.texts_generated > 0 && first.texts_by_rule > 0, "{first:?}");
+    let second = run(&mut client, &["paraphrase", "stopword_removal"]).await;
+    assert_eq!(second.texts_planned, sum(&second), "{second:?}");
+    assert_eq!(second.texts_planned, first.texts_planned);
+    assert!(second.texts_cached > 0 && second.texts_generated == 0, "{second:?}");
+}
