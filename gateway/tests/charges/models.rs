@@ -15,7 +15,8 @@ use isomer_proto::{
     encoder::v1::{
         CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
         EncodeStreamRequest, EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse, encode_request,
+        ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse,
+        encode_request,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input, rerank_response,
     },

@@ -81,7 +81,11 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
     // What ends a text.
     let bad = format!(r#"{{"choices": "{KEY}"}}"#);
     for (text, answer, says) in [
-        ("A text that is rejected with the key.", Answer::EchoKey(400), "[secret]"),
+        (
+            "A text that is rejected with the key.",
+            Answer::EchoKey(400),
+            "[secret]",
+        ),
         ("A text that meets a broken server.", Answer::EchoKey(500), "[secret]"),
         ("A text with an answer that is none.", Answer::Raw(bad), "[secret]"),
         (

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use axum::{Json, extract::State};
+use axum::extract::State;
 use isomer_proto::encoder::v1::{Capability, RerankRequest, RerankResponse};
 use isomer_service_kit::Fault;
 use serde::{
@@ -13,6 +13,7 @@ use serde::{
 use super::{Answer, Direction, Named};
 use crate::{
     dialects::refusal::Refused,
+    json::Json,
     openai::{ApiError, Backends, Body, Call, inputs::bounded, nulls, rerank},
 };
 

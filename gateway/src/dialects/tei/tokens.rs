@@ -1,6 +1,6 @@
 //! `/tokenize` and `/decode`.
 
-use axum::{Json, extract::State};
+use axum::extract::State;
 use isomer_proto::encoder::v1::{
     Capability, DetokenizeRequest, Token, TokenIds, TokenizeRequest, tokenize_request::Prompt,
 };
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, Named};
 use crate::{
     dialects::refusal::Refused,
+    json::Json,
     openai::{ApiError, Backends, Body, Call, inputs::Inputs},
 };
 
