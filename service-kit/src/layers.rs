@@ -6,6 +6,7 @@ mod arriving;
 mod budget;
 mod coding;
 mod elements;
+pub(crate) mod fuzz;
 mod labels;
 mod messages;
 mod probes;

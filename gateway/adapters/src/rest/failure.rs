@@ -40,7 +40,7 @@ pub(super) fn causes(error: &dyn std::error::Error) -> String {
 }
 
 /// An answer that is no success.
-pub(super) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
+pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
     let (said, code) = read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());
     if !said.is_empty() {
