@@ -213,6 +213,52 @@ def rows():
     }
 
 
+def catalogue():
+    """The shortest entry of each kind of recipe in the built-in catalogue."""
+    _, *entries = (ROOT / "service-kit/models/catalogue.toml").read_text().split("\n[[model]]\n")
+    found = {}
+    for step in ("onnx", "join", "join-zip", "take", "word-vectors", "e5s1-weights", "hub", "write"):
+        holding = [entry for entry in entries if f'"{step}"' in entry or f"[model.{step}]" in entry]
+        if holding and len(shortest := min(holding, key=len)) < 4000:
+            found[step] = "[[model]]\n" + shortest
+    return found
+
+
+def suites():
+    found = {path.stem: path.read_text() for path in sorted((ROOT / "eval-svc/suites").glob("*.toml")) if path.stat().st_size < 3000}
+    found["rich"] = """name = "x"
+guards = "retry"
+retry_identical = false
+retry_temperature = 0.5
+top_k = 40
+top_p = 0.9
+temperature = 0.8
+prompts = { expansion = "expansion-short" }
+transformations = ["paraphrase", { name = "backtranslation", pivot_language = "de" }, { name = "translation", target_language = "fr" },
+  { name = "cross_translation", target_languages = ["de", "fr"] }, { name = "random_keywords", keep_ratio = 0.5 }, "expansion"]
+[gate]
+alpha = 0.05
+unit = "item"
+sequential = true
+max_unchanged = 0.2
+[[gate.rule]]
+max_drop = 5
+task = "sts"
+[[encoder]]
+id = "one"
+[[dataset]]
+task = "sts"
+builtin = "quick/sts"
+limit = 10
+languages = ["en"]
+[[dataset]]
+task = "retrieval"
+path = "x"
+fields = { text = "body" }
+"""
+    return found
+
+
 def build():
     seeds = {
         "safetensors": {
@@ -229,9 +275,9 @@ def build():
         "e5s1": e5s1(),
         "parquet_words": {"pyarrow": (ROOT / "service-kit/models/fixtures/words.parquet").read_bytes()},
         "npy": {"rows": npy("(2, 3)"), "columns": npy("(3, 2)", "True"), "doubles": npy("(2, 3)", kind="<f8")},
-        "catalogue": {"built_in": (ROOT / "service-kit/models/catalogue.toml").read_text()[2000:9000].split("\n[[model]]", 1)[-1].join(["[[model]]", ""])},
+        "catalogue": catalogue(),
         "rows": rows(),
-        "suite": {path.stem: path.read_text() for path in sorted((ROOT / "eval-svc/suites").glob("*.toml")) if path.stat().st_size < 6000},
+        "suite": suites(),
         "card": {"two": "---\nconfigs:\n- config_name: en\n  data_files:\n  - split: test\n    path: data/test-*\n- config_name: de\n  data_files: x.csv\n---\n"},
         "grpc_messages": {
             "encode": b"a" + field(1, "one") + field(2, field(1, "hello")) + field(2, field(2, field(1, bytes([1, 2, 3])))) + field(2, b""),
@@ -267,10 +313,19 @@ def build():
             "tei_all": '/embed_all\n{"inputs":"a"}',
             "tei_rank": '/rerank\n{"query":"q","texts":["a","b"],"return_text":true,"raw_scores":false}',
             "tei_predict": '/predict\n{"inputs":[["a","b"]]}',
+            "openai_more": '/v1/embeddings\n{"model":"one","input":"a","encoding_format":"float","input_type":"query","normalized":true,"truncate":false,"output_dimension":2,"output_dtype":"float","embedding_type":"base64"}',
+            "openai_jina": '/v1/embeddings\n{"model":"one","input":"a","task":"x","late_chunking":true}',
+            "tei_hub": '/\n{"inputs":["a","b"],"parameters":{"truncate":true}}',
+            "cohere_max": '/v2/embed\n{"model":"one","texts":["a"],"input_type":"search_document","output_dimension":2,"max_tokens":9,"truncate":"NONE","embedding_types":["int8"]}',
             "tei_similarity": '/similarity\n{"inputs":{"source_sentence":"a","sentences":["b"]}}',
         },
         "page": {"trial": "first=a+man&second=%C3%BC&encoder=one&transformation=paraphrase", "empty": "first=&encoder=one"},
         "jwt": {
+            "expired": 'b{"alg":"EdDSA"}\n{"iss":"https://login.example.org/","aud":"isomer","sub":"a","exp":1}',
+            "early": 'b{"alg":"EdDSA"}\n{"iss":"https://login.example.org/","aud":"isomer","sub":"a","exp":EXP,"nbf":EXP}',
+            "other": 'b{"alg":"EdDSA","typ":"x"}\n{"iss":"https://login.example.org/","aud":"other","sub":"","exp":"x"}',
+            "nobody": 'b{"alg":"EdDSA"}\n{"iss":"https://login.example.org/","aud":"isomer","sub":"","exp":EXP}',
+            "algorithm": 'b{"alg":"RS256"}\n{}',
             "signed": 'b{"alg":"EdDSA","typ":"JWT"}\n{"iss":"https://login.example.org/","aud":"isomer","sub":"alice","exp":EXP,"nbf":1,"scope":"encode"}',
             "audiences": 'b{"alg":"EdDSA"}\n{"iss":"https://login.example.org/","aud":["x","isomer"],"sub":"al","exp":EXP.5,"scope":["encode"]}',
             "critical": 'b{"alg":"EdDSA","crit":["exp"]}\n{"iss":"https://login.example.org/","aud":"isomer","sub":"a","exp":EXP}',
@@ -300,6 +355,14 @@ def build():
         },
         "failures": {
             "openai": '429\n7\n{"error":{"message":"slow down","code":"insufficient_quota"}}',
+            "secret": '401\n\n{"error":"sk-0123456789"}',
+            "money": '402\n\n{}',
+            "missing": '404\n\n"nothing"',
+            "large": '413\n0.5\n{"detail":"too much"}',
+            "moved": '302\n-1\n',
+            "unknown": '501\nx\n{"error":{"type":"t"}}',
+            "teapot": '418\n18446744073709551615\n',
+            "busy": '429\n\n',
             "tei": '503\nMon, 23 Nov 2026 10:00:00 GMT\n{"error":"overloaded"}',
             "fastapi": '422\n\n{"detail":[{"msg":"bad"}]}',
             "cohere": '400\n1e9\n{"message":"sk-0123456789 is bad"}',

@@ -94,6 +94,11 @@ impl EncoderBackend for Stub {
     async fn healthy(&self) -> Result<(), Fault> {
         Ok(())
     }
+
+    /// Asked for each id, so that the first request need not wait for a list.
+    fn is_open(&self) -> bool {
+        true
+    }
 }
 
 struct Front {
