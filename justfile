@@ -41,6 +41,10 @@ licences:
 serve:
     cargo run --release -p isomer -- serve
 
+# every reader of bytes from outside under the fuzzer, a minute each (tests/fuzz/README.md)
+fuzz:
+    tests/fuzz/run
+
 # Criterion benchmarks of the kernels
 bench:
     cargo bench -p isomer-kernels

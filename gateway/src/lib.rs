@@ -13,6 +13,8 @@ pub mod config;
 mod dialects;
 mod encoder_service;
 mod front;
+#[doc(hidden)]
+pub mod fuzz;
 mod json;
 pub mod openai;
 mod page;

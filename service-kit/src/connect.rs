@@ -7,6 +7,7 @@
 
 mod codec;
 mod error;
+pub(crate) mod fuzz;
 mod stream;
 mod unary;
 

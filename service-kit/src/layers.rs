@@ -7,6 +7,7 @@ mod budget;
 mod coding;
 mod detailed;
 mod elements;
+pub(crate) mod fuzz;
 mod labels;
 mod messages;
 mod probes;

@@ -17,6 +17,8 @@ mod connections;
 mod door;
 pub mod error;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod health;
 mod layers;
 pub mod limits;

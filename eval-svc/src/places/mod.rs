@@ -221,3 +221,9 @@ fn is_language(config: &str) -> bool {
     let code = |part: &str| matches!(part.len(), 2 | 3) && part.bytes().all(|b| b.is_ascii_lowercase());
     parts.next().is_some_and(code) && parts.all(|part| part.bytes().all(|b| b.is_ascii_alphanumeric()))
 }
+
+/// How many configurations the card of a data set names. For the fuzz targets of `tests/fuzz` only.
+#[doc(hidden)]
+pub fn configurations_of(text: &str) -> usize {
+    card::configurations(text).len()
+}

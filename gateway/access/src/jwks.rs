@@ -54,7 +54,7 @@ struct State {
 }
 
 #[derive(Clone)]
-struct PublicKey {
+pub(crate) struct PublicKey {
     id: Option<String>,
     algorithms: Vec<Algorithm>,
     key: Arc<DecodingKey>,
@@ -211,7 +211,7 @@ struct Document {
 
 /// The keys of a set that signatures can be verified with. Others in it (encryption, unknown kinds) are passed over, as RFC
 /// 7517 asks.
-fn parse(text: &[u8]) -> Result<Vec<PublicKey>, String> {
+pub(crate) fn parse(text: &[u8]) -> Result<Vec<PublicKey>, String> {
     let document: Document = serde_json::from_slice(text).map_err(|error| format!("no set of keys: {error}"))?;
     if document.keys.len() > MOST_KEYS {
         return Err(format!("the set has more than {MOST_KEYS} keys"));

@@ -26,6 +26,8 @@ mod config;
 mod counts;
 mod credential;
 mod faults;
+#[doc(hidden)]
+pub mod fuzz;
 mod host;
 mod jwks;
 mod jwt;

@@ -27,6 +27,8 @@ pub mod check;
 mod connect;
 mod estimate;
 mod foreign;
+#[doc(hidden)]
+pub mod fuzz;
 mod grpc;
 mod isomer;
 mod kinds;

@@ -1,6 +1,6 @@
 //! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes of its failures.
 
-mod failure;
+pub(crate) mod failure;
 mod span;
 
 use std::{fs, path::Path, sync::OnceLock, time::Duration};

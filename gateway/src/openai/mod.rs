@@ -77,7 +77,7 @@ pub fn paths() -> Vec<&'static str> {
     table().into_iter().map(|(path, _)| path).collect()
 }
 
-fn routes(backends: Backends) -> axum::Router {
+pub(crate) fn routes(backends: Backends) -> axum::Router {
     let add = |routes: axum::Router<Backends>, (path, route)| routes.route(path, route);
     table().into_iter().fold(axum::Router::new(), add).with_state(backends)
 }

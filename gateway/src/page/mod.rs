@@ -47,6 +47,11 @@ fn table() -> Vec<(&'static str, MethodRouter<Pages>)> {
     vec![("/", get(home)), ("/runs/{id}/{file}", get(report))]
 }
 
+/// Reads the query of a trial, and says what is wrong with it.
+pub(crate) fn read_trial(query: &str) -> Option<String> {
+    Trial::read(query).check().err().map(|fault| fault.to_string())
+}
+
 /// The paths of all pages.
 pub(crate) fn paths() -> Vec<&'static str> {
     table().into_iter().map(|(path, _)| path).collect()

@@ -88,7 +88,7 @@ impl Trial {
         }
     }
 
-    fn check(&self) -> Result<(), Fault> {
+    pub(super) fn check(&self) -> Result<(), Fault> {
         if self.first.trim().is_empty() {
             return Err(Fault::invalid("first text", "is empty").mend("write a sentence"));
         }

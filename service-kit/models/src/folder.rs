@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs::File,
     io::Read,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
 };
 
 use serde::Deserialize;
@@ -127,11 +127,21 @@ fn modules(folder: &Path) -> Result<Vec<Module>, ModelError> {
         return Ok(Vec::new());
     }
     let entries: Vec<Entry> = read_json(folder, &file)?;
-    Ok(entries
+    entries
         .into_iter()
         .map(|entry| {
             let path = entry.path.trim_matches('/');
-            Module {
+            let stays = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+            if !Path::new(path).components().all(stays) {
+                let shown: String = path.chars().take(100).flat_map(char::escape_debug).collect();
+                return Err(not_a_model(
+                    folder,
+                    ModelKind::Encoder,
+                    format!("modules.json names the module path `{shown}`, which leaves the model's folder"),
+                    "give a path inside it",
+                ));
+            }
+            Ok(Module {
                 path: match path {
                     "" | "." => String::new(),
                     path => format!("{path}/"),
@@ -141,9 +151,9 @@ fn modules(folder: &Path) -> Result<Vec<Module>, ModelError> {
                     Some("StaticEmbedding") => &["tokenizer.json"],
                     _ => TRANSFORMER,
                 },
-            }
+            })
         })
-        .collect())
+        .collect()
 }
 
 fn named(folder: &str, files: Vec<String>) -> Vec<String> {
@@ -279,10 +289,11 @@ pub(crate) fn read_safetensors_header(path: &Path) -> Result<SafetensorsHeader, 
         })
         .collect::<Result<BTreeMap<_, _>, _>>()?;
     let data_start = 8 + length;
-    let promised = data_start + tensors.values().map(|tensor| tensor.data_offsets[1]).max().unwrap_or(0);
-    if promised != size {
+    let promised = tensors.values().map(|tensor| tensor.data_offsets[1]).max().unwrap_or(0);
+    if data_start.checked_add(promised) != Some(size) {
         return Err(unsound(format!(
-            "its header promises {promised} bytes, the file has {size}"
+            "its header promises {promised} bytes of tensors, the file has {}",
+            size - data_start
         )));
     }
     Ok(SafetensorsHeader { tensors, data_start })

@@ -18,6 +18,8 @@ pub mod config;
 pub mod digest;
 pub mod error;
 pub mod folder;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod hub;
 mod install;
 mod lock;

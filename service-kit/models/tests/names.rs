@@ -110,7 +110,17 @@ async fn truncated_and_unsound_files_are_named() {
     let folder = world.dir.path().join("mine");
     let resolver = world.resolver();
     let whole = safetensors_bytes([1.0, 2.0, 3.0, 4.0]);
-    let cases: [(&str, Vec<u8>, &str); 5] = [
+    // An end that lies beyond every number.
+    let endless = br#"{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,18446744073709551615]}}"#;
+    let endless = [&(endless.len() as u64).to_le_bytes(), &endless[..]].concat();
+    let cases: [(&str, Vec<u8>, &str); 7] = [
+        ("model.safetensors", endless, "promises 18446744073709551615 bytes"),
+        (
+            "modules.json",
+            br#"[{"path":"","type":"sentence_transformers.models.Transformer"},{"path":"../mine","type":"x.Dense"}]"#
+                .to_vec(),
+            "modules.json names the module path `../mine`, which leaves the model's folder",
+        ),
         ("model.safetensors", whole[..whole.len() - 3].to_vec(), "promises"),
         ("model.safetensors", whole[..20].to_vec(), "header would be"),
         ("model.safetensors", b"abc".to_vec(), "too few"),

@@ -161,7 +161,7 @@ fn values(json: &[u8]) -> usize {
     count
 }
 
-fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, Fault> {
+pub(super) fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, Fault> {
     if values(json) > MOST_VALUES {
         let message = format!("the message has more than {MOST_VALUES} values in JSON");
         let fault = Fault::new(Code::ResourceExhausted, "REQUEST_TOO_LARGE", message);
@@ -180,7 +180,7 @@ fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, Fault> {
     Ok(message.encode_to_vec().into())
 }
 
-fn to_json(kind: MessageDescriptor, message: Bytes) -> Result<Bytes, Fault> {
+pub(super) fn to_json(kind: MessageDescriptor, message: Bytes) -> Result<Bytes, Fault> {
     let broken =
         |error: &dyn std::fmt::Display| Fault::internal(format!("the answer cannot be written as JSON: {error}"));
     let message = DynamicMessage::decode(kind, message).map_err(|error| broken(&error))?;

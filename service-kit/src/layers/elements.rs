@@ -112,10 +112,32 @@ impl Shapes {
                         None => *size += ELEMENT,
                     }
                 }
+                // A group that no message here has: the decoder skips it, and goes on behind it.
+                3 => skip_group(number, &mut wire, depth)?,
                 _ => return None,
             }
         }
         Some(())
+    }
+}
+
+/// Skips what is left of an unknown group.
+fn skip_group(number: u32, wire: &mut &[u8], depth: usize) -> Option<()> {
+    loop {
+        let tag = varint(wire)?;
+        let inner = u32::try_from(tag >> 3).ok()?;
+        match tag & 7 {
+            0 => drop(varint(wire)?),
+            1 => *wire = wire.get(8..)?,
+            2 => {
+                let length = usize::try_from(varint(wire)?).ok()?;
+                *wire = wire.get(length..)?;
+            }
+            3 => skip_group(inner, wire, depth.checked_sub(1)?)?,
+            4 => return (inner == number).then_some(()),
+            5 => *wire = wire.get(4..)?,
+            _ => return None,
+        }
     }
 }
 
@@ -170,6 +192,29 @@ mod tests {
         };
         let (wire, size) = size(&request, usize::MAX);
         assert_eq!(size, wire + 2 * ELEMENT + 1000 * NUMBER);
+    }
+
+    #[test]
+    fn an_unknown_group_does_not_end_the_count() {
+        let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
+        let shapes = Shapes::new(&[set]);
+        let message = shapes.message(".isomer.encoder.v1.EncodeRequest").unwrap();
+        let elements = EncodeRequest {
+            inputs: vec![Input { input: None }; 1000],
+            ..EncodeRequest::default()
+        };
+        // Field 1000 as a group: a number, a text and a group in it, then its end.
+        let group = [0xc3, 0x3e, 0x08, 1, 0x12, 1, b'a', 0x1b, 0x1c, 0xc4, 0x3e];
+        let wire = [&group[..], &elements.encode_to_vec()].concat();
+        assert_eq!(
+            EncodeRequest::decode(&wire[..]).unwrap(),
+            elements,
+            "the decoder skips the group"
+        );
+        assert_eq!(
+            shapes.decoded_size(message, &wire, usize::MAX),
+            wire.len() + 1000 * ELEMENT
+        );
     }
 
     #[test]

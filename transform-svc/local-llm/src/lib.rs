@@ -21,6 +21,8 @@ mod batch;
 mod cache;
 mod decoder;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod gguf;
 mod model;
 mod ops;

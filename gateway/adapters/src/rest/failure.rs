@@ -30,7 +30,7 @@ pub(super) fn of_connection(id: &str, error: &reqwest::Error, secret: &Secret) -
 }
 
 /// An answer that is no success.
-pub(super) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
+pub(crate) fn of_status(id: &str, status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &Secret) -> Fault {
     let told = Told::read(body, secret);
     let mut message = format!("provider `{id}` answered {}", status.as_u16());
     if !told.message.is_empty() {

@@ -3,8 +3,8 @@
 pub mod archive;
 pub mod e5s1;
 pub mod onnx;
-mod parquet;
-mod word_vectors;
+pub(crate) mod parquet;
+pub(crate) mod word_vectors;
 
 use std::{
     collections::HashMap,

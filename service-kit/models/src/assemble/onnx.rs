@@ -80,7 +80,9 @@ impl Dense {
             return None;
         };
         let mut values = Vec::with_capacity(self.values.len());
-        for column in 0..columns {
+        // Without values one side is 0, and the other may be of any length.
+        let columns_of_values = if self.values.is_empty() { 0 } else { columns };
+        for column in 0..columns_of_values {
             values.extend((0..rows).map(|row| self.values[row * columns + column]));
         }
         Some(Self {
@@ -312,6 +314,21 @@ mod tests {
         assert_eq!(found["dense.weight"], expected);
         assert_eq!(found["norm.weight"].values, [7.0, 8.0]);
         assert!(convert_model(&tiny(), &[]).unwrap().contains_key("pooler.dense.weight"));
+    }
+
+    #[test]
+    fn a_matrix_without_values_takes_no_time_whatever_its_shape() {
+        let mut model = tiny();
+        let graph = model.graph.as_mut().unwrap();
+        for tensor in graph
+            .initializer
+            .iter_mut()
+            .filter(|tensor| tensor.name == "onnx::MatMul_1")
+        {
+            (tensor.dims, tensor.raw_data) = (vec![0, i64::MAX], Vec::new());
+        }
+        let found = convert_model(&model, &[]).unwrap();
+        assert_eq!(found["dense.weight"].shape, [i64::MAX as usize, 0]);
     }
 
     #[test]

@@ -4,11 +4,57 @@
 
 use std::collections::BTreeMap;
 
+/// Most words of a file for each byte of it. The words of an index differ from each other, and take bytes of their own.
+const WORDS_PER_BYTE: usize = 8;
+/// Most bytes of words, and of unpacked pages, for each byte of a file. Snappy packs 64 bytes into three.
+const UNPACKED_PER_BYTE: usize = 64;
+const TOO_MANY: &str = "it says that it holds more than a file of its size can hold";
+
+/// The words read so far, and what may still come.
+struct Words {
+    all: Vec<String>,
+    most: usize,
+    bytes_left: usize,
+    unpacked_left: usize,
+}
+
+impl Words {
+    fn of(file: &[u8]) -> Self {
+        Self {
+            all: Vec::new(),
+            most: file.len().saturating_mul(WORDS_PER_BYTE),
+            bytes_left: file.len().saturating_mul(UNPACKED_PER_BYTE),
+            unpacked_left: file.len().saturating_mul(UNPACKED_PER_BYTE),
+        }
+    }
+
+    /// Refuses so many more words before memory is taken for them.
+    fn check_more(&self, count: usize) -> Result<(), String> {
+        if count > self.most - self.all.len() {
+            return Err(TOO_MANY.into());
+        }
+        Ok(())
+    }
+
+    /// Refuses so many more bytes of pages before they are unpacked.
+    fn unpack(&mut self, bytes: usize) -> Result<(), String> {
+        self.unpacked_left = self.unpacked_left.checked_sub(bytes).ok_or(TOO_MANY)?;
+        Ok(())
+    }
+
+    fn push(&mut self, word: String) -> Result<(), String> {
+        self.check_more(1)?;
+        self.bytes_left = self.bytes_left.checked_sub(word.len()).ok_or(TOO_MANY)?;
+        self.all.push(word);
+        Ok(())
+    }
+}
+
 /// Reads the column.
 ///
 /// # Errors
 /// What is not sound, or not of the form above.
-pub(super) fn strings(file: &[u8]) -> Result<Vec<String>, String> {
+pub(crate) fn strings(file: &[u8]) -> Result<Vec<String>, String> {
     const MAGIC: &[u8] = b"PAR1";
     let tail = file.len().checked_sub(8).filter(|_| file.starts_with(MAGIC));
     let (Some(tail), true) = (tail, file.ends_with(MAGIC)) else {
@@ -29,21 +75,21 @@ pub(super) fn strings(file: &[u8]) -> Result<Vec<String>, String> {
         1 => true,
         _ => return Err("its column repeats".into()),
     };
-    let mut words = Vec::new();
+    let mut words = Words::of(file);
     for group in meta.list(4)? {
         let [column] = group.list(1)? else {
             return Err("a row group has not one column".into());
         };
         chunk(file, column.field(3)?, optional, &mut words)?;
     }
-    if words.len() as i64 != meta.field(3)?.int()? {
+    if words.all.len() != meta.field(3)?.size()? {
         return Err("it holds another number of rows than it says".into());
     }
-    Ok(words)
+    Ok(words.all)
 }
 
 /// The pages of one column chunk.
-fn chunk(file: &[u8], meta: &Value, optional: bool, words: &mut Vec<String>) -> Result<(), String> {
+fn chunk(file: &[u8], meta: &Value, optional: bool, words: &mut Words) -> Result<(), String> {
     const BYTE_ARRAY: i64 = 6;
     if meta.field(1)?.int()? != BYTE_ARRAY {
         return Err("its column does not hold strings".into());
@@ -61,16 +107,23 @@ fn chunk(file: &[u8], meta: &Value, optional: bool, words: &mut Vec<String>) -> 
         .ok_or("a column chunk ends beyond the file")?;
     let mut rest = &file[start..end];
     let mut dictionary: Vec<String> = Vec::new();
-    let before = words.len();
-    while words.len() - before < wanted {
+    let before = words.all.len();
+    words.check_more(wanted)?;
+    while words.all.len() - before < wanted {
         let mut reader = Reader::new(rest);
         let header = reader.structure(0)?;
         let body = reader.rest();
         let (packed, length) = (header.field(3)?.size()?, header.field(2)?.size()?);
         let body_here = body.get(..packed).ok_or("a page ends beyond its chunk")?;
         let page = match codec {
-            0 => body_here.to_vec(),
-            1 => snappy(body_here, length)?,
+            0 => {
+                words.unpack(packed)?;
+                body_here.to_vec()
+            }
+            1 => {
+                words.unpack(length)?;
+                snappy(body_here, length)?
+            }
             other => return Err(format!("compression number {other} is not read")),
         };
         match header.field(1)?.int()? {
@@ -88,9 +141,10 @@ fn data_page(
     header: &Value,
     optional: bool,
     dictionary: &[String],
-    words: &mut Vec<String>,
+    words: &mut Words,
 ) -> Result<(), String> {
     let count = header.field(1)?.size()?;
+    words.check_more(count)?;
     let mut page = page;
     if optional {
         let (length, rest) = page.split_first_chunk::<4>().ok_or(SHORT)?;
@@ -102,14 +156,14 @@ fn data_page(
         page = &rest[length..];
     }
     match header.field(2)?.int()? {
-        0 => words.extend(plain(page, count)?),
+        0 => plain(page, count)?.into_iter().try_for_each(|word| words.push(word))?,
         2 | 8 => {
             let (&width, rest) = page.split_first().ok_or(SHORT)?;
             for index in hybrid(rest, u32::from(width), count)? {
                 let word = dictionary
                     .get(index as usize)
                     .ok_or("a page leads beyond its dictionary")?;
-                words.push(word.clone());
+                words.push(word.clone())?;
             }
         }
         other => return Err(format!("encoding number {other} is not read")),
@@ -201,6 +255,9 @@ fn snappy(data: &[u8], expected: usize) -> Result<Vec<u8>, String> {
                     short @ 0..60 => short,
                     long => number(long - 59)?,
                 } + 1;
+                if out.len() + length > expected {
+                    return Err(BAD.into());
+                }
                 out.extend_from_slice(reader.take(length)?);
                 continue;
             }
@@ -312,7 +369,7 @@ impl<'a> Reader<'a> {
             }
             id = match i64::from(head >> 4) {
                 0 => self.zigzag()?,
-                step => id + step,
+                step => id.checked_add(step).ok_or(MALFORMED)?,
             };
             let value = self.value(head & 0xf, true, depth)?;
             fields.insert(id, value);
@@ -370,6 +427,79 @@ mod tests {
         for (i, word) in words.iter().enumerate() {
             assert_eq!(*word, format!("wörd-{}", (i * i + 3 * i) % 97));
         }
+    }
+
+    /// A file of one row group with these pages, whose footer says that it holds so many rows.
+    fn file(pages: &[u8], rows: u64) -> Vec<u8> {
+        let number = |value: u64| {
+            let mut value = value << 1;
+            let mut out = Vec::new();
+            while value > 0x7f {
+                out.push((value & 0x7f) as u8 | 0x80);
+                value >>= 7;
+            }
+            out.push(value as u8);
+            out
+        };
+        let field = |step: u8, value: u64| [vec![step << 4 | 6], number(value)].concat();
+        // The column: type, codec, values, compressed size, offset of the data.
+        let column = [
+            field(1, 6),
+            field(3, 0),
+            field(1, rows),
+            field(2, pages.len() as u64),
+            field(2, 4),
+            vec![0],
+        ]
+        .concat();
+        let group = [&[0x19, 0x1c, 0x3c], &column[..], &[0, 0]].concat();
+        // A schema of a root and an optional leaf, the number of rows, the row group.
+        let schema = [&[0x29, 0x2c, 0][..], &field(3, 1), &[0]].concat();
+        let meta = [&schema[..], &field(1, rows), &[0x19, 0x1c], &group, &[0]].concat();
+        let length = (meta.len() as u32).to_le_bytes();
+        [b"PAR1", pages, &meta, &length, b"PAR1"].concat()
+    }
+
+    /// A page of a column without nulls, which says that it holds so many values, all of them the first of an empty dictionary.
+    fn page(count: u64) -> Vec<u8> {
+        let mut varint = Vec::new();
+        let mut rest = count << 1;
+        while rest > 0x7f {
+            varint.push((rest & 0x7f) as u8 | 0x80);
+            rest >>= 7;
+        }
+        varint.push(rest as u8);
+        // A run of ones as definition levels; then width 0.
+        let levels = [&varint[..], &[1]].concat();
+        let body = [&(levels.len() as u32).to_le_bytes()[..], &levels, &[0], &varint].concat();
+        let size = (body.len() as u8) << 1;
+        let head = [
+            &[0x15, 0, 0x15, size, 0x15, size, 0x2c, 0x15],
+            &varint[..],
+            &[0x15, 4, 0, 0],
+        ]
+        .concat();
+        [head, body].concat()
+    }
+
+    #[test]
+    fn a_count_that_no_file_of_the_size_can_hold_is_refused_before_memory_is_taken() {
+        for count in [1 << 20, 1 << 40, 1 << 60] {
+            let error = strings(&file(&page(count), count)).unwrap_err();
+            assert!(error.contains("more than a file of its size can hold"), "{error}");
+        }
+        // The same file with an honest count comes as far as the dictionary.
+        let error = strings(&file(&page(2), 2)).unwrap_err();
+        assert!(error.contains("beyond its dictionary"), "{error}");
+    }
+
+    #[test]
+    fn field_numbers_do_not_overflow() {
+        // Field number i64::MAX, said in full, then one more.
+        let meta = [&[0x06, 0xfe][..], &[0xff; 8], &[1, 0, 0x16, 0, 0]].concat();
+        let length = (meta.len() as u32).to_le_bytes();
+        let file = [b"PAR1", &meta[..], &length, b"PAR1"].concat();
+        assert!(strings(&file).is_err());
     }
 
     #[test]

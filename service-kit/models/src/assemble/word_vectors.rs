@@ -42,7 +42,7 @@ pub(super) fn write((matrix, words): (&[u8], &[u8]), names: (&str, &str), into: 
 }
 
 /// Rows, columns and values (row after row) of a little-endian f32 matrix in numpy's format 1.0 or 2.0, in either order.
-fn npy(data: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
+pub(crate) fn npy(data: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     const BAD: &str = "it is not a sound .npy file";
     let rest = data.strip_prefix(b"\x93NUMPY").ok_or(BAD)?;
     let (header, body) = match rest {
@@ -64,6 +64,10 @@ fn npy(data: &[u8]) -> Result<(usize, usize, Vec<f32>), String> {
     let &[rows, cols] = shape.as_slice() else {
         return Err(format!("its shape is {shape:?}, expected a matrix"));
     };
+    // A side of 0 would let the other be of any length.
+    if rows == 0 || cols == 0 {
+        return Err(format!("its shape is {shape:?}: it holds no values"));
+    }
     if rows.checked_mul(cols).and_then(|n| n.checked_mul(4)) != Some(body.len()) {
         return Err("it is truncated".into());
     }
@@ -96,6 +100,13 @@ mod tests {
         assert_eq!(npy(&file("False", rows)).unwrap(), (2, 3, rows.to_vec()));
         let columns = [1.0, 4.0, 2.0, 5.0, 3.0, 6.0];
         assert_eq!(npy(&file("True", columns)).unwrap(), (2, 3, rows.to_vec()));
+        for shape in ["(0, 9223372036854775807)", "(9223372036854775807, 0)", "(0, 0)"] {
+            let header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}");
+            let mut empty = b"\x93NUMPY\x01\x00".to_vec();
+            empty.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+            empty.extend(header.as_bytes());
+            assert!(npy(&empty).is_err(), "{shape}");
+        }
         let whole = file("True", columns);
         for cut in 0..whole.len() {
             assert!(npy(&whole[..cut]).is_err());

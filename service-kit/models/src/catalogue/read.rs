@@ -188,11 +188,26 @@ fn is_sha256(digest: &str) -> bool {
     digest.len() == 64 && digest.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c))
 }
 
-/// A relative path without `..`.
+/// A relative path without `..`, backslashes and control characters: a zero byte ends a path for the system.
 pub(crate) fn is_inside(path: &str) -> bool {
     !path.is_empty()
-        && !path.contains('\\')
+        && !path.contains(|c: char| c == '\\' || c.is_control())
         && Path::new(path)
             .components()
             .all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_inside;
+
+    #[test]
+    fn names_that_lead_out_or_hold_control_characters_are_refused() {
+        for name in ["config.json", "1_Pooling/config.json", "größe.txt", "a b"] {
+            assert!(is_inside(name), "{name:?}");
+        }
+        for name in ["", "/a", "../a", "a/../b", "./a", "a\\b", "a\0b", "a\nb", "\u{9b}a"] {
+            assert!(!is_inside(name), "{name:?}");
+        }
+    }
 }

@@ -50,6 +50,11 @@ pub(super) fn check_listed(names: &[String]) -> Result<(), HubFailure> {
     }
 }
 
+/// Whether this can be the name of a file's content, which becomes part of a path.
+pub(crate) fn is_etag(etag: &str) -> bool {
+    is_plain_name(etag) && etag.len() <= 200
+}
+
 fn lying(message: String) -> HubFailure {
     HubFailure::refused(message, "is HF_ENDPOINT a Hugging Face hub? Nothing was written")
 }
@@ -89,7 +94,7 @@ impl Wanted {
     fn etag(&self, metadata: &Metadata) -> Result<String, HubFailure> {
         let etag = metadata.etag();
         let etag = etag.strip_prefix("W/").unwrap_or(etag);
-        if !is_plain_name(etag) || etag.len() > 200 {
+        if !is_etag(etag) {
             return Err(lying(format!("{}: it answered the etag `{}`", self.file, shown(etag))));
         }
         Ok(etag.to_owned())

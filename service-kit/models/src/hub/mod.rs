@@ -21,6 +21,7 @@ use hf_hub::{
 pub use choose::HubModel;
 pub use dataset::{ChooseError, HubDataset};
 pub use download::Terms;
+pub(crate) use download::is_etag;
 
 use crate::{catalogue::ModelKind, config::ModelsConfig, error::ModelError, progress::Reporter};
 use choose::wanted_files;
@@ -30,6 +31,11 @@ use download::Wanted;
 const STALLED: Duration = Duration::from_secs(60);
 /// After the hub was found unreachable it is not asked again for so long.
 const REST: Duration = Duration::from_secs(60);
+
+/// Whether a hub may list files of these names.
+pub(crate) fn may_list(names: &[String]) -> bool {
+    download::check_listed(names).is_ok()
+}
 
 /// A repository's files in the hub's cache.
 #[derive(Debug)]

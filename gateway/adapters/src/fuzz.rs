@@ -1,0 +1,11 @@
+//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not part of the crate's interface.
+
+use http::{HeaderMap, StatusCode};
+use isomer_service_kit::{Fault, config::Secret};
+
+use crate::rest::failure;
+
+/// What an answer that is no success is to the caller.
+pub fn failure(status: StatusCode, headers: &HeaderMap, body: &[u8], secret: &str) -> Fault {
+    failure::of_status("provider", status, headers, body, &Secret::new(secret))
+}

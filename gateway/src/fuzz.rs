@@ -1,0 +1,36 @@
+//! Entry points for the fuzz targets of `tests/fuzz` to readers that are private to this crate. Not part of the crate's interface.
+
+use std::sync::Arc;
+
+use isomer_adapters::EncoderBackend;
+use isomer_proto::gateway::v1::Provider;
+use isomer_service_kit::Fault;
+use tokio::sync::watch;
+
+use crate::{
+    dialects, openai, page,
+    routing::{Fixed, Router, RoutingConfig},
+};
+
+/// The HTTP routes of OpenAI's, Cohere's, Ollama's and text-embeddings-inference's shapes before one encoder server, without the layers
+/// around them.
+pub async fn routes(backend: Arc<dyn EncoderBackend>, max_message_bytes: usize) -> axum::Router {
+    let (_providers, none) = watch::channel(Vec::new().into());
+    let refuse = |_: &Provider| Err(Fault::internal("no providers here"));
+    let fixed = Fixed {
+        name: "fuzz".to_owned(),
+        backend,
+        remote: false,
+    };
+    let backends = openai::Backends {
+        router: Router::new(RoutingConfig::default(), None, vec![fixed], none, refuse).await,
+        augmentation: None,
+        max_message_bytes,
+    };
+    openai::routes(backends.clone()).merge(dialects::routes(&backends))
+}
+
+/// Reads the query of the page's trial, and says what is wrong with it.
+pub fn trial(query: &str) -> Option<String> {
+    page::read_trial(query)
+}

@@ -1,0 +1,28 @@
+//! Runs one target under libFuzzer. `ISOMER_FUZZ_TARGET` names it; libFuzzer's own options and corpus folders are the arguments.
+#![no_main]
+
+use std::sync::LazyLock;
+
+use isomer_fuzz::Target;
+
+static TARGET: LazyLock<Option<&'static Target>> =
+    LazyLock::new(|| isomer_fuzz::target(&std::env::var("ISOMER_FUZZ_TARGET").unwrap_or_default()));
+
+libfuzzer_sys::fuzz_target!(
+    init: {
+        let ours = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            // The tokenizers library panics on some broken files. The readers catch that and refuse the file.
+            let is_caught = panic.location().is_some_and(|at| at.file().contains("/tokenizers-"));
+            if !is_caught {
+                ours(panic);
+            }
+        }));
+        assert!(TARGET.is_some(), "ISOMER_FUZZ_TARGET names no target");
+    },
+    |data: &[u8]| {
+        if let Some(target) = *TARGET {
+            (target.run)(data);
+        }
+    }
+);

@@ -1,0 +1,110 @@
+//! The table of targets.
+
+mod access;
+mod answers;
+mod data;
+mod http;
+mod models;
+mod names;
+mod providers;
+mod settings;
+mod wire;
+
+/// A reader with what must hold of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Target {
+    /// The name of its corpus folder.
+    pub name: &'static str,
+    /// Gives the bytes to the reader.
+    pub run: fn(&[u8]),
+    /// Longest input that is tried.
+    pub longest: usize,
+    /// The files of its reader, below the root of the repository: those whose coverage counts.
+    pub reads: &'static [&'static str],
+}
+
+/// The target of this name.
+pub fn target(name: &str) -> Option<&'static Target> {
+    TARGETS.iter().find(|target| target.name == name)
+}
+
+macro_rules! targets {
+    ($($run:path, $longest:expr, [$($file:literal),* $(,)?];)*) => {
+        /// Every target.
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: last(stringify!($run)),
+            run: $run,
+            longest: $longest,
+            reads: &[$($file),*],
+        }),*];
+    };
+}
+
+/// What follows the last `:` of a path.
+const fn last(path: &'static str) -> &'static str {
+    let bytes = path.as_bytes();
+    let mut at = bytes.len();
+    while at > 0 && bytes[at - 1] != b':' && bytes[at - 1] != b' ' {
+        at -= 1;
+    }
+    path.split_at(at).1
+}
+
+targets! {
+    models::safetensors, 16 << 10, ["embed-svc/src/weights.rs", "embed-svc/src/weights/file.rs", "service-kit/models/src/folder.rs"];
+    models::gguf, 64 << 10, [
+        "transform-svc/local-llm/src/gguf.rs", "transform-svc/local-llm/src/shape.rs", "transform-svc/local-llm/src/vocabulary/mod.rs",
+        "transform-svc/local-llm/src/vocabulary/bpe.rs", "transform-svc/local-llm/src/template.rs", "transform-svc/local-llm/src/weights.rs",
+    ];
+    models::tokenizer, 16 << 10, ["embed-svc/src/tokenise.rs"];
+    models::model_folder, 16 << 10, [
+        "embed-svc/src/folder/mod.rs", "embed-svc/src/folder/modules.rs", "embed-svc/src/folder/pooling.rs", "embed-svc/src/folder/settings.rs",
+        "embed-svc/src/folder/stage.rs", "embed-svc/src/folder/words.rs", "embed-svc/src/folder/head.rs", "embed-svc/src/arch/settings.rs",
+    ];
+    models::word_vectors, 8 << 10, ["embed-svc/src/vectors/text_file.rs"];
+    models::onnx, 8 << 10, ["service-kit/models/src/assemble/onnx.rs"];
+    models::e5s1, 16 << 10, ["service-kit/models/src/assemble/e5s1.rs"];
+    models::parquet_words, 16 << 10, ["service-kit/models/src/assemble/parquet.rs"];
+    models::npy, 4 << 10, ["service-kit/models/src/assemble/word_vectors.rs"];
+    models::catalogue, 8 << 10, ["service-kit/models/src/catalogue/read.rs", "service-kit/models/src/catalogue/entry.rs"];
+    data::rows, 16 << 10, [
+        "eval-svc/src/dataset/rows.rs", "eval-svc/src/dataset/row.rs", "eval-svc/src/dataset/files.rs", "eval-svc/src/dataset/load.rs",
+        "eval-svc/src/dataset/labelled.rs", "eval-svc/src/dataset/lists.rs", "eval-svc/src/dataset/pairs.rs", "eval-svc/src/dataset/retrieval.rs",
+        "eval-svc/src/dataset/clsd.rs", "eval-svc/src/dataset/bounds.rs",
+    ];
+    data::suite, 8 << 10, [
+        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "eval-svc/src/suite/transformation.rs",
+        "eval-svc/src/suite/protocol.rs", "eval-svc/src/suite/gate.rs",
+    ];
+    data::card, 4 << 10, ["eval-svc/src/places/card.rs"];
+    wire::grpc_messages, 16 << 10, ["service-kit/src/layers/elements.rs"];
+    wire::grpc_compression, 16 << 10, ["service-kit/src/layers/coding.rs"];
+    wire::connect_frames, 16 << 10, ["service-kit/src/connect/codec.rs"];
+    wire::connect_json, 8 << 10, ["service-kit/src/connect/codec.rs"];
+    http::dialects, 8 << 10, [
+        "gateway/src/openai/inputs.rs", "gateway/src/openai/embeddings.rs", "gateway/src/openai/rerank.rs", "gateway/src/dialects/cohere.rs",
+        "gateway/src/dialects/ollama.rs", "gateway/src/dialects/tei.rs",
+    ];
+    http::page, 8 << 10, ["gateway/src/page/trial.rs"];
+    access::jwt, 8 << 10, ["gateway/access/src/jwt.rs"];
+    access::key_set, 8 << 10, ["gateway/access/src/jwks.rs"];
+    access::credentials, 4 << 10, ["gateway/access/src/credential.rs", "gateway/access/src/key.rs", "gateway/access/src/host.rs"];
+    providers::embeddings, 8 << 10, [
+        "gateway/adapters/src/foreign/finish.rs", "gateway/adapters/src/kinds/openai.rs", "gateway/adapters/src/kinds/cohere.rs",
+        "gateway/adapters/src/kinds/voyage.rs", "gateway/adapters/src/kinds/ollama.rs", "gateway/adapters/src/kinds/jina.rs",
+        "gateway/adapters/src/kinds/tei_http.rs", "gateway/adapters/src/kinds/hugging_face.rs", "gateway/adapters/src/kinds/listed.rs",
+    ];
+    providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs"];
+    providers::addresses, 1 << 10, ["crates/outbound/src/guard.rs", "crates/outbound/src/guard/ranges.rs", "gateway/adapters/src/target.rs"];
+    settings::provider_file, 8 << 10, ["gateway/registry/src/file.rs", "gateway/registry/src/document.rs"];
+    settings::configuration, 8 << 10, ["service-kit/src/config.rs", "service-kit/src/config/explain.rs"];
+    settings::prompt_file, 4 << 10, ["transform-svc/src/prompt/parse.rs"];
+    answers::texts, 8 << 10, ["transform-svc/src/clean/mod.rs", "transform-svc/src/clean/reasoning.rs", "transform-svc/src/checks/leaks.rs"];
+    answers::lists, 4 << 10, ["transform-svc/src/list/mod.rs", "transform-svc/src/list/marks.rs", "transform-svc/src/distractors.rs"];
+    answers::ratings, 256, ["transform-svc/src/judge/number.rs"];
+    answers::guards, 4 << 10, [
+        "transform-svc/src/guards/numbers/scan.rs", "transform-svc/src/guards/numbers/lex.rs", "transform-svc/src/guards/names.rs",
+        "transform-svc/src/guards/negation/mod.rs",
+    ];
+    names::hub_names, 1 << 10, ["service-kit/models/src/hub/choose.rs", "eval-svc/src/dataset/hub_ref.rs"];
+}

@@ -1,0 +1,179 @@
+//! Bodies and queries over HTTP.
+
+use std::{
+    cell::OnceCell,
+    sync::{Arc, LazyLock},
+};
+
+use ::http::{Request, StatusCode, header};
+use axum::{Router, body::Body};
+use isomer_adapters::EncoderBackend;
+use isomer_gateway::{fuzz, http_paths};
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, Usage, VectorSpace},
+    encoder::v1::{
+        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
+        rerank_response,
+    },
+};
+use isomer_service_kit::Fault;
+use tokio::{runtime::Runtime, time::Instant};
+use tower::ServiceExt;
+
+use crate::input::{Input, text};
+
+/// Largest body that is tried.
+const MOST: usize = 1 << 20;
+
+/// An encoder that knows one id. Every vector is (1, 1).
+#[derive(Debug)]
+struct Stub;
+
+fn encoder() -> Encoder {
+    Encoder {
+        id: "one".to_owned(),
+        dimensions: 2,
+        max_tokens: 128,
+        ..Encoder::default()
+    }
+}
+
+#[tonic::async_trait]
+impl EncoderBackend for Stub {
+    async fn list(&self) -> Result<Vec<Encoder>, Fault> {
+        Ok(vec![encoder()])
+    }
+
+    async fn get(&self, encoder_id: &str) -> Result<Encoder, Fault> {
+        match encoder_id {
+            "one" => Ok(encoder()),
+            id => Err(Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"))),
+        }
+    }
+
+    async fn encode(&self, request: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
+        let rows = request.inputs.len();
+        Ok(EncodeResponse {
+            embeddings: Some(Matrix {
+                rows: u32::try_from(rows).unwrap_or_default(),
+                cols: 2,
+                dtype: Dtype::F32.into(),
+                data: 1_f32.to_le_bytes().repeat(2 * rows).into(),
+            }),
+            vector_space: Some(VectorSpace {
+                digest: "abc".to_owned(),
+                ..VectorSpace::default()
+            }),
+            token_counts: vec![1; rows],
+            usage: Some(Usage {
+                tokens: rows as u64,
+                ..Usage::default()
+            }),
+            ..EncodeResponse::default()
+        })
+    }
+
+    async fn count_tokens(&self, _: CountTokensRequest, _: Option<Instant>) -> Result<CountTokensResponse, Fault> {
+        Err(Fault::unimplemented("this stub does not count"))
+    }
+
+    async fn rerank(&self, request: RerankRequest, _: Option<Instant>) -> Result<RerankResponse, Fault> {
+        let most = request.top_n.map_or(usize::MAX, |n| n as usize);
+        let documents = request.documents.len().min(most);
+        let result = |index| rerank_response::Result {
+            index,
+            score: 1.0,
+            ..rerank_response::Result::default()
+        };
+        Ok(RerankResponse {
+            results: (0..).take(documents).map(result).collect(),
+            ..RerankResponse::default()
+        })
+    }
+
+    async fn healthy(&self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    /// Asked for each id, so that the first request need not wait for a list.
+    fn is_open(&self) -> bool {
+        true
+    }
+}
+
+struct Front {
+    runtime: Runtime,
+    routes: Router,
+}
+
+impl Front {
+    fn new() -> Option<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .ok()?;
+        let routes = runtime.block_on(fuzz::routes(Arc::new(Stub), MOST));
+        Some(Self { runtime, routes })
+    }
+}
+
+/// The paths that take a body, in one order whatever the routes' is.
+static PATHS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    let mut paths: Vec<&str> = http_paths().into_iter().filter(|path| !path.contains('{')).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+});
+
+/// A body to any of the paths, which a first line names. The answer is JSON or a sentence, and never an internal error.
+pub(super) fn dialects(data: &[u8]) {
+    thread_local! {
+        static FRONT: OnceCell<Option<Front>> = const { OnceCell::new() };
+    }
+    let mut input = Input(data);
+    let path = text(input.until(b'\n'));
+    let path = PATHS.iter().find(|known| **known == path).or(PATHS.first());
+    let Some(path) = path.filter(|path| **path != "/") else {
+        return;
+    };
+    FRONT.with(|front| {
+        let Some(front) = front.get_or_init(Front::new) else {
+            return;
+        };
+        let request = Request::post(*path).header(header::CONTENT_TYPE, "application/json");
+        let Ok(request) = request.body(Body::from(input.0.to_vec())) else {
+            return;
+        };
+        let (status, body) = front.runtime.block_on(async {
+            let response = match front.routes.clone().oneshot(request).await {
+                Ok(response) => response,
+                Err(never) => match never {},
+            };
+            let status = response.status();
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await;
+            (status, body.unwrap_or_default())
+        });
+        assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{path}: {}", text(&body));
+        assert!(
+            status.is_success() || !body.is_empty() || status == StatusCode::METHOD_NOT_ALLOWED,
+            "{path}: {status}"
+        );
+        if status.is_success() {
+            assert!(serde_json::from_slice::<serde_json::Value>(&body).is_ok() || !body.is_empty());
+        }
+        // Vectors here are short: an answer much larger than its request would be one that a caller can make cheaply.
+        assert!(
+            body.len() <= 4096 + 256 * data.len(),
+            "{} bytes for {}",
+            body.len(),
+            data.len()
+        );
+    });
+}
+
+/// The query of the page's trial.
+pub(super) fn page(data: &[u8]) {
+    if let Some(problem) = fuzz::trial(&text(data)) {
+        assert!(problem.len() < 1000, "the problem is as long as what was sent");
+    }
+}

@@ -1,0 +1,65 @@
+//! Files that configure servers.
+
+use isomer_gateway::IsomerConfig;
+use isomer_registry::{document, file};
+use isomer_service_kit::config;
+use isomer_transform::prompt::{Prompt, Purpose};
+use serde_json::json;
+
+use crate::input::{Input, folder, text};
+
+/// A file of providers. What is read can be written, and reads the same again.
+pub(super) fn provider_file(data: &[u8]) {
+    let all = text(data);
+    let Ok(read) = file::read(&all) else { return };
+    let lines = all.lines().count().max(1);
+    for one in read {
+        assert!((1..=lines + 1).contains(&one.line("provider.address")));
+        let _ = document::json(&one.provider);
+        let Ok(written) = document::toml(&one.provider) else {
+            continue;
+        };
+        match file::read(&written) {
+            Ok(again) => {
+                assert!(again.len() == 1 && document::json(&again[0].provider) == document::json(&one.provider))
+            }
+            Err(fault) => unreachable!("what was written cannot be read: {fault}\n{written}"),
+        }
+    }
+}
+
+/// A configuration file, without an environment. What is wrong is said with a field.
+pub(super) fn configuration(data: &[u8]) {
+    let Some(folder) = folder() else { return };
+    let path = folder.path().join("isomer.toml");
+    if std::fs::write(&path, data).is_err() {
+        return;
+    }
+    if let Err(error) = config::load_from::<IsomerConfig>(Some(path.as_path()), [], &json!({})) {
+        assert!(error.to_string().len() < 64 << 10);
+    }
+}
+
+/// A prompt file; the first letter says of which purpose. A prompt that is read can be rendered, and holds the text that it is for.
+pub(super) fn prompt_file(data: &[u8]) {
+    let mut input = Input(data);
+    let Some(purpose) = input.choice(&Purpose::ALL) else {
+        return;
+    };
+    let Ok(prompt) = Prompt::parse(purpose.name(), &text(input.0)) else {
+        return;
+    };
+    const ORIGINAL: &str = "a {text} with {marks}";
+    let messages = if purpose.judges() {
+        prompt.render_pair(ORIGINAL, "another", "rewrite")
+    } else {
+        prompt.render(ORIGINAL, None, 3)
+    };
+    assert!(!messages.is_empty());
+    if purpose != Purpose::JudgeFluency {
+        assert!(
+            messages.iter().any(|message| message.content.contains(ORIGINAL)),
+            "the text is not in the prompt"
+        );
+    }
+}
