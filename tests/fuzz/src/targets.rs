@@ -56,7 +56,7 @@ targets! {
         "transform-svc/local-llm/src/gguf.rs", "transform-svc/local-llm/src/shape.rs", "transform-svc/local-llm/src/vocabulary/mod.rs",
         "transform-svc/local-llm/src/vocabulary/bpe.rs", "transform-svc/local-llm/src/template.rs", "transform-svc/local-llm/src/weights.rs",
     ];
-    models::tokenizer, 16 << 10, ["embed-svc/src/tokenise.rs"];
+    models::tokenizer, 16 << 10, ["embed-svc/src/tokenise.rs", "embed-svc/src/tokenise/pairs.rs", "embed-svc/src/tokenise/parts.rs"];
     models::model_folder, 16 << 10, [
         "embed-svc/src/folder/mod.rs", "embed-svc/src/folder/modules.rs", "embed-svc/src/folder/pooling.rs", "embed-svc/src/folder/settings.rs",
         "embed-svc/src/folder/stage.rs", "embed-svc/src/folder/words.rs", "embed-svc/src/folder/head.rs", "embed-svc/src/arch/settings.rs",
@@ -83,7 +83,8 @@ targets! {
     wire::connect_json, 8 << 10, ["service-kit/src/connect/codec.rs"];
     http::dialects, 8 << 10, [
         "gateway/src/openai/inputs.rs", "gateway/src/openai/embeddings.rs", "gateway/src/openai/rerank.rs", "gateway/src/dialects/cohere.rs",
-        "gateway/src/dialects/ollama.rs", "gateway/src/dialects/tei.rs",
+        "gateway/src/dialects/ollama.rs", "gateway/src/dialects/tei/mod.rs",
+        "gateway/src/dialects/tei/rank.rs", "gateway/src/dialects/tei/tokens.rs",
     ];
     http::page, 8 << 10, ["gateway/src/page/trial.rs"];
     access::jwt, 8 << 10, ["gateway/access/src/jwt.rs"];
@@ -94,7 +95,7 @@ targets! {
         "gateway/adapters/src/kinds/voyage.rs", "gateway/adapters/src/kinds/ollama.rs", "gateway/adapters/src/kinds/jina.rs",
         "gateway/adapters/src/kinds/tei_http.rs", "gateway/adapters/src/kinds/hugging_face.rs", "gateway/adapters/src/kinds/listed.rs",
     ];
-    providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs"];
+    providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs", "crates/outbound/src/said.rs"];
     providers::addresses, 1 << 10, ["crates/outbound/src/guard.rs", "crates/outbound/src/guard/ranges.rs", "gateway/adapters/src/target.rs"];
     settings::provider_file, 8 << 10, ["gateway/registry/src/file.rs", "gateway/registry/src/document.rs"];
     settings::configuration, 8 << 10, ["service-kit/src/config.rs", "service-kit/src/config/explain.rs"];

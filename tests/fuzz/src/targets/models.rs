@@ -80,8 +80,17 @@ pub(super) fn tokenizer(data: &[u8]) {
             assert!(tokens.ids.len() <= tokens.count);
         }
     }
-    if let Ok(tokens) = tokenizer.encode_pair("A man", TEXT, LIMIT) {
+    let first = tokenizer.first_of_pairs("A man", LIMIT);
+    if let Ok(tokens) = first.and_then(|first| tokenizer.encode_pair(&first, TEXT, LIMIT)) {
         assert!(tokens.second.is_none_or(|second| second <= tokens.ids.len()));
+    }
+    if let Ok(parts) = tokenizer.parts("", TEXT, true) {
+        for part in parts {
+            assert!(
+                part.bytes
+                    .is_none_or(|bytes| bytes.start <= bytes.end && bytes.end <= TEXT.len())
+            );
+        }
     }
 }
 
