@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 """Writes the first corpus entries of every target, from the fixtures of other tests and from small files made here.
 
-Usage: seeds.py CORPUS-FOLDER. An entry of the same name is written again; others stay.
+An entry of the same name is written again; others stay. A corpus is a file of lines: a name, and bytes in base64.
 """
 
+import base64
 import gzip
 import json
 import struct
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+CORPUS = ROOT / "tests/fuzz/corpus"
 FIXTURES = ROOT / "embed-svc/tests/fixtures"
 
 
@@ -410,13 +411,13 @@ def build():
 
 
 def main():
-    corpus = Path(sys.argv[1])
     for target, entries in build().items():
-        folder = corpus / target
-        folder.mkdir(parents=True, exist_ok=True)
+        file = CORPUS / f"{target}.txt"
+        kept = dict(line.split(" ", 1) for line in file.read_text().splitlines()) if file.exists() else {}
         for name, content in entries.items():
             content = content.encode() if isinstance(content, str) else content
-            (folder / f"seed-{name}").write_bytes(content)
+            kept[f"seed-{name}"] = base64.b64encode(content).decode()
+        file.write_text("".join(f"{name} {kept[name]}\n" for name in sorted(kept)))
 
 
 main()

@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeSet, fs, path::Path};
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use isomer_fuzz::{TARGETS, mutate::Mutator, target};
 
 /// Mutations of a target's corpus.
@@ -10,14 +11,12 @@ const MUTATIONS: usize = 200;
 /// Bytes of all corpora together: they are part of the repository.
 const LARGEST: u64 = 1 << 20;
 
+/// A target's inputs: lines of a name and of bytes in base64.
 fn corpus(name: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(name);
-    let mut paths: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
-    paths.sort();
-    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("corpus/{name}.txt"));
+    let text = fs::read_to_string(file).unwrap();
+    let lines = text.lines().map(|line| line.split_once(' ').unwrap().1);
+    lines.map(|bytes| BASE64_STANDARD.decode(bytes).unwrap()).collect()
 }
 
 fn replay(name: &str) {
