@@ -9,6 +9,7 @@ use isomer_proto::encoder::v1::{
     input, tokenize_request::Prompt,
 };
 use isomer_service_kit::Fault;
+use tonic::Code;
 
 fn tokenize(texts: &[&str]) -> TokenizeRequest {
     TokenizeRequest {
@@ -170,4 +171,38 @@ async fn a_prompt_is_bounded_by_itself_and_with_all_texts() {
         fault.message
     );
     assert_eq!(house.encode(with(20, 200)).await.embeddings.unwrap().rows, 200);
+}
+
+#[tokio::test]
+async fn bad_requests_for_tokens_name_their_field() {
+    let mut house = House::new(|_, config| config.max_batch_items = 2).await;
+    let unknown = TokenizeRequest {
+        encoder_id: "nobody".into(),
+        ..tokenize(&["a"])
+    };
+    let named = TokenizeRequest {
+        prompt: Some(Prompt::PromptName("nothing".into())),
+        ..tokenize(&["a"])
+    };
+    for (request, code, field) in [
+        (unknown, Code::NotFound, "encoder_id"),
+        (tokenize(&["a", "b", "c"]), Code::InvalidArgument, "texts"),
+        (named, Code::InvalidArgument, "prompt_name"),
+    ] {
+        let fault = Fault::from(house.client.tokenize(request).await.unwrap_err());
+        assert_eq!((fault.code, fault.field.as_deref()), (code, Some(field)));
+    }
+    let lists = |encoder: &str, count: usize| DetokenizeRequest {
+        encoder_id: encoder.into(),
+        token_ids: vec![TokenIds { ids: vec![5] }; count],
+        special_tokens: false,
+    };
+    for (request, code, field) in [
+        (lists("nobody", 1), Code::NotFound, "encoder_id"),
+        (lists("tiny", 3), Code::InvalidArgument, "token_ids"),
+    ] {
+        let fault = Fault::from(house.client.detokenize(request).await.unwrap_err());
+        assert_eq!((fault.code, fault.field.as_deref()), (code, Some(field)));
+    }
+    assert_eq!(tokens(&mut house, tokenize(&["a", "b"])).await.len(), 2);
 }

@@ -3,6 +3,8 @@
 type Held = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
 
 const EMBED: &str = "embed-svc/tests/service.rs";
+const TOKENS: &str = "embed-svc/tests/tokens.rs";
+const KINDS: &str = "gateway/adapters/tests/adapters/served_kinds.rs";
 const KEYS: &str = "gateway/access/tests/door/keys.rs";
 const LEASES: &str = "gateway/registry/tests/registry/leases.rs";
 const CHANGES: &str = "gateway/registry/tests/registry/changes.rs";
@@ -74,6 +76,51 @@ pub const ALL: &[Held] = &[
             "embed-svc/tests/delivery.rs",
             "token_vectors_come_with_the_rows_of_each_input_and_in_a_space_of_their_own",
         )],
+    ),
+    (
+        "EncoderService.Tokenize",
+        "NOT_FOUND: unknown encoder",
+        &[(TOKENS, "bad_requests_for_tokens_name_their_field")],
+    ),
+    (
+        "EncoderService.Tokenize",
+        "INVALID_ARGUMENT: more texts than `max_batch_items`",
+        &[(TOKENS, "bad_requests_for_tokens_name_their_field")],
+    ),
+    (
+        "EncoderService.Tokenize",
+        "INVALID_ARGUMENT: unknown prompt name",
+        &[(TOKENS, "bad_requests_for_tokens_name_their_field")],
+    ),
+    (
+        "EncoderService.Tokenize",
+        "INVALID_ARGUMENT: an answer of more tokens than a message holds",
+        &[(TOKENS, "an_answer_of_too_many_tokens_is_refused")],
+    ),
+    (
+        "EncoderService.Tokenize",
+        "UNIMPLEMENTED: a provider that only encodes",
+        &[(KINDS, "tei_is_sent_its_fields_and_tells_its_limits")],
+    ),
+    (
+        "EncoderService.Detokenize",
+        "NOT_FOUND: unknown encoder",
+        &[(TOKENS, "bad_requests_for_tokens_name_their_field")],
+    ),
+    (
+        "EncoderService.Detokenize",
+        "INVALID_ARGUMENT: more lists than `max_batch_items`",
+        &[(TOKENS, "bad_requests_for_tokens_name_their_field")],
+    ),
+    (
+        "EncoderService.Detokenize",
+        "INVALID_ARGUMENT: an id that the tokenizer does not know",
+        &[(TOKENS, "ids_of_tokens_can_be_encoded_counted_and_read_back")],
+    ),
+    (
+        "EncoderService.Detokenize",
+        "UNIMPLEMENTED: as Tokenize",
+        &[(KINDS, "tei_is_sent_its_fields_and_tells_its_limits")],
     ),
     (
         "EncoderService.Rerank",

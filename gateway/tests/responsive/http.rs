@@ -19,14 +19,10 @@ pub const READ_NO_BODY: &[&str] = &[
     "/ping",
     // These are refused whatever they hold.
     "/embed_sparse",
-    "/tokenize",
-    "/decode",
     "/tei/{model}/health",
     "/tei/{model}/info",
     "/tei/{model}/ping",
     "/tei/{model}/embed_sparse",
-    "/tei/{model}/tokenize",
-    "/tei/{model}/decode",
 ];
 
 fn post(row: &'static str, body: Value) -> Row {
@@ -52,6 +48,7 @@ pub fn rows() -> Vec<Row> {
     let rank = json!({ "query": "Which cat, number 1?", "texts": all });
     let predict = json!({ "inputs": pairs });
     let similarity = json!({ "inputs": { "source_sentence": "A cat.", "sentences": all } });
+    let ids = json!({ "ids": vec![vec![30_000; 1024]; 4096] });
     let mut rows = vec![
         post("/v1/embeddings", json!({ "model": ENCODER, "input": all })),
         post(
@@ -80,6 +77,8 @@ pub fn rows() -> Vec<Row> {
         ("/rerank", "/tei/{model}/rerank", &rank),
         ("/predict", "/tei/{model}/predict", &predict),
         ("/similarity", "/tei/{model}/similarity", &similarity),
+        ("/tokenize", "/tei/{model}/tokenize", &inputs),
+        ("/decode", "/tei/{model}/decode", &ids),
     ] {
         rows.extend([post(alone, body.clone()), post(below, body.clone())]);
     }

@@ -2,7 +2,10 @@
 
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
-    encoder::v1::{CountTokensRequest, EncodeRequest, EncodeStreamRequest, Input, RerankRequest, input},
+    encoder::v1::{
+        CountTokensRequest, DetokenizeRequest, EncodeRequest, EncodeStreamRequest, Input, RerankRequest, TokenIds,
+        TokenizeRequest, input,
+    },
     eval::v1::{
         CreateRunRequest, DatasetInput, DatasetRef, InlineFile, InlineFiles, RetrievalVectors, RunSpec, ScoreRequest,
         SuiteRef, TaskType, dataset_ref, retrieval_vectors::Judgement, score_request, suite_ref,
@@ -306,6 +309,31 @@ fn encoders() -> Vec<Row> {
                 encoder_id: ENCODER.to_owned(),
                 texts: texts(),
                 ..CountTokensRequest::default()
+            },
+        ),
+        grpc(
+            &e("Tokenize"),
+            "as many and long texts as may be",
+            Takes::Moving,
+            TokenizeRequest {
+                encoder_id: ENCODER.to_owned(),
+                texts: texts(),
+                ..TokenizeRequest::default()
+            },
+        ),
+        grpc(
+            &e("Detokenize"),
+            "as many and long lists as may be",
+            Takes::Moving,
+            DetokenizeRequest {
+                encoder_id: ENCODER.to_owned(),
+                token_ids: vec![
+                    TokenIds {
+                        ids: vec![30_000; 2048]
+                    };
+                    4096
+                ],
+                ..DetokenizeRequest::default()
             },
         ),
         grpc(

@@ -2,10 +2,13 @@
 
 use isomer_adapters::check::{CheckOptions, check};
 use isomer_proto::{
-    encoder::v1::{Capability, CountTokensRequest, EncodeRequest, RerankRequest, Truncation},
+    encoder::v1::{
+        Capability, CountTokensRequest, DetokenizeRequest, EncodeRequest, RerankRequest, TokenizeRequest, Truncation,
+    },
     gateway::v1::ProviderKind,
 };
 use serde_json::{Value, json};
+use tonic::Code;
 
 use crate::support::{
     Call, Reply, Stub, assert_posted, connect, dressed, listed, long, named, of, provider, rank, rows, texts, vector,
@@ -145,6 +148,13 @@ async fn tei_is_sent_its_fields_and_tells_its_limits() {
     assert_eq!(
         stub.calls_of("/tokenize")[0].body,
         json!({"inputs": ["a", "abc"], "add_special_tokens": true})
+    );
+    // Its protocol lists them, but nothing of ours asks yet.
+    let told = backend.tokenize(TokenizeRequest::default(), None).await;
+    let read = backend.detokenize(DetokenizeRequest::default(), None).await;
+    assert_eq!(
+        (told.unwrap_err().code, read.unwrap_err().code),
+        (Code::Unimplemented, Code::Unimplemented)
     );
     backend.healthy().await.unwrap();
 }
