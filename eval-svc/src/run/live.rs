@@ -135,22 +135,59 @@ impl Live {
         });
     }
 
-    /// Writes the record as it stands; the last writer wins with the newest state, since it reads under the lock.
+    /// Writes the record as it stands; the last writer wins with the newest state, since it reads under the lock. An ended run is written already, and its
+    /// folder may be gone.
     pub(super) fn save(&self) -> Result<(), StoreError> {
         let record = locked(&self.record);
+        if record.ended.is_some() {
+            return Ok(());
+        }
         self.store.save(&record)
     }
 
     /// Ends the run: record, disk, last event.
     pub(super) fn end(&self, change: impl FnOnce(&mut RunRecord)) {
-        self.change(|record| {
+        let saved = {
+            let mut record = locked(&self.record);
             record.ended = Some(Timestamp::now());
-            change(record);
-        });
-        if let Err(error) = self.save() {
+            change(&mut record);
+            // Under the lock: who sees the end may delete the folder.
+            self.store.save(&record)
+        };
+        if let Err(error) = saved {
             tracing::error!(%error, "the end of a run could not be written; it will look interrupted after a restart");
         }
         self.events
             .push(Timestamp::now(), EventKind::Ended(Box::new(self.record())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{super::record::RunRequest, *};
+
+    #[test]
+    fn who_sees_the_end_of_a_run_may_delete_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RunStore::open(folder.path()).unwrap();
+        for _ in 0..200 {
+            let id = uuid::Uuid::now_v7().to_string();
+            let record = RunRecord::new(id, None, RunRequest::default(), Timestamp::now());
+            let _lock = store.create(&record).unwrap();
+            let live = Live::new(record, store.clone());
+            std::thread::scope(|scope| {
+                scope.spawn(|| live.end(|_| ()));
+                // Writes whenever it can, as progress does.
+                scope.spawn(|| {
+                    while live.record().ended.is_none() {
+                        live.save().unwrap();
+                    }
+                });
+                while live.record().ended.is_none() {}
+                store.delete(&live.record()).unwrap();
+            });
+            assert_eq!(store.ids().unwrap(), [""; 0]);
+        }
     }
 }

@@ -115,8 +115,11 @@ impl EmbeddingType {
 enum Truncate {
     None,
     Start,
-    #[default]
     End,
+    /// As the encoder does it, which is at the end where it can be told.
+    #[default]
+    #[serde(skip)]
+    Unsaid,
 }
 
 /// One vector, as a type has it.
@@ -238,6 +241,7 @@ async fn embed(backends: &Backends, call: &Call, request: Embed, version: &str) 
             Truncate::None => Truncation::Error,
             Truncate::Start => Truncation::Head,
             Truncate::End => Truncation::Tail,
+            Truncate::Unsaid => Truncation::Unspecified,
         }
         .into(),
         dimensions: request.output_dimension,

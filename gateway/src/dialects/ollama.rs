@@ -170,10 +170,11 @@ async fn embed(State(backends): State<Backends>, call: Call, body: Result<Body<E
             prompt_eval_count: 0,
         }));
     }
-    let truncation = if request.truncate == Some(false) {
-        Truncation::Error
-    } else {
-        Truncation::Tail
+    let truncation = match request.truncate {
+        Some(false) => Truncation::Error,
+        Some(true) => Truncation::Tail,
+        // As the encoder does it: not every provider can be told.
+        None => Truncation::Unspecified,
     };
     let wanted = wanted(&backends, request.model.clone(), texts, truncation, request.dimensions).await;
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
@@ -193,7 +194,14 @@ async fn embeddings_of_one(
 ) -> Answer<EmbeddedOne> {
     let Body(request) = body?;
     check_options(&request.options)?;
-    let wanted = wanted(&backends, request.model, vec![request.prompt], Truncation::Tail, None).await;
+    let wanted = wanted(
+        &backends,
+        request.model,
+        vec![request.prompt],
+        Truncation::Unspecified,
+        None,
+    )
+    .await;
     let encoded = embeddings::encode(&backends, &call, wanted).await?;
     let one = encoded.vectors()?.into_iter().next();
     let one = one.ok_or_else(|| Fault::internal("the encoder gave no vector for the text"))?;
