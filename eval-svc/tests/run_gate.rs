@@ -284,7 +284,7 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
         ..limit(Limit::MaxDrop(3.0))
     });
     let typo = typo.await;
-    assert_eq!(typo.field.as_deref(), Some("spec.gate.rules[0].of"));
+    assert_eq!(typo.field.as_deref(), Some("spec.gate.rules[0].quantity"));
     assert!(typo.message.contains("did you mean `total`"), "{}", typo.message);
     let student = refused(GateRule {
         basis: GateBasis::Student.into(),
