@@ -56,7 +56,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Transform(args) => Box::pin(transform::run(&global, args)).await,
         Command::Datasets(args) => datasets::run(&global, args).await,
         Command::Eval(args) => Box::pin(eval::run(&global, args)).await,
-        Command::Check(args) => check::run(&global, args).await,
+        Command::Check(args) => Box::pin(check::run(&global, args)).await,
         Command::Stats(command) => stats::run(&global, command).await,
         Command::Report(args) => report::run(&global, &args),
         Command::Providers(command) => providers::run(&global, command).await,

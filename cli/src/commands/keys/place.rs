@@ -13,7 +13,7 @@ use crate::{args::Global, connect, exit::Failure};
 /// Where keys are.
 pub(super) enum Place {
     Database { keys: Keys, who: String },
-    Server(AccessServiceClient<GrpcChannel>),
+    Server(Box<AccessServiceClient<GrpcChannel>>),
 }
 
 /// What a new key is to be.
@@ -42,7 +42,7 @@ impl Place {
                 ));
             }
             let channel = connect::remote(global).await?;
-            return Ok(Self::Server(AccessServiceClient::new(channel)));
+            return Ok(Self::Server(Box::new(AccessServiceClient::new(channel))));
         }
         let address = match database {
             Some(address) => address.to_owned(),
