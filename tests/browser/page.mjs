@@ -135,6 +135,7 @@ async function keyboard(url, asked) {
   await page.keyboard.press("Tab");
   looker.expect(await page.locator(".skip").isVisible(), "keyboard: the skip link is not shown when it is reached");
   await page.keyboard.press("Enter");
+  await page.waitForURL(/#try$/, { timeout: 5000 }).catch(() => {});
   looker.expect(page.url().endsWith("#try"), "keyboard: the skip link leads nowhere");
   await page.locator("button").focus();
   await page.keyboard.press("Enter");
