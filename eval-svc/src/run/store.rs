@@ -16,6 +16,10 @@ use super::record::{Failure, RunRecord, RunState, SCHEMA};
 
 const RECORD: &str = "run.json";
 const LOCK: &str = "lock";
+/// Begins the name of a folder that is being removed.
+const GONE: &str = ".gone-";
+/// How often the removal of a folder is tried.
+const REMOVALS: usize = 5;
 const REQUESTS: &str = "requests";
 
 /// What a run that was left behind says.
@@ -53,6 +57,13 @@ impl RunStore {
         let root = root.into();
         let requests = root.join(REQUESTS);
         fs::create_dir_all(&requests).map_err(at(&requests))?;
+        for entry in fs::read_dir(&root).map_err(at(&root))? {
+            let entry = entry.map_err(at(&root))?;
+            if entry.file_name().to_string_lossy().starts_with(GONE) {
+                // Another process may be at it.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
         Ok(Self { root })
     }
 
@@ -176,7 +187,18 @@ impl RunStore {
             }
         }
         let folder = self.folder(&record.id);
-        fs::remove_dir_all(&folder).map_err(at(&folder))
+        // A report that was begun before its run was cancelled may still be written there; under another name nothing new is.
+        let gone = self.root.join(format!("{GONE}{}", record.id));
+        fs::rename(&folder, &gone).map_err(at(&folder))?;
+        for _ in 0..REMOVALS {
+            match fs::remove_dir_all(&gone) {
+                Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(at(&gone)(error)),
+                _ => return Ok(()),
+            }
+        }
+        // The run is gone; the file that came in between goes when the folder of all runs is next opened.
+        Ok(())
     }
 
     /// Writes a file into a run's folder.
@@ -280,5 +302,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = RunStore::open(folder.path()).unwrap();
         assert!(store.load("../../../../../../../../../../etc/ssl").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_run_is_deleted_while_its_files_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = RunStore::open(folder.path()).unwrap();
+        for _ in 0..50 {
+            let record = record(None);
+            let _lock = store.create(&record).unwrap();
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| while store.write_file(&record.id, "report.json", b"{}").is_ok() {});
+                std::thread::sleep(std::time::Duration::from_millis(2));
+                store.delete(&record).unwrap();
+                writer.join().unwrap();
+            });
+            assert_eq!(store.ids().unwrap(), [""; 0]);
+        }
+        // What came in between is removed when the store is next opened.
+        RunStore::open(folder.path()).unwrap();
+        let mut left = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name());
+        assert!(left.all(|name| !name.to_string_lossy().starts_with(GONE)));
     }
 }
