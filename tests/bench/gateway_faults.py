@@ -18,39 +18,18 @@ import collections
 import pathlib
 import random
 import signal
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import grpc
 from isomer_client import generated_stubs
+from server import serve
 
 MODEL = "paraphrase-MiniLM-L3-v2"
 LIMIT = 256 << 20
-
-
-def serve(isomer, home, arguments, listen="127.0.0.1:0"):
-    """Starts `isomer serve` and waits for its address."""
-    process = subprocess.Popen(
-        [isomer, "serve", "--listen", listen, *arguments],
-        env={"ISOMER_HOME": str(home), "ISOMER_OFFLINE": "1", "PATH": "/usr/bin:/bin"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-    for line in process.stdout:
-        if line.startswith("isomer serves "):
-            address = line.split()[-1]
-            break
-    else:
-        sys.exit("the server ended before it said where it listens")
-    # Read on, so that the server never waits for a full pipe.
-    threading.Thread(target=collections.deque, args=(process.stdout, 0), daemon=True).start()
-    return process, address
 
 
 class Proxy:

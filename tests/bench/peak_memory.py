@@ -9,13 +9,11 @@ defaults of `isomer serve`. The cases without a key are those of half-sent and i
 """
 
 import argparse
-import collections
 import gzip
 import json
 import pathlib
 import socket
 import struct
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,6 +25,7 @@ import zlib
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
 
 import grpc
+from server import serve
 
 MODEL = "paraphrase-MiniLM-L3-v2"
 MIB = 1 << 20
@@ -34,20 +33,7 @@ MIB = 1 << 20
 
 class Server:
     def __init__(self, isomer, home):
-        self.process = subprocess.Popen(
-            [isomer, "serve", "--listen", "127.0.0.1:0", "--model", MODEL],
-            env={"ISOMER_HOME": str(home), "ISOMER_OFFLINE": "1", "PATH": "/usr/bin:/bin"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        for line in self.process.stdout:
-            if line.startswith("isomer serves "):
-                self.address = line.split()[-1]
-                break
-        else:
-            sys.exit("the server ended before it said where it listens")
-        threading.Thread(target=collections.deque, args=(self.process.stdout, 0), daemon=True).start()
+        self.process, self.address = serve(isomer, home, ["--model", MODEL])
 
     def resident(self, field):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()

@@ -35,6 +35,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"
 
 import grpc
 from isomer_client import generated_stubs
+from server import environment, serve
 
 ENCODER = "paid"
 WIDTH = 8
@@ -151,28 +152,15 @@ class Gateway:
         )
 
     def run(self, *arguments):
-        done = subprocess.run([self.isomer, *arguments], env=self.environment(), capture_output=True, text=True)
+        done = subprocess.run([self.isomer, *arguments], env=environment(self.home), capture_output=True, text=True)
         if done.returncode:
             sys.exit(f"isomer {' '.join(arguments)}: {done.stderr}")
         return done.stdout
 
-    def environment(self):
-        return {"ISOMER_HOME": str(self.home), "ISOMER_OFFLINE": "1", "PATH": "/usr/bin:/bin"}
-
     def start(self):
-        self.process = subprocess.Popen(
-            [self.isomer, "serve", "--listen", self.address, "--config", str(self.config)],
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=(self.home / "log").open("ab"),
-            text=True,
-        )
-        for line in self.process.stdout:
-            if line.startswith("isomer serves "):
-                self.address = line.split()[-1]
-                threading.Thread(target=collections.deque, args=(self.process.stdout, 0), daemon=True).start()
-                return
-        sys.exit(f"the gateway ended; its log is {self.home / 'log'}")
+        # Where it was before, after a kill.
+        settings = ["--config", str(self.config)]
+        self.process, self.address = serve(self.isomer, self.home, settings, self.address, (self.home / "log").open("ab"))
 
     def key(self, name):
         printed = self.run("keys", "create", "--config", str(self.config), "--name", name, "--scope", "encode,transform,evaluate")

@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use bytes::{Buf, BufMut};
 use futures::{StreamExt, TryStreamExt, stream};
 use isomer_service_kit::{
     Fault,
     client::{self, ClientConfig},
 };
-use tonic::{
-    Code, Request, Status,
-    client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-};
+use tonic::{Code, Request, Status, client::Grpc};
 
 use crate::{
     house::{House, Key},
     models::ENCODER,
+    raw::Raw,
 };
 
 /// How a call ends.
@@ -30,46 +26,6 @@ pub enum End {
 
 /// The client's deadline, and when a client that leaves does so: something has been answered by then.
 const CUT: Duration = Duration::from_millis(1200);
-
-/// Messages as bytes.
-#[derive(Debug, Clone, Copy, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let mut item = vec![0; from.remaining()];
-        from.copy_to_slice(&mut item);
-        Ok(Some(item))
-    }
-}
 
 async fn all(house: &House, key: &Key, path: &str, messages: Vec<Vec<u8>>, end: End) -> Result<Vec<Vec<u8>>, Status> {
     let config = ClientConfig {

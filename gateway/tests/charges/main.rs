@@ -14,6 +14,7 @@ mod calls;
 mod cases;
 mod house;
 mod models;
+mod raw;
 
 use std::collections::BTreeSet;
 

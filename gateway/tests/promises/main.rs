@@ -22,6 +22,8 @@ mod house;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]
 mod models;
+#[path = "../charges/raw.rs"]
+mod raw;
 mod services;
 mod stated;
 mod statistics;

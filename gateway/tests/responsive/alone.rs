@@ -6,22 +6,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::{Buf, BufMut};
 use futures::stream;
 use isomer_service_kit::{
     GrpcChannel,
     client::{self, ClientConfig},
     config::Secret,
 };
-use tonic::{
-    Request, Status,
-    client::Grpc,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
-};
+use tonic::{Request, Status, client::Grpc};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
     house::House,
+    raw::Raw,
     rows::{Row, Way},
 };
 
@@ -145,42 +141,4 @@ impl Alone {
 
 pub async fn check(health: &mut HealthClient<GrpcChannel>) {
     health.check(HealthCheckRequest::default()).await.unwrap();
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Raw;
-
-impl Codec for Raw {
-    type Encode = Vec<u8>;
-    type Decode = ();
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Raw {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, out: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        out.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Raw {
-    type Item = ();
-    type Error = Status;
-
-    fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<()>, Status> {
-        from.advance(from.remaining());
-        Ok(Some(()))
-    }
 }

@@ -6,15 +6,12 @@
 #[path = "grpc_tests.rs"]
 mod tests;
 
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 use futures::{StreamExt, TryStreamExt};
 use isomer_proto::{
-    common::v1::{Dtype, Timing, Usage},
-    encoder::v1::{
-        Capability, DetokenizeRequest, EncodeRequest, Input, Output, RerankRequest, TokenIds, TokenizeRequest,
-        encode_request, input, tokenize_request,
-    },
+    common::v1::{Timing, Usage},
+    encoder::v1::{Capability, DetokenizeRequest, Output, RerankRequest, TokenIds, TokenizeRequest, tokenize_request},
     tei::v1 as tei,
     tei::v1::{
         embed_server::{Embed, EmbedServer},
@@ -25,9 +22,10 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, Services};
+use tokio::sync::OnceCell;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
-use super::{Direction, Named, described, rank, sparse, truncation};
+use super::{Direction, Embed as Wanted, Named, described, rank, sparse};
 use crate::{
     dialects::refusal,
     encoder_service::{STREAM_DEPTH, until_refused, welcome},
@@ -35,7 +33,7 @@ use crate::{
     openai::{
         Backends, Call,
         embeddings::{self, Encoded, floats},
-        rerank,
+        inputs::Inputs,
     },
 };
 
@@ -81,6 +79,8 @@ struct Tei(Backends);
 struct Asked {
     call: Call,
     named: Named,
+    /// The encoder that is meant, once it was looked up: one for all messages of a stream.
+    meant: Arc<OnceCell<String>>,
     arrived: Instant,
 }
 
@@ -94,12 +94,14 @@ impl Asked {
         Ok(Self {
             call: Call::of_grpc(extensions),
             named: Named(named),
+            meant: Arc::default(),
             arrived: Instant::now(),
         })
     }
 
     async fn encoder(&self, backends: &Backends, capability: Capability) -> Result<String, Fault> {
-        let found = self.named.or_only(backends, capability).await;
+        let look_up = || self.named.or_only(backends, capability);
+        let found = self.meant.get_or_try_init(look_up).await.cloned();
         // The remedy of the same API over HTTP is an address.
         found.map_err(|fault| match fault.field.as_deref() {
             Some("model") => fault.mend(format!("name one in the request's metadata: {ENCODER}")),
@@ -128,8 +130,11 @@ fn direction(value: i32) -> Result<Direction, Fault> {
     }
 }
 
-fn metadata(arrived: Instant, texts: &[&str], usage: Option<&Usage>, timing: Option<&Timing>) -> Option<tei::Metadata> {
-    let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
+fn chars<'a>(texts: impl IntoIterator<Item = &'a String>) -> usize {
+    texts.into_iter().map(|text| text.chars().count()).sum()
+}
+
+fn metadata(arrived: Instant, chars: usize, usage: Option<&Usage>, timing: Option<&Timing>) -> Option<tei::Metadata> {
     let nanoseconds = |of: fn(&Timing) -> Option<prost_types::Duration>| {
         let duration = timing.and_then(of).unwrap_or_default();
         u64::try_from(duration.seconds * 1_000_000_000 + i64::from(duration.nanos)).unwrap_or_default()
@@ -146,44 +151,50 @@ fn metadata(arrived: Instant, texts: &[&str], usage: Option<&Usage>, timing: Opt
 }
 
 impl Tei {
-    async fn vectors(&self, asked: &Asked, request: EncodeRequest) -> Result<(Encoded, Vec<Vec<f32>>), Fault> {
-        let encoder_id = asked.encoder(&self.0, Capability::Dense).await?;
-        let wanted = EncodeRequest { encoder_id, ..request };
-        let encoded = embeddings::encode(&self.0, &asked.call, wanted).await?;
+    async fn vectors(
+        &self,
+        asked: &Asked,
+        request: Wanted,
+        output: Output,
+    ) -> Result<(Encoded, impl Iterator<Item = Vec<f32>>), Fault> {
+        let encoder = asked.encoder(&self.0, Capability::Dense).await?;
+        let encoded = embeddings::encode(&self.0, &asked.call, request.request(encoder, output)).await?;
         let rows = encoded.vectors()?;
-        let vectors = rows.iter().map(|row| floats(row).collect()).collect();
-        Ok((encoded, vectors))
+        Ok((encoded, rows.into_iter().map(|row| floats(&row).collect())))
     }
 
     async fn embed_one(&self, asked: &Asked, request: tei::EmbedRequest) -> Result<tei::EmbedResponse, Fault> {
-        let text = request.inputs.clone();
-        let wanted = EncodeRequest {
-            prompt: request.prompt_name.map(encode_request::Prompt::PromptName),
-            truncation: truncation(request.truncate, direction(request.truncation_direction)?).into(),
+        let read = chars([&request.inputs]);
+        let wanted = Wanted {
+            inputs: Inputs::Text(request.inputs),
+            truncate: request.truncate,
+            truncation_direction: direction(request.truncation_direction)?,
+            normalize: request.normalize,
+            prompt_name: request.prompt_name,
             dimensions: request.dimensions,
-            normalise: Some(request.normalize.unwrap_or(true)),
-            ..encoding(request.inputs, Output::TextVector)
         };
-        let (encoded, vectors) = self.vectors(asked, wanted).await?;
-        let vector = vectors.into_iter().next();
+        let (encoded, mut vectors) = self.vectors(asked, wanted, Output::TextVector).await?;
+        let vector = vectors.next();
         Ok(tei::EmbedResponse {
             embeddings: vector.ok_or_else(|| Fault::internal("the encoder gave no vector"))?,
-            metadata: metadata(asked.arrived, &[&text], Some(&encoded.usage), encoded.timing.as_ref()),
+            metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
         })
     }
 
     async fn embed_tokens(&self, asked: &Asked, request: tei::EmbedAllRequest) -> Result<tei::EmbedAllResponse, Fault> {
-        let text = request.inputs.clone();
-        let wanted = EncodeRequest {
-            prompt: request.prompt_name.map(encode_request::Prompt::PromptName),
-            truncation: truncation(request.truncate, direction(request.truncation_direction)?).into(),
-            ..encoding(request.inputs, Output::TokenVectors)
+        let read = chars([&request.inputs]);
+        let wanted = Wanted {
+            inputs: Inputs::Text(request.inputs),
+            truncate: request.truncate,
+            truncation_direction: direction(request.truncation_direction)?,
+            normalize: None,
+            prompt_name: request.prompt_name,
+            dimensions: None,
         };
-        let (encoded, vectors) = self.vectors(asked, wanted).await?;
-        let tokens = vectors.into_iter().map(|embeddings| tei::TokenEmbedding { embeddings });
+        let (encoded, vectors) = self.vectors(asked, wanted, Output::TokenVectors).await?;
         Ok(tei::EmbedAllResponse {
-            token_embeddings: tokens.collect(),
-            metadata: metadata(asked.arrived, &[&text], Some(&encoded.usage), encoded.timing.as_ref()),
+            token_embeddings: vectors.map(|embeddings| tei::TokenEmbedding { embeddings }).collect(),
+            metadata: metadata(asked.arrived, read, Some(&encoded.usage), encoded.timing.as_ref()),
         })
     }
 
@@ -199,52 +210,38 @@ impl Tei {
                 format!("holds {} texts, should hold the two of a pair", texts.len()),
             )
         })?;
-        let texts = pair.clone();
-        let named = Named(Some(asked.encoder(&self.0, Capability::Rerank).await?));
-        let (labels, answer) = rank::labels(&self.0, &named, &asked.call, pair).await?;
+        let read = chars(&pair);
+        let id = asked.encoder(&self.0, Capability::Rerank).await?;
+        let encoder = self.0.router.get(&id, asked.call.deadline).await?;
+        let (labels, answer) = rank::labels(&self.0, &encoder, &asked.call, pair).await?;
         let prediction = |label: rank::Labelled| tei::Prediction {
             score: label.score,
             label: label.label,
         };
         Ok(tei::PredictResponse {
             predictions: labels.into_iter().map(prediction).collect(),
-            metadata: metadata(
-                asked.arrived,
-                &texts.each_ref().map(String::as_str),
-                answer.usage.as_ref(),
-                None,
-            ),
+            metadata: metadata(asked.arrived, read, answer.usage.as_ref(), None),
         })
     }
 
     async fn rank(&self, asked: &Asked, request: tei::RerankRequest) -> Result<tei::RerankResponse, Fault> {
         rank::check(request.raw_scores, direction(request.truncation_direction)?)?;
+        let read = chars(request.texts.iter().chain([&request.query]));
         let wanted = RerankRequest {
             encoder_id: asked.encoder(&self.0, Capability::Rerank).await?,
-            query: request.query.clone(),
-            documents: request.texts.clone(),
+            query: request.query,
+            documents: request.texts,
             ..RerankRequest::default()
         };
-        let answer = rerank::rank(&self.0, &asked.call, wanted).await?;
-        let read: Vec<&str> = request
-            .texts
-            .iter()
-            .chain([&request.query])
-            .map(String::as_str)
-            .collect();
-        let metadata = metadata(asked.arrived, &read, answer.usage.as_ref(), None);
-        let rank = |result: &isomer_proto::encoder::v1::rerank_response::Result| tei::Rank {
-            index: result.index,
-            text: request
-                .texts
-                .get(result.index as usize)
-                .filter(|_| request.return_text)
-                .cloned(),
-            score: result.score,
+        let (ranked, usage) = rank::ranked(&self.0, &asked.call, wanted, request.return_text).await?;
+        let rank = |ranked: rank::Ranked| tei::Rank {
+            index: ranked.index,
+            text: ranked.text,
+            score: ranked.score,
         };
         Ok(tei::RerankResponse {
-            ranks: answer.results.iter().map(rank).collect(),
-            metadata,
+            ranks: ranked.into_iter().map(rank).collect(),
+            metadata: metadata(asked.arrived, read, usage.as_ref(), None),
         })
     }
 
@@ -321,17 +318,6 @@ impl Tei {
             }
         });
         Ok(Response::new(until_refused(answers.buffered(STREAM_DEPTH)).boxed()))
-    }
-}
-
-fn encoding(text: String, output: Output) -> EncodeRequest {
-    EncodeRequest {
-        inputs: vec![Input {
-            input: Some(input::Input::Text(text)),
-        }],
-        output_dtype: Dtype::F32.into(),
-        output: output.into(),
-        ..EncodeRequest::default()
     }
 }
 

@@ -3,7 +3,10 @@
 use std::fmt;
 
 use axum::extract::State;
-use isomer_proto::encoder::v1::{Capability, RerankRequest, RerankResponse};
+use isomer_proto::{
+    common::v1::Usage,
+    encoder::v1::{Capability, Encoder, RerankRequest, RerankResponse},
+};
 use isomer_service_kit::Fault;
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -36,10 +39,10 @@ pub(super) struct Rank {
 
 #[derive(Debug, Serialize)]
 pub(super) struct Ranked {
-    index: u32,
+    pub(super) index: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-    score: f32,
+    pub(super) text: Option<String>,
+    pub(super) score: f32,
 }
 
 /// Whether pairs can be scored so.
@@ -65,21 +68,32 @@ pub(super) async fn rerank(
 ) -> Answer<Vec<Ranked>> {
     let Body(request) = body?;
     check(request.raw_scores, request.truncation_direction)?;
-    let kept = request.return_text.then(|| request.texts.clone());
     let wanted = RerankRequest {
         encoder_id: named.or_only(&backends, Capability::Rerank).await?,
         query: request.query,
         documents: request.texts,
         ..RerankRequest::default()
     };
-    let answer = rerank::rank(&backends, &call, wanted).await?;
+    let (ranked, _) = ranked(&backends, &call, wanted, request.return_text).await?;
+    Ok(Json(ranked))
+}
+
+/// Documents by relevance, with their texts if `return_text`, and what that cost.
+pub(super) async fn ranked(
+    backends: &Backends,
+    call: &Call,
+    wanted: RerankRequest,
+    return_text: bool,
+) -> Result<(Vec<Ranked>, Option<Usage>), Fault> {
+    let kept = return_text.then(|| wanted.documents.clone());
+    let answer = rerank::rank(backends, call, wanted).await?;
     let text = |index: u32| kept.as_ref().and_then(|kept| kept.get(index as usize).cloned());
     let ranked = answer.results.iter().map(|result| Ranked {
         index: result.index,
         text: text(result.index),
         score: result.score,
     });
-    Ok(Json(ranked.collect()))
+    Ok((ranked.collect(), answer.usage))
 }
 
 /// What is classified: a pair of texts, or several pairs. One text alone is for models that read one, and none here does.
@@ -204,9 +218,11 @@ pub(super) async fn predict(
     let pairs = pairs
         .filter(|pairs| !pairs.is_empty())
         .ok_or_else(|| Refused::invalid("inputs", FORMS))?;
+    let id = named.or_only(&backends, Capability::Rerank).await?;
+    let encoder = backends.router.get(&id, call.deadline).await?;
     let mut all = Vec::with_capacity(pairs.len());
     for pair in pairs {
-        all.push(labels(&backends, &named, &call, pair).await?.0);
+        all.push(labels(&backends, &encoder, &call, pair).await?.0);
     }
     Ok(Json(if several {
         Predicted::Many(all)
@@ -218,16 +234,14 @@ pub(super) async fn predict(
 /// The labels of a pair of texts with their scores, best first, and the answer that they were taken from.
 pub(super) async fn labels(
     backends: &Backends,
-    named: &Named,
+    encoder: &Encoder,
     call: &Call,
     [query, document]: [String; 2],
 ) -> Result<(Vec<Labelled>, RerankResponse), Fault> {
-    let id = named.or_only(backends, Capability::Rerank).await?;
-    let encoder = backends.router.get(&id, call.deadline).await?;
     let label = encoder.labels.first().cloned().unwrap_or_default();
     let several = encoder.labels.len() > 1;
     let wanted = RerankRequest {
-        encoder_id: encoder.id,
+        encoder_id: encoder.id.clone(),
         query,
         documents: vec![document],
         top_n: None,
