@@ -1,5 +1,8 @@
 //! Bodies of answers, read under a limit.
 
+/// Most of an error's body that is read, in bytes.
+const ERROR_BYTES: usize = 64 << 10;
+
 /// Why a body was not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unread {
@@ -33,6 +36,20 @@ pub async fn read(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>
     Ok(body)
 }
 
+/// The body of an answer: of at most `most` bytes where it is a success, and the beginning of it where it is an error.
+///
+/// # Errors
+/// A longer success; a connection that breaks.
+pub async fn read_by_status(answer: &mut reqwest::Response, most: usize) -> Result<Vec<u8>, Unread> {
+    if answer.status().is_success() {
+        return read(answer, most).await;
+    }
+    match read(answer, ERROR_BYTES.min(most)).await {
+        Err(Unread::TooLong { beginning, .. }) => Ok(beginning),
+        other => other,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -49,5 +66,21 @@ mod tests {
             Err(Unread::TooLong { most: 10, beginning }) => assert_eq!(beginning, [b'a'; 10]),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[tokio::test]
+    async fn a_long_error_is_cut_and_a_long_success_is_refused() {
+        let answer = |status: u16| -> reqwest::Response {
+            let answer = http::Response::builder()
+                .status(status)
+                .body(vec![b'a'; 2 * ERROR_BYTES]);
+            answer.unwrap().into()
+        };
+        let body = read_by_status(&mut answer(500), usize::MAX).await.unwrap();
+        assert_eq!(body.len(), ERROR_BYTES);
+        assert_eq!(read_by_status(&mut answer(500), 10).await.unwrap().len(), 10);
+        let body = read_by_status(&mut answer(200), 2 * ERROR_BYTES).await.unwrap();
+        assert_eq!(body.len(), 2 * ERROR_BYTES);
+        assert!(read_by_status(&mut answer(200), ERROR_BYTES).await.is_err());
     }
 }

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isomer_outbound::{body, said::cause};
-use isomer_service_kit::{Fault, tls};
+use isomer_outbound::{body, client, said::cause};
+use isomer_service_kit::Fault;
 use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
@@ -72,7 +72,7 @@ impl KeySet {
             (Some(url), _) => {
                 let bad = |why: String| Fault::invalid("access.jwt.jwks_url", why).mend("give an https address");
                 let url = url.parse().map_err(|error| bad(format!("is no URL: {error}")))?;
-                Source::Url(url, client(config)?)
+                Source::Url(url, http_client(config)?)
             }
             (None, Some(path)) => Source::File(path.clone()),
             (None, None) => return Err(Fault::invalid("access.jwt.jwks_url", "is missing")),
@@ -187,17 +187,12 @@ impl KeySet {
     }
 }
 
-fn client(config: &JwtConfig) -> Result<reqwest::Client, Fault> {
-    tls::install_crypto();
-    let mut builder = reqwest::Client::builder()
-        .timeout(FETCH_TIMEOUT)
-        // The address that was written down, and no other.
-        .redirect(reqwest::redirect::Policy::none());
+fn http_client(config: &JwtConfig) -> Result<reqwest::Client, Fault> {
+    let mut builder = client::builder().timeout(FETCH_TIMEOUT);
     if let Some(file) = &config.ca_file {
-        let bad = |why: String| Fault::invalid("access.jwt.ca_file", why).mend("give a PEM file with certificates");
-        let pem = std::fs::read(file).map_err(|error| bad(format!("{}: {error}", file.display())))?;
-        let authorities = reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| bad(error.to_string()))?;
-        builder = builder.tls_certs_only(authorities);
+        builder = client::trusting(builder, file).map_err(|error| {
+            Fault::invalid("access.jwt.ca_file", error.to_string()).mend("give a PEM file with certificates")
+        })?;
     }
     builder
         .build()

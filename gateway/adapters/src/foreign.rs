@@ -30,7 +30,7 @@ use tonic::Code;
 use crate::{
     EncoderBackend,
     ask::{Abilities, Ask, InputTypes, Items, Piece},
-    limits::{Batches, Deadline, Most, Pace},
+    limits::{Batches, Deadline, Most, ProviderPace},
     names::Names,
     target::Target,
 };
@@ -130,7 +130,7 @@ pub(crate) struct Foreign {
     names: Names,
     input_types: HashMap<String, String>,
     batches: Batches,
-    pace: Pace,
+    pace: ProviderPace,
     /// Longest that a call may take.
     timeout: Duration,
     /// Who answers, for spans.
@@ -187,7 +187,7 @@ impl Foreign {
             names,
             input_types: provider.input_types.clone(),
             batches: Batches::new(provider.limits.as_ref(), abilities.at_once),
-            pace: Pace::new(&provider.id, provider.limits.as_ref(), timeout)?,
+            pace: ProviderPace::new(&provider.id, provider.limits.as_ref(), timeout)?,
             timeout,
             provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),

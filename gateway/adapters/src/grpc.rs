@@ -14,7 +14,7 @@ use tonic_prost::ProstCodec;
 
 use crate::{
     limits::{Deadline, within},
-    target::{Target, authorization},
+    target::{Target, authorization, read_secret},
 };
 
 /// A server that speaks gRPC.
@@ -47,7 +47,7 @@ impl Grpc {
         F: Future<Output = Result<tonic::Response<A>, Status>>,
     {
         let target = &self.target;
-        let secret = target.secret.read()?;
+        let secret = read_secret(&target.secret)?;
         let mut headers = target.headers.clone();
         if let Some(value) = authorization(&secret)? {
             headers.insert(http::header::AUTHORIZATION, value);

@@ -25,7 +25,7 @@ use crate::{
     backend::unserved,
     estimate,
     grpc::{Grpc, out_of_time},
-    limits::{Batches, Deadline, Pace, late},
+    limits::{Batches, Deadline, ProviderPace, late},
     names::Names,
     target::Target,
 };
@@ -49,7 +49,7 @@ pub struct IsomerBackend {
 #[derive(Debug)]
 struct Far {
     grpc: Grpc,
-    pace: Pace,
+    pace: ProviderPace,
     batches: Batches,
 }
 
@@ -76,7 +76,7 @@ impl IsomerBackend {
         }
         let grpc = Grpc::new(Target::new(provider, surroundings, true)?)?;
         let far = Far {
-            pace: Pace::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
+            pace: ProviderPace::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
             batches: Batches::new(provider.limits.as_ref(), AT_ONCE),
             grpc,
         };

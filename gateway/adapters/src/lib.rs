@@ -35,7 +35,6 @@ mod kinds;
 mod limits;
 mod names;
 mod rest;
-mod secret;
 mod target;
 
 pub use backend::EncoderBackend;

@@ -1,19 +1,66 @@
 //! What a provider can take: how fast, how much at once, how much in one request.
 
 mod batches;
-mod pace;
 
 pub(crate) use batches::{Batches, Most};
-pub(crate) use pace::Pace;
 
 use std::{future::Future, time::Duration};
 
+use isomer_outbound::pace::{NoTurn, Pace, Rates};
+use isomer_proto::gateway::v1::ProviderLimits;
 use isomer_service_kit::Fault;
-use tokio::time::{Instant, timeout_at};
+use tokio::{
+    sync::OwnedSemaphorePermit,
+    time::{Instant, timeout_at},
+};
 use tonic::Code;
 
 /// When a caller's patience ends; `None`: never.
 pub(crate) type Deadline = Option<Instant>;
+
+/// How fast one provider is called; shared by all who call it.
+#[derive(Debug)]
+pub(crate) struct ProviderPace {
+    id: String,
+    pace: Pace,
+}
+
+impl ProviderPace {
+    /// `patience` is the longest wait of a caller without a deadline.
+    pub(crate) fn new(id: &str, limits: Option<&ProviderLimits>, patience: Duration) -> Result<Self, Fault> {
+        let limits = limits.cloned().unwrap_or_default();
+        let rates = Rates {
+            requests_per_second: limits.requests_per_second,
+            tokens_per_second: limits.tokens_per_second,
+            max_concurrency: usize::try_from(limits.max_concurrency).unwrap_or(0),
+        };
+        let pace = Pace::new(rates, patience).map_err(|bad| {
+            Fault::invalid(format!("provider.limits.{}", bad.field), "is not a rate")
+                .mend("give a number above 0, or 0 for no limit")
+        })?;
+        Ok(Self {
+            id: id.to_owned(),
+            pace,
+        })
+    }
+
+    /// Waits until a request of so many tokens may go. What is returned is held until the answer is there.
+    ///
+    /// # Errors
+    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then it has used up nothing.
+    /// `DEADLINE_EXCEEDED` when no other request ended in time.
+    pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
+        self.pace.turn(tokens, deadline).await.map_err(|no_turn| match no_turn {
+            NoTurn::Deadline => late(&self.id),
+            NoTurn::TooLate { wait } => Fault::overloaded(
+                format!("provider `{}` is used as fast as its limits allow", self.id),
+                wait,
+            )
+            .mend("send less, or raise the provider's limits")
+            .with("provider", &self.id),
+        })
+    }
+}
 
 /// Waits for a call, as long as both the caller and the provider's own limit allow.
 ///
@@ -46,4 +93,54 @@ pub(crate) async fn within<T>(
 pub(crate) fn late(id: &str) -> Fault {
     let message = format!("provider `{id}` did not answer before the caller's deadline");
     Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).with("provider", id)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn pace(limits: &ProviderLimits) -> Result<ProviderPace, Fault> {
+        ProviderPace::new("p", Some(limits), Duration::from_secs(60))
+    }
+
+    #[tokio::test]
+    async fn a_caller_without_a_turn_in_time_is_told_when_to_come_again() {
+        let limits = ProviderLimits {
+            requests_per_second: 1.0,
+            max_concurrency: 2,
+            ..ProviderLimits::default()
+        };
+        let pace = pace(&limits).unwrap();
+        let soon = || Some(Instant::now() + Duration::from_millis(20));
+        let first = pace.turn(1, soon()).await.unwrap();
+        let fault = pace.turn(1, soon()).await.unwrap_err();
+        assert_eq!(fault.code, Code::ResourceExhausted);
+        assert!(fault.retry_after.is_some() && fault.message.contains("`p`"), "{fault}");
+        drop(first);
+    }
+
+    #[tokio::test]
+    async fn a_caller_whose_deadline_comes_while_others_are_under_way_is_late() {
+        let limits = ProviderLimits {
+            max_concurrency: 1,
+            ..ProviderLimits::default()
+        };
+        let pace = pace(&limits).unwrap();
+        let held = pace.turn(1, None).await.unwrap();
+        let fault = pace.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
+        assert_eq!(fault.unwrap_err().code, Code::DeadlineExceeded);
+        drop(held);
+        pace.turn(1, None).await.unwrap();
+    }
+
+    #[test]
+    fn a_rate_that_is_none_is_refused_by_its_field() {
+        let limits = ProviderLimits {
+            tokens_per_second: -1.0,
+            ..ProviderLimits::default()
+        };
+        let fault = pace(&limits).unwrap_err();
+        assert_eq!(fault.field.as_deref(), Some("provider.limits.tokens_per_second"));
+    }
 }

@@ -3,21 +3,17 @@
 pub(crate) mod failure;
 mod span;
 
-use std::{fs, path::Path, sync::OnceLock, time::Duration};
+use std::sync::OnceLock;
 
 use http::{HeaderMap, StatusCode, header};
 use isomer_outbound::{
     body::{self, Unread},
+    client,
     guard::Resolver,
     said::{cause, presentable},
 };
-use isomer_service_kit::{
-    Fault,
-    client::{ClientTls, carry_trace},
-    config::Secret,
-    tls,
-};
-use reqwest::{Certificate, Client, Identity, RequestBuilder, redirect};
+use isomer_service_kit::{Fault, client::carry_trace, config::Secret};
+use reqwest::{Client, RequestBuilder};
 use serde::{Serialize, de::DeserializeOwned};
 use tonic::Code;
 use tracing::Instrument;
@@ -25,12 +21,8 @@ use url::Url;
 
 use crate::{
     limits::{Deadline, within},
-    target::{Target, authorization},
+    target::{Target, authorization, read_secret},
 };
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Most of an error's body that is read.
-const ERROR_BYTES: usize = 64 << 10;
 
 /// A server that speaks HTTP and JSON.
 #[derive(Debug)]
@@ -51,18 +43,14 @@ pub(crate) struct Answer<T> {
 impl Rest {
     /// Connects at the first call.
     pub(crate) fn new(target: Target) -> Result<Self, Fault> {
-        tls::install_crypto();
         let mut base = target.url.clone();
         let mut host = None;
-        let mut builder = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A redirect leads to where nobody has looked, with the secret in hand.
-            .redirect(redirect::Policy::none())
-            // A proxy would resolve names for us.
-            .no_proxy()
-            .user_agent(concat!("isomer/", env!("CARGO_PKG_VERSION")));
+        let mut builder = client::builder();
         if let Some(tls) = &target.tls {
-            builder = with_tls(builder, tls)?;
+            builder = client::with_tls(builder, tls).map_err(|error| {
+                Fault::invalid(format!("provider.tls.{}", error.field), error.to_string())
+                    .mend("give a readable PEM file of the right kind")
+            })?;
             if let Some(name) = &tls.server_name {
                 // The name in the certificate is asked for, the address is connected to.
                 host = target.url.host_str().map(ToOwned::to_owned);
@@ -75,8 +63,7 @@ impl Rest {
             guard: target.guard.clone(),
             host,
         };
-        let client = builder
-            .dns_resolver(resolver)
+        let client = client::guarded(builder, resolver)
             .build()
             .map_err(|error| Fault::invalid("provider.tls", cause(&error)).mend("check the TLS files"))?;
         Ok(Self { target, client, base })
@@ -121,7 +108,7 @@ impl Rest {
     async fn json<T: DeserializeOwned>(&self, request: RequestBuilder, deadline: Deadline) -> Result<Answer<T>, Fault> {
         let Answer { headers, body } = self.exchange(request, deadline).await?;
         let read = serde_json::from_slice(&body).map_err(|error| {
-            let secret = self.target.secret.read().unwrap_or_default();
+            let secret = read_secret(&self.target.secret).unwrap_or_default();
             let said = presentable(&error.to_string(), &secret);
             self.bad_answer(format!("the answer cannot be read: {said}"))
         });
@@ -135,7 +122,7 @@ impl Rest {
 
     async fn exchange(&self, request: RequestBuilder, deadline: Deadline) -> Result<Answer<Vec<u8>>, Fault> {
         let target = &self.target;
-        let secret = target.secret.read()?;
+        let secret = read_secret(&target.secret)?;
         let mut headers = target.headers.clone();
         if let Some(value) = authorization(&secret)? {
             headers.insert(header::AUTHORIZATION, value);
@@ -166,15 +153,9 @@ impl Rest {
         let (status, headers) = (response.status(), response.headers().clone());
         // A call is answered once.
         let _ = answered.set(status);
-        let most = if status.is_success() {
-            self.target.max_message_bytes
-        } else {
-            ERROR_BYTES
-        };
-        let body = match body::read(&mut response, most).await {
+        let body = match body::read_by_status(&mut response, self.target.max_message_bytes).await {
             Ok(body) => body,
             Err(Unread::Broken(error)) => return Err(broken(error)),
-            Err(Unread::TooLong { beginning, .. }) if !status.is_success() => beginning,
             Err(error) => {
                 let mend = "send fewer texts at once, or set limits.max_batch_items";
                 return Err(self.bad_answer(error).mend(mend));
@@ -192,28 +173,4 @@ pub(crate) fn bad_answer(id: &str, what: impl std::fmt::Display) -> Fault {
     Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))
         .mend("check the provider with CheckProvider")
         .with("provider", id)
-}
-
-fn with_tls(mut builder: reqwest::ClientBuilder, tls: &ClientTls) -> Result<reqwest::ClientBuilder, Fault> {
-    let unusable = |field: &str, file: &Path, error: &dyn std::fmt::Display| {
-        Fault::invalid(format!("provider.tls.{field}"), format!("{}: {error}", file.display()))
-            .mend("give a readable PEM file of the right kind")
-    };
-    let read = |field: &str, file: &Path| fs::read(file).map_err(|error| unusable(field, file, &error));
-    if let Some(file) = &tls.ca_file {
-        let found = Certificate::from_pem_bundle(&read("ca_file", file)?);
-        let found = found.map_err(|error| unusable("ca_file", file, &error))?;
-        if found.is_empty() {
-            return Err(unusable("ca_file", file, &"holds no certificate"));
-        }
-        builder = builder.tls_certs_only(found);
-    }
-    if let (Some(certificate), Some(key)) = (&tls.certificate_file, &tls.key_file) {
-        let mut pem = read("certificate_file", certificate)?;
-        pem.push(b'\n');
-        pem.extend(read("key_file", key)?);
-        let identity = Identity::from_pem(&pem).map_err(|error| unusable("certificate_file", certificate, &error))?;
-        builder = builder.identity(identity);
-    }
-    Ok(builder)
 }

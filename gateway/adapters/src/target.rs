@@ -3,8 +3,11 @@
 use std::{path::PathBuf, time::Duration};
 
 use http::{HeaderMap, HeaderValue};
-use isomer_outbound::headers;
-use isomer_proto::gateway::v1::{Provider, TlsSettings};
+use isomer_outbound::{
+    headers,
+    secret::{SecretSource, bearer},
+};
+use isomer_proto::gateway::v1::{Provider, SecretRef, TlsSettings, secret_ref::Source};
 use isomer_service_kit::{
     Fault,
     client::{ClientConfig, ClientTls},
@@ -12,7 +15,7 @@ use isomer_service_kit::{
 };
 use url::Url;
 
-use crate::{AddressGuard, Surroundings, secret::SecretSource};
+use crate::{AddressGuard, Surroundings};
 
 /// How long a call may take where the provider's limits do not say.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -37,8 +40,8 @@ impl Target {
     /// `grpc` says whether the protocol is gRPC; then `grpc://` is a scheme too.
     pub(crate) fn new(provider: &Provider, surroundings: &Surroundings, grpc: bool) -> Result<Self, Fault> {
         let url = address(&provider.address, grpc)?;
-        let secret = SecretSource::new(provider.secret.as_ref())?;
-        let plain_secret = url.scheme() == "http" && !matches!(secret, SecretSource::None);
+        let secret = secret_source(provider.secret.as_ref())?;
+        let plain_secret = url.scheme() == "http" && !secret.is_none();
         let guard = surroundings.guard.clone().with_secret_in_plain_text(plain_secret);
         if let Some(host) = url.host() {
             guard.check_literal(&host)?;
@@ -78,11 +81,31 @@ impl Target {
 
 /// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there is none.
 pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Fault> {
-    let Some(secret) = secret.expose() else { return Ok(None) };
-    let mut value = HeaderValue::try_from(format!("Bearer {secret}"))
-        .map_err(|_| Fault::internal("a checked secret is no header value"))?;
-    value.set_sensitive(true);
-    Ok(Some(value))
+    bearer(secret).map_err(|_| Fault::internal("a secret that was checked cannot be sent in a header"))
+}
+
+/// Where a provider's secret is. It is not read yet.
+fn secret_source(reference: Option<&SecretRef>) -> Result<SecretSource, Fault> {
+    let empty = || {
+        Fault::invalid("provider.secret", "names no place")
+            .mend("set `environment` to a variable's name or `file` to a path, or leave `secret` out")
+    };
+    match reference.map(|reference| reference.source.as_ref()) {
+        None => Ok(SecretSource::None),
+        Some(None) => Err(empty()),
+        Some(Some(Source::Environment(name) | Source::File(name))) if name.is_empty() => Err(empty()),
+        Some(Some(Source::Environment(name))) => Ok(SecretSource::Environment(name.clone())),
+        Some(Some(Source::File(path))) => Ok(SecretSource::file(path)),
+    }
+}
+
+/// A provider's secret as it is now; `FAILED_PRECONDITION` where it is missing.
+pub(crate) fn read_secret(source: &SecretSource) -> Result<Secret, Fault> {
+    source.read().map_err(|missing| {
+        Fault::precondition("PROVIDER_SECRET_MISSING", missing.message)
+            .field("provider.secret")
+            .mend(missing.mend)
+    })
 }
 
 fn address(text: &str, grpc: bool) -> Result<Url, Fault> {
@@ -149,5 +172,24 @@ fn timeout(provider: &Provider) -> Result<Duration, Fault> {
         Some(Duration::ZERO) => Ok(TIMEOUT),
         Some(timeout) => Ok(timeout),
         None => Err(Fault::invalid("provider.limits.timeout", "is negative").mend("give e.g. 30s")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn a_secret_that_is_missing_is_named_with_its_place() {
+        let reference = SecretRef {
+            source: Some(Source::Environment("ISOMER_NO_SUCH_VARIABLE".into())),
+        };
+        let fault = read_secret(&secret_source(Some(&reference)).unwrap()).unwrap_err();
+        assert_eq!(fault.code, tonic::Code::FailedPrecondition);
+        assert_eq!(fault.field.as_deref(), Some("provider.secret"));
+        assert!(fault.message.contains("ISOMER_NO_SUCH_VARIABLE"), "{fault}");
+        assert!(secret_source(Some(&SecretRef::default())).is_err());
+        assert!(read_secret(&secret_source(None).unwrap()).unwrap().is_empty());
     }
 }

@@ -1,10 +1,14 @@
 //! Configuration of one generator.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
+use isomer_outbound::{pace::Rates, secret::SecretSource};
 use isomer_service_kit::config::{ConfigError, Secret};
 use serde::{Deserialize, Serialize};
 use url::Url;
+
+/// Environment variable of the key where none is named.
+const DEFAULT_KEY: &str = "OPENAI_API_KEY";
 
 /// What a generator is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +32,15 @@ pub struct GeneratorConfig {
     pub url: Option<String>,
     /// The key. Better kept in an environment variable: see `api_key_env`.
     pub api_key: Secret,
-    /// Environment variable that holds the key; no key is sent where neither is set.
-    pub api_key_env: String,
+    /// Environment variable that holds the key. Named here, it must be set; left out, it is OPENAI_API_KEY where that is set.
+    /// Empty: no key is sent.
+    pub api_key_env: Option<String>,
+    /// File that holds the key alone. It is read again when it changes.
+    pub api_key_file: Option<PathBuf>,
+    /// Most requests a second to this server; 0: no limit.
+    pub requests_per_second: f64,
+    /// Most tokens a second to this server, those of prompts (estimated) and the most that answers may have; 0: no limit.
+    pub tokens_per_second: f64,
     /// Most requests in flight to this server. It is begun with; 429, 503 and answers that do not come in time halve what
     /// is allowed, good answers raise it again.
     pub concurrency: usize,
@@ -158,7 +169,10 @@ impl Default for GeneratorConfig {
             model: String::new(),
             url: None,
             api_key: Secret::default(),
-            api_key_env: "OPENAI_API_KEY".into(),
+            api_key_env: None,
+            api_key_file: None,
+            requests_per_second: 0.0,
+            tokens_per_second: 0.0,
             concurrency: 16,
             min_concurrency: 1,
             timeout_seconds: 120.0,
@@ -173,12 +187,34 @@ impl Default for GeneratorConfig {
 }
 
 impl GeneratorConfig {
-    /// The key, from the configuration or the environment.
-    pub fn key(&self) -> Secret {
-        if self.api_key.is_empty() {
-            Secret::from_env(&self.api_key_env)
-        } else {
-            self.api_key.clone()
+    /// Where the key is.
+    pub(crate) fn key(&self) -> SecretSource {
+        match (&self.api_key, &self.api_key_file, self.api_key_env.as_deref()) {
+            (key, ..) if !key.is_empty() => SecretSource::Given(key.clone()),
+            (_, Some(file), _) => SecretSource::file(file),
+            (_, None, Some("")) => SecretSource::None,
+            (_, None, Some(name)) => SecretSource::Environment(name.to_owned()),
+            (_, None, None) if Secret::from_env(DEFAULT_KEY).is_empty() => SecretSource::None,
+            (_, None, None) => SecretSource::Environment(DEFAULT_KEY.to_owned()),
+        }
+    }
+
+    /// The key's place, as it is told to somebody who has to put another key there.
+    pub(crate) fn key_place(&self) -> String {
+        match (&self.api_key, &self.api_key_file, self.api_key_env.as_deref()) {
+            (key, ..) if !key.is_empty() => "api_key of the configuration".to_owned(),
+            (_, Some(file), _) => format!("the file {}", file.display()),
+            (_, None, Some("")) => "api_key_env or api_key_file of the configuration".to_owned(),
+            (_, None, name) => format!("the environment variable {}", name.unwrap_or(DEFAULT_KEY)),
+        }
+    }
+
+    pub(crate) fn rates(&self) -> Rates {
+        Rates {
+            requests_per_second: self.requests_per_second,
+            tokens_per_second: self.tokens_per_second,
+            // The bound that moves with the server's load is kept elsewhere.
+            max_concurrency: 0,
         }
     }
 
@@ -216,6 +252,25 @@ impl GeneratorConfig {
                 "min_concurrency",
                 format!("{} requests in flight", self.min_concurrency),
                 format!("give 1 to {} (concurrency)", self.concurrency),
+            ));
+        }
+        for (field, rate) in [
+            ("requests_per_second", self.requests_per_second),
+            ("tokens_per_second", self.tokens_per_second),
+        ] {
+            if !(rate.is_finite() && rate >= 0.0) {
+                return Err(ConfigError::new(
+                    field,
+                    format!("{rate} is not a rate"),
+                    "give a number above 0, or 0 for no limit",
+                ));
+            }
+        }
+        if self.api_key_file.is_some() && (!self.api_key.is_empty() || self.api_key_env.is_some()) {
+            return Err(ConfigError::new(
+                "api_key_file",
+                "the key has another place too",
+                "give one of api_key, api_key_file and api_key_env",
             ));
         }
         if let Hedge::Seconds(seconds) = self.hedge {

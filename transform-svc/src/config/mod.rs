@@ -227,7 +227,7 @@ mod tests {
             (big.kind, big.concurrency, big.max_tries),
             (GeneratorKind::Openai, 3, 4)
         );
-        assert_eq!(big.key().expose(), Some("k"));
+        assert_eq!(big.key().read().unwrap().expose(), Some("k"));
     }
 
     #[test]

@@ -3,16 +3,18 @@
 
 use std::{
     borrow::Cow,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
 
 use async_openai::{error::OpenAIError, middleware::HttpRequestFactory};
 use futures::future::BoxFuture;
-use http::StatusCode;
+use http::{StatusCode, header};
 use isomer_outbound::{
     body::{self, Unread},
     said::{Told, cause, hide, retry_after, shows},
+    secret::{Missing, SecretSource, bearer},
 };
 use isomer_service_kit::config::Secret;
 use serde::{Deserialize, Serialize};
@@ -72,6 +74,9 @@ pub(super) struct Usage {
 /// Why one exchange gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CallError {
+    /// The key that requests must carry cannot be had.
+    #[error(transparent)]
+    NoKey(#[from] Missing),
     /// No connection.
     #[error("no connection: {0}")]
     Connect(String),
@@ -103,6 +108,7 @@ impl CallError {
     /// Its name in traces: one of a bounded set.
     pub(super) fn kind(&self) -> Cow<'static, str> {
         match self {
+            Self::NoKey(_) => "key_missing".into(),
             Self::Connect(_) => "connect".into(),
             Self::Broken(_) => "connection_broken".into(),
             Self::Late => "timeout".into(),
@@ -126,12 +132,12 @@ fn told(message: &str) -> String {
 #[derive(Debug, Clone)]
 pub(super) struct Transport {
     client: reqwest::Client,
-    key: Secret,
+    key: Arc<SecretSource>,
 }
 
 impl Transport {
-    /// `key` is what the requests carry.
-    pub(super) fn new(client: reqwest::Client, key: Secret) -> Self {
+    /// `key` is what the requests carry; it is read for each of them.
+    pub(super) fn new(client: reqwest::Client, key: Arc<SecretSource>) -> Self {
         Self { client, key }
     }
 }
@@ -158,16 +164,20 @@ impl tower::Service<HttpRequestFactory> for Transport {
 
 async fn exchange(
     client: &reqwest::Client,
-    key: &Secret,
-    request: reqwest::Request,
+    key: &SecretSource,
+    mut request: reqwest::Request,
 ) -> Result<reqwest::Response, CallError> {
+    let key = &key.read()?;
+    let authorization = bearer(key).map_err(|error| CallError::Malformed(error.to_string()))?;
+    request
+        .headers_mut()
+        .extend(authorization.map(|value| (header::AUTHORIZATION, value)));
     let mut response = client.execute(request).await.map_err(|error| of_reqwest(&error))?;
     let status = response.status();
     let retry_after = retry_after(response.headers());
-    let body = match body::read(&mut response, MAX_ANSWER).await {
+    let body = match body::read_by_status(&mut response, MAX_ANSWER).await {
         Ok(body) => body,
         Err(Unread::Broken(error)) => return Err(of_reqwest(&error)),
-        Err(Unread::TooLong { beginning, .. }) if !status.is_success() => beginning,
         Err(error) => return Err(CallError::Malformed(error.to_string())),
     };
     if !status.is_success() {

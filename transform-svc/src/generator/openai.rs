@@ -20,12 +20,13 @@ use std::{
 use async_openai::{Client, config::Config, error::OpenAIError};
 use backon::{ExponentialBuilder, Retryable};
 use futures::future::{BoxFuture, Either, select};
-use http::{HeaderMap, HeaderValue, header};
-use isomer_outbound::guard::{AddressGuard, Resolver};
-use isomer_service_kit::{
-    config::Secret,
-    telemetry::gen_ai::{ModelCall, Provider},
+use http::HeaderMap;
+use isomer_outbound::{
+    client,
+    guard::{AddressGuard, Resolver},
+    pace::{NoTurn, Pace},
 };
+use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use secrecy::SecretString;
 use serde_json::json;
 use tracing::Instrument;
@@ -40,20 +41,21 @@ use crate::{config::GeneratorConfig, error::TransformError, words};
 
 /// Longest pause that the backoff grows to.
 const MAX_DELAY: Duration = Duration::from_secs(20);
+/// Longest wait for a turn under `requests_per_second` and `tokens_per_second`.
+const LONGEST_TURN: Duration = Duration::from_secs(3600);
 /// OpenAI's seeds are signed.
 const SEED_MASK: u64 = i64::MAX as u64;
 
-/// Where and as whom: what async-openai asks of a configuration, without what it reads from the environment by itself.
+/// Where: what async-openai asks of a configuration, without what it reads from the environment by itself. The key is the transport's.
 #[derive(Clone)]
 struct Endpoint {
     base: String,
     key: SecretString,
-    headers: HeaderMap,
 }
 
 impl Config for Endpoint {
     fn headers(&self) -> HeaderMap {
-        self.headers.clone()
+        HeaderMap::new()
     }
 
     fn url(&self, path: &str) -> String {
@@ -77,10 +79,11 @@ impl Config for Endpoint {
 pub(super) struct OpenAi {
     identity: Identity,
     model: String,
-    key_variable: String,
+    key_place: String,
     client: Client<Endpoint>,
     limits: GeneratorConfig,
     places: Arc<Places>,
+    pace: Pace,
     budget: Budget,
     latency: Latency,
     provider: Provider,
@@ -91,6 +94,7 @@ pub(super) struct OpenAi {
 enum TryError {
     Call(CallError),
     Budget(BudgetSpent),
+    Turn(NoTurn),
 }
 
 impl std::fmt::Display for TryError {
@@ -98,6 +102,7 @@ impl std::fmt::Display for TryError {
         match self {
             Self::Call(error) => error.fmt(f),
             Self::Budget(spent) => spent.fmt(f),
+            Self::Turn(no_turn) => no_turn.fmt(f),
         }
     }
 }
@@ -119,10 +124,9 @@ impl OpenAi {
         };
         let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
         let key = config.key();
-        let headers = authorisation(&key)
-            .map_err(|message| refused(message, &format!("correct the key in {}", config.api_key_env)))?;
-        install_crypto();
-        let mut builder = reqwest::Client::builder();
+        // Said now rather than at the first text; each request reads it again.
+        key.read().map_err(|missing| refused(missing.message, missing.mend))?;
+        let mut builder = client::builder();
         if let Some(guard) = guard {
             if let Some(host) = place.host() {
                 // An address never gets to the resolver.
@@ -133,15 +137,11 @@ impl OpenAi {
                     )
                 })?;
             }
-            // A proxy would resolve the name itself.
-            builder = builder
-                .no_proxy()
-                .dns_resolver(Arc::new(Resolver { guard, host: None }));
+            builder = client::guarded(builder, Resolver { guard, host: None });
         }
         let http = builder
             .connect_timeout(config.connect_timeout())
             .timeout(config.timeout())
-            .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| {
                 refused(
@@ -152,11 +152,13 @@ impl OpenAi {
         let endpoint = Endpoint {
             base: base.clone(),
             key: SecretString::from(""),
-            headers,
         };
-        let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, key));
+        let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, Arc::new(key)));
+        let pace = Pace::new(config.rates(), LONGEST_TURN)
+            .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         Ok(Self {
             places: Places::new(&id, config.min_concurrency, config.concurrency),
+            pace,
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
             provider: Provider::server(
@@ -170,7 +172,7 @@ impl OpenAi {
                 cache_key: format!("openai:{model}@{base}"),
             },
             model: model.to_owned(),
-            key_variable: config.api_key_env.clone(),
+            key_place: config.key_place(),
             client,
             limits: config.clone(),
         })
@@ -236,8 +238,10 @@ impl OpenAi {
         reply.map_err(TryError::Call)
     }
 
-    /// A call, and a second one beside it where the first takes long: the first answer counts.
+    /// A call when its turn has come, and a second one beside it where the first takes long: the first answer counts.
     async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
+        let most = estimated_prompt(request) + u64::from(request.max_tokens);
+        self.pace.turn(most, None).await.map_err(TryError::Turn)?;
         let Some(delay) = self.latency.hedge_after(self.limits.hedge) else {
             return self.counted(request, calls).await;
         };
@@ -250,6 +254,10 @@ impl OpenAi {
         let Ok(_place) = self.places.try_take() else {
             return first.await;
         };
+        // A second call has no turn of its own to wait for: the first would be answered meanwhile.
+        if self.pace.turn(most, Some(tokio::time::Instant::now())).await.is_err() {
+            return first.await;
+        }
         let count = |end: &'static str| {
             metrics::counter!(crate::metric_names::HEDGES, "end" => end).increment(1);
         };
@@ -287,7 +295,7 @@ impl OpenAi {
             .retry(backoff)
             .when(|error| match error {
                 TryError::Call(error) => self.may_retry(error, began.elapsed()),
-                TryError::Budget(_) => false,
+                TryError::Budget(_) | TryError::Turn(_) => false,
             })
             .adjust(|error, delay| match error {
                 // What the server asks for counts, unless it is more than we are willing to wait: then the text fails.
@@ -307,6 +315,10 @@ impl OpenAi {
             Ok(reply) => Ok(completion(&request, &reply, calls)),
             Err(TryError::Call(error)) => Err(self.classify(error, request.text_to_continue().is_some(), calls)),
             Err(TryError::Budget(spent)) => Err(GeneratorError::Budget { spent, calls }),
+            Err(TryError::Turn(no_turn)) => Err(GeneratorError::Failed {
+                message: format!("{no_turn}: raise requests_per_second and tokens_per_second, or ask for less"),
+                calls,
+            }),
         }
     }
 
@@ -317,7 +329,7 @@ impl OpenAi {
             // One that hangs is given one more full wait at most.
             CallError::Broken(_) | CallError::Late => elapsed < self.limits.timeout() * 2,
             CallError::Busy { .. } | CallError::Malformed(_) => true,
-            CallError::Refused { .. } | CallError::Rejected { .. } => false,
+            CallError::NoKey(_) | CallError::Refused { .. } | CallError::Rejected { .. } => false,
         }
     }
 
@@ -329,9 +341,14 @@ impl OpenAi {
                 message: format!("{message} (at {})", self.client.config().base),
                 calls,
             },
+            CallError::NoKey(missing) => GeneratorError::Refused {
+                message,
+                mend: missing.mend.to_owned(),
+                calls,
+            },
             CallError::Refused { status, .. } => {
                 let mend = match status {
-                    401 | 403 => format!("put a valid key into the environment variable {}", self.key_variable),
+                    401 | 403 => format!("put a valid key into {}", self.key_place),
                     404 if continues => format!(
                         "check the URL (it usually ends in /v1), and that the server has a model `{}` and serves /completions for \
                          it, as vLLM and llama.cpp's server do: a conversation cannot stand in for a text to go on with",
@@ -389,11 +406,19 @@ fn tokens(request: &Request, reply: &Reply) -> (u64, u64, bool) {
         // A server that says nothing, or that a prompt had no tokens, does not count.
         Some(usage) if usage.prompt_tokens > 0 => (usage.prompt_tokens, usage.completion_tokens, false),
         _ => {
-            let estimated = |text: &str| words::estimated_tokens(text) as u64;
-            let prompt = request.messages.iter().map(|message| estimated(&message.content)).sum();
-            (prompt, reply.content().map_or(0, estimated), true)
+            let generated = reply.content().map_or(0, words::estimated_tokens) as u64;
+            (estimated_prompt(request), generated, true)
         }
     }
+}
+
+/// Tokens of a request's prompt, estimated from its characters.
+fn estimated_prompt(request: &Request) -> u64 {
+    let texts = request
+        .messages
+        .iter()
+        .map(|message| words::estimated_tokens(&message.content));
+    texts.sum::<usize>() as u64
 }
 
 fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
@@ -405,27 +430,4 @@ fn completion(request: &Request, reply: &Reply, calls: u32) -> Completion {
         tokens_estimated,
         calls,
     }
-}
-
-/// The header that carries the key, marked so that no log shows it.
-fn authorisation(key: &Secret) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
-    if let Some(key) = key.expose() {
-        let mut value = HeaderValue::from_str(&format!("Bearer {}", key.trim()))
-            .map_err(|_| "its key holds characters that cannot be sent".to_owned())?;
-        value.set_sensitive(true);
-        headers.insert(header::AUTHORIZATION, value);
-    }
-    Ok(headers)
-}
-
-/// rustls has no provider of its own in this build; the first to need one installs ring.
-fn install_crypto() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Losing a race against another crate of this process is fine: it installed one.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-    });
 }

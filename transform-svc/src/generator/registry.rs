@@ -108,7 +108,8 @@ impl Registry {
                 // Whoever chooses the address must not be sent a key of this server.
                 let keyless = GeneratorConfig {
                     api_key: Secret::default(),
-                    api_key_env: String::new(),
+                    api_key_env: Some(String::new()),
+                    api_key_file: None,
                     ..self.config.spec_defaults.clone()
                 };
                 remote(&model, &url, &keyless, Some(guard))

@@ -1,6 +1,6 @@
 //! How many calls are under way at once, which are shared, and which end with those who asked.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{FutureExt, StreamExt};
 use isomer_proto::transform::v1::{
@@ -289,4 +289,19 @@ async fn a_stream_brings_results_as_they_come_with_their_ids() {
         }
     }
     assert_eq!(came, [("t2".to_owned(), 2), ("t1".to_owned(), 1), ("t0".to_owned(), 0)]);
+}
+
+#[tokio::test]
+async fn calls_come_at_the_rate_that_the_server_is_said_to_allow() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let mut config = config(&stub, home.path());
+    config.generators.get_mut("stub").unwrap().requests_per_second = 5.0;
+    let mut client = client(config, home.path()).await;
+    let texts = texts("hurried", 9);
+    let began = Instant::now();
+    let response = transform(&mut client, paraphrase(), &borrowed(&texts)).await;
+    // A second's worth goes at once, and the other four in 200 ms each.
+    assert!(began.elapsed() >= Duration::from_millis(750), "{:?}", began.elapsed());
+    assert_eq!((response.summary.unwrap().ok, stub.calls()), (9, 9));
 }

@@ -3,6 +3,7 @@
 use std::{
     fs, io,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use isomer_proto::transform::v1::Check;
@@ -71,7 +72,8 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "GENERATOR_REFUSED")
     );
-    assert!(fault.mend.as_ref().unwrap().contains("OPENAI_API_KEY"));
+    let mend = fault.mend.as_ref().unwrap();
+    assert!(mend.contains("api_key of the configuration"), "{mend}");
     assert!(
         fault.message.contains("stub knows no key") && fault.message.contains("[secret]"),
         "{fault}"
@@ -138,4 +140,49 @@ async fn a_key_that_the_server_repeats_stands_in_no_answer_log_or_file() {
     assert_eq!(files.len(), 1);
     let kept = fs::read_to_string(&files[0]).unwrap();
     assert!(kept.contains("comes back as it should") && !kept.contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_key_is_read_from_its_file_whenever_the_file_changes() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("key");
+    fs::write(&file, "sk-first\n").unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let mut config = config(&stub, home.path());
+    config.generators.get_mut("stub").unwrap().api_key_file = Some(file.clone());
+    let mut client = client(config, home.path()).await;
+    transform(&mut client, paraphrase(), &["A text under the first key."]).await;
+
+    fs::write(&file, "sk-the-second\n").unwrap();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    transform(&mut client, paraphrase(), &["A text under the second key."]).await;
+    let sent: Vec<_> = stub.seen().into_iter().filter_map(|seen| seen.authorization).collect();
+    assert_eq!(sent, ["Bearer sk-first", "Bearer sk-the-second"]);
+
+    fs::remove_file(&file).unwrap();
+    tokio::time::sleep(Duration::from_millis(1100)).await;
+    let fault = try_transform(&mut client, paraphrase(), &["A text under no key."])
+        .await
+        .unwrap_err();
+    assert_eq!(fault.code, Code::FailedPrecondition);
+    assert!(fault.message.contains("key") && fault.mend.is_some(), "{fault}");
+    assert_eq!(stub.calls(), 2, "nothing is asked without its key");
+}
+
+#[tokio::test]
+async fn a_variable_that_is_named_must_be_set_and_an_empty_name_sends_no_key() {
+    let home = tempfile::tempdir().unwrap();
+    let stub = Stub::start(Answer::Good).await;
+    let ask = async |variable: &str| {
+        let mut config = config(&stub, home.path());
+        config.generators.get_mut("stub").unwrap().api_key_env = Some(variable.to_owned());
+        let mut client = client(config, home.path()).await;
+        try_transform(&mut client, paraphrase(), &["A text for a server."]).await
+    };
+    let fault = ask("ISOMER_NO_SUCH_VARIABLE").await.unwrap_err();
+    assert_eq!(fault.code, Code::FailedPrecondition);
+    assert!(fault.message.contains("ISOMER_NO_SUCH_VARIABLE"), "{fault}");
+    assert_eq!(stub.calls(), 0);
+    ask("").await.unwrap();
+    assert_eq!(stub.seen()[0].authorization, None);
 }

@@ -5,26 +5,54 @@ use std::{
     time::Duration,
 };
 
-use isomer_proto::gateway::v1::ProviderLimits;
-use isomer_service_kit::Fault;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep_until},
 };
 
-use super::{Deadline, late};
-
 /// How much may come at once after a pause: what this long would allow.
 const BURST: Duration = Duration::from_secs(1);
 
-/// Makes callers wait their turn. One for a provider, shared by all who call it.
+/// How fast and how much at once a server may be called; 0: no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Rates {
+    /// Requests a second.
+    pub requests_per_second: f64,
+    /// Tokens a second.
+    pub tokens_per_second: f64,
+    /// Requests at once.
+    pub max_concurrency: usize,
+}
+
+/// Makes callers wait their turn. One for a server, shared by all who call it.
 #[derive(Debug)]
-pub(crate) struct Pace {
-    id: String,
+pub struct Pace {
     places: Option<Arc<Semaphore>>,
     buckets: Mutex<Buckets>,
     /// Longest wait of a caller without a deadline.
     patience: Duration,
+}
+
+/// Why a caller gets no turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NoTurn {
+    /// Its turn would come after its deadline, or later than anybody is let wait. It has used up nothing.
+    #[error("the server is used as fast as its limits allow; the turn would come in {wait:?}")]
+    TooLate {
+        /// When to try again.
+        wait: Duration,
+    },
+    /// The deadline came before one of the requests at once had ended.
+    #[error("the deadline came while other requests were under way")]
+    Deadline,
+}
+
+/// A rate that is negative, infinite or not a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{field} is not a rate")]
+pub struct BadRate {
+    /// A field of [`Rates`].
+    pub field: &'static str,
 }
 
 #[derive(Debug)]
@@ -43,27 +71,28 @@ struct Bucket {
 }
 
 impl Pace {
-    pub(crate) fn new(id: &str, limits: Option<&ProviderLimits>, patience: Duration) -> Result<Self, Fault> {
-        let limits = limits.cloned().unwrap_or_default();
+    /// `patience` is the longest wait of a caller without a deadline.
+    ///
+    /// # Errors
+    /// A rate that is not one.
+    pub fn new(rates: Rates, patience: Duration) -> Result<Self, BadRate> {
         let now = Instant::now();
-        let bucket = |name: &str, rate: f64| match rate {
+        let bucket = |field, rate: f64| match rate {
             0.0 => Ok(Bucket {
                 rate: f64::INFINITY,
                 due: now,
             }),
             rate if rate.is_finite() && rate > 0.0 => Ok(Bucket { rate, due: now }),
-            _ => Err(Fault::invalid(format!("provider.limits.{name}"), "is no rate")
-                .mend("give a number above 0, or 0 for no limit")),
+            _ => Err(BadRate { field }),
         };
         Ok(Self {
-            id: id.to_owned(),
-            places: match usize::try_from(limits.max_concurrency).unwrap_or(0) {
+            places: match rates.max_concurrency {
                 0 => None,
                 most => Some(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
             },
             buckets: Mutex::new(Buckets {
-                requests: bucket("requests_per_second", limits.requests_per_second)?,
-                tokens: bucket("tokens_per_second", limits.tokens_per_second)?,
+                requests: bucket("requests_per_second", rates.requests_per_second)?,
+                tokens: bucket("tokens_per_second", rates.tokens_per_second)?,
             }),
             patience,
         })
@@ -72,19 +101,19 @@ impl Pace {
     /// Waits until a request of so many tokens may go. What is returned is held until the answer is there.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then it has used up nothing.
-    /// `DEADLINE_EXCEEDED` when no place became free in time.
-    pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
+    /// [`NoTurn::TooLate`], at once, when its turn would come after the deadline; [`NoTurn::Deadline`] when no other request ended in time.
+    pub async fn turn(&self, tokens: u64, deadline: Option<Instant>) -> Result<Option<OwnedSemaphorePermit>, NoTurn> {
         let place = match &self.places {
             None => None,
             Some(places) => {
                 let until = deadline.unwrap_or_else(|| Instant::now() + self.patience);
                 let place = tokio::time::timeout_at(until, Arc::clone(places).acquire_owned()).await;
-                let place = place.map_err(|_| match deadline {
-                    Some(_) => late(&self.id),
-                    None => self.exhausted(Duration::from_secs(1)),
-                })?;
-                Some(place.map_err(|_| Fault::internal("the places of a provider are gone"))?)
+                match place {
+                    // The semaphore is never closed: that branch is as good as no limit.
+                    Ok(place) => place.ok(),
+                    Err(_) if deadline.is_some() => return Err(NoTurn::Deadline),
+                    Err(_) => return Err(NoTurn::TooLate { wait: BURST }),
+                }
             }
         };
         let now = Instant::now();
@@ -96,7 +125,7 @@ impl Pace {
     }
 
     /// When a request of so many tokens may go. Only one that may go in time is counted.
-    fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, Fault> {
+    fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, NoTurn> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         #[allow(clippy::cast_precision_loss)]
         let (requests, tokens) = (
@@ -105,20 +134,11 @@ impl Pace {
         );
         let start = requests.start.max(tokens.start);
         if start > latest {
-            return Err(self.exhausted(start - now));
+            return Err(NoTurn::TooLate { wait: start - now });
         }
         buckets.requests.due = requests.due;
         buckets.tokens.due = tokens.due;
         Ok(start)
-    }
-
-    fn exhausted(&self, wait: Duration) -> Fault {
-        Fault::overloaded(
-            format!("provider `{}` is used as fast as its limits allow", self.id),
-            wait,
-        )
-        .mend("send less, or raise the provider's limits")
-        .with("provider", &self.id)
     }
 }
 
@@ -145,14 +165,12 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use tonic::Code;
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn pace(limits: ProviderLimits) -> Pace {
-        Pace::new("p", Some(&limits), PATIENCE).unwrap()
+    fn pace(rates: Rates) -> Pace {
+        Pace::new(rates, PATIENCE).unwrap()
     }
 
     /// Milliseconds until each of some requests of these tokens may go, all asked for at one moment.
@@ -164,34 +182,34 @@ mod tests {
 
     #[test]
     fn requests_beyond_the_burst_come_at_the_rate() {
-        let pace = pace(ProviderLimits {
+        let pace = pace(Rates {
             requests_per_second: 4.0,
-            ..ProviderLimits::default()
+            ..Rates::default()
         });
         assert_eq!(waits(&pace, &[1; 8]), [0, 0, 0, 0, 250, 500, 750, 1000]);
     }
 
     #[test]
     fn tokens_count_by_their_number_and_a_large_request_still_goes() {
-        let pace = pace(ProviderLimits {
+        let pace = pace(Rates {
             tokens_per_second: 100.0,
-            ..ProviderLimits::default()
+            ..Rates::default()
         });
         assert_eq!(waits(&pace, &[500, 100, 100]), [0, 5000, 6000]);
     }
 
     #[test]
     fn a_turn_after_the_deadline_is_refused_at_once_and_uses_up_nothing() {
-        let pace = pace(ProviderLimits {
+        let pace = pace(Rates {
             requests_per_second: 1.0,
-            ..ProviderLimits::default()
+            ..Rates::default()
         });
         let now = Instant::now();
         pace.reserve(1, now, now).unwrap();
         for _ in 0..3 {
-            let fault = pace.reserve(1, now, now + Duration::from_millis(500)).unwrap_err();
-            assert_eq!(fault.code, Code::ResourceExhausted);
-            assert_eq!(fault.retry_after.unwrap().as_millis(), 1000);
+            let late = pace.reserve(1, now, now + Duration::from_millis(500)).unwrap_err();
+            let wait = Duration::from_secs(1);
+            assert_eq!(late, NoTurn::TooLate { wait });
         }
         let start = pace.reserve(1, now, now + PATIENCE).unwrap();
         assert_eq!((start - now).as_millis(), 1000);
@@ -199,9 +217,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_waits_for_its_turn() {
-        let pace = pace(ProviderLimits {
+        let pace = pace(Rates {
             requests_per_second: 20.0,
-            ..ProviderLimits::default()
+            ..Rates::default()
         });
         let start = Instant::now();
         for _ in 0..22 {
@@ -212,13 +230,13 @@ mod tests {
 
     #[tokio::test]
     async fn only_so_many_are_under_way_at_once() {
-        let pace = pace(ProviderLimits {
+        let pace = pace(Rates {
             max_concurrency: 1,
-            ..ProviderLimits::default()
+            ..Rates::default()
         });
         let held = pace.turn(1, None).await.unwrap();
-        let fault = pace.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
-        assert_eq!(fault.unwrap_err().code, Code::DeadlineExceeded);
+        let late = pace.turn(1, Some(Instant::now() + Duration::from_millis(20))).await;
+        assert_eq!(late.unwrap_err(), NoTurn::Deadline);
         drop(held);
         pace.turn(1, None).await.unwrap();
     }
@@ -226,12 +244,12 @@ mod tests {
     #[test]
     fn a_rate_that_is_none_is_refused() {
         for rate in [-1.0, f64::NAN, f64::INFINITY] {
-            let limits = ProviderLimits {
+            let rates = Rates {
                 tokens_per_second: rate,
-                ..ProviderLimits::default()
+                ..Rates::default()
             };
-            let fault = Pace::new("p", Some(&limits), PATIENCE).unwrap_err();
-            assert_eq!(fault.field.as_deref(), Some("provider.limits.tokens_per_second"));
+            let bad = Pace::new(rates, PATIENCE).unwrap_err();
+            assert_eq!(bad.field, "tokens_per_second");
         }
     }
 }
