@@ -23,14 +23,17 @@ const CODES: [&str; 12] = [
     "UNAUTHENTICATED",
 ];
 
+/// The package of text-embeddings-inference's rpcs.
+const TEI: &str = "tei.v1";
+
 pub fn files() -> Vec<FileDescriptorProto> {
     let set = FileDescriptorSet::decode(isomer_proto::FILE_DESCRIPTOR_SET).unwrap();
-    let ours = |file: &FileDescriptorProto| file.package().starts_with("isomer.");
+    let ours = |file: &FileDescriptorProto| file.package().starts_with("isomer.") || file.package() == TEI;
     set.file.into_iter().filter(ours).collect()
 }
 
-/// Comment by element. An element is named without its package: `RunService.CreateRun`, `GateRule.quantity`. The comment above `package` is
-/// the package's.
+/// Comment by element. An element is named without its package: `RunService.CreateRun`, `GateRule.quantity`. Those of text-embeddings-inference's
+/// protocol have `tei.` before their names. The comment above `package` is the package's.
 pub fn all() -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for file in files() {
@@ -46,7 +49,7 @@ pub fn all() -> BTreeMap<String, String> {
                 let known: &mut String = all.entry(name.clone()).or_default();
                 // A package has several files.
                 assert!(
-                    known.is_empty() || name.starts_with("isomer."),
+                    known.is_empty() || name == file.package(),
                     "two elements are called {name}"
                 );
                 known.push('\n');
@@ -85,6 +88,10 @@ fn names(file: &FileDescriptorProto) -> Names {
             let path = vec![6, place as i32, 2, method as i32];
             names.insert(path, format!("{}.{}", service.name(), rpc.name()));
         }
+    }
+    if file.package() == TEI {
+        let elements = names.iter_mut().filter(|(path, _)| path.len() > 1);
+        elements.for_each(|(_, name)| name.insert_str(0, "tei."));
     }
     names
 }

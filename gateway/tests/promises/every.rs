@@ -34,6 +34,10 @@ async fn messages_that_cannot_be_decoded_are_refused_by_every_rpc() {
     let mut wrong = Vec::new();
     let mut texts = 0;
     for (path, request) in comments::rpcs() {
+        // These are not served for any message, and read none.
+        if ["/tei.v1.Embed/EmbedSparseStream", "/tei.v1.Predict/PredictStream"].contains(&path.as_str()) {
+            continue;
+        }
         // A key whose varint never ends.
         let mut broken = vec![vec![0xff; 11]];
         if let Some(message) = comments::not_utf8(&request, 4) {

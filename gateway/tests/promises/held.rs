@@ -7,9 +7,20 @@ const TOKENS: &str = "embed-svc/tests/tokens.rs";
 const KINDS: &str = "gateway/adapters/tests/adapters/served_kinds.rs";
 const KEYS: &str = "gateway/access/tests/door/keys.rs";
 const LEASES: &str = "gateway/registry/tests/registry/leases.rs";
+const TEI: &str = "gateway/src/dialects/tei/grpc_tests.rs";
 const CHANGES: &str = "gateway/registry/tests/registry/changes.rs";
 
 pub const ALL: &[Held] = &[
+    (
+        "tei.v1",
+        "INVALID_ARGUMENT where several could be meant",
+        &[(TEI, "an_encoder_that_nobody_named_is_asked_for_by_name")],
+    ),
+    (
+        "tei.EmbedRequest.truncate",
+        "Otherwise it is refused: INVALID_ARGUMENT",
+        &[(TEI, "texts_become_vectors_one_by_one_and_in_streams")],
+    ),
     (
         "isomer.common.v1",
         "A message that cannot be decoded is answered INVALID_ARGUMENT with the reason UNDECODABLE_MESSAGE, a method that is not served \

@@ -28,6 +28,7 @@ mod services;
 mod stated;
 mod statistics;
 mod table;
+mod tei;
 
 use std::collections::BTreeSet;
 
@@ -87,7 +88,7 @@ async fn calls_are_refused_as_the_comments_say() {
         let Proof::Calls(calls) = row.proof else { continue };
         for (number, call) in calls.into_iter().enumerate() {
             let name = format!("{}: {} ({number})", row.element, row.promise);
-            let status = match ask::ask(&house, &key, &call.path, vec![call.message], &[]).await {
+            let status = match ask::ask(&house, &key, &call.path, vec![call.message], tei::NAMED).await {
                 Ok(_) => {
                     wrong.push(format!("{name}: it was answered"));
                     continue;
@@ -126,14 +127,15 @@ async fn honest_requests_to_the_same_rpcs_are_served() {
     let (mut asked, mut wrong) = (BTreeSet::new(), Vec::new());
     for call in table::honest() {
         asked.insert(call.path.clone());
-        if let Err(status) = ask::ask(&house, &key, &call.path, vec![call.message], &[]).await {
+        if let Err(status) = ask::ask(&house, &key, &call.path, vec![call.message], tei::NAMED).await {
             wrong.push(format!("{}: {status}", call.path));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let refused = table::rows().into_iter().flat_map(|row| match row.proof {
-        Proof::Calls(calls) => calls,
-        Proof::Held(_) => Vec::new(),
+        // What is not served has no honest request.
+        Proof::Calls(calls) if !row.promise.starts_with("UNIMPLEMENTED") => calls,
+        _ => Vec::new(),
     });
     let refused: BTreeSet<String> = refused.map(|call| call.path).collect();
     let alone: Vec<_> = refused.difference(&asked).collect();

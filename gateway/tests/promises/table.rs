@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::{held, services, statistics};
+use crate::{held, services, statistics, tei};
 
 /// A promise with its proof.
 pub struct Row {
@@ -52,11 +52,16 @@ pub fn rows() -> Vec<Row> {
     services::rows()
         .into_iter()
         .chain(statistics::rows())
+        .chain(tei::rows())
         .chain(elsewhere)
         .collect()
 }
 
 /// A request that is served for each rpc that [`rows`] has refused.
 pub fn honest() -> Vec<Call> {
-    services::honest().into_iter().chain(statistics::honest()).collect()
+    services::honest()
+        .into_iter()
+        .chain(statistics::honest())
+        .chain(tei::honest())
+        .collect()
 }

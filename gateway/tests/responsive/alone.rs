@@ -17,6 +17,7 @@ use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
     house::House,
+    models::ENCODER,
     raw::Raw,
     rows::{Row, Way},
 };
@@ -107,7 +108,11 @@ impl Alone {
     async fn grpc(&self, path: &str, message: Vec<u8>) {
         let mut grpc = Grpc::new(self.channel(self.key())).max_decoding_message_size(usize::MAX);
         grpc.ready().await.unwrap();
-        let request = Request::new(stream::iter([message]));
+        let mut request = Request::new(stream::iter([message]));
+        // For the services whose messages name no encoder.
+        request
+            .metadata_mut()
+            .insert("isomer-encoder", ENCODER.parse().unwrap());
         let answered = async {
             let answers = grpc.streaming(request, path.parse().unwrap(), Raw).await?;
             let mut answers = answers.into_inner();

@@ -10,6 +10,7 @@ use isomer_proto::{
         CreateRunRequest, DatasetInput, DatasetRef, InlineFile, InlineFiles, RetrievalVectors, RunSpec, ScoreRequest,
         SuiteRef, TaskType, dataset_ref, retrieval_vectors::Judgement, score_request, suite_ref,
     },
+    tei::v1 as tei,
     transform::v1::{
         AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, InspectRequest, JudgeRequest, JudgeScale, MultiSwap,
         Paraphrase, RandomKeywords, StopwordRemoval, TextItem, TransformRequest, TransformSpec, Transformation,
@@ -350,6 +351,55 @@ fn encoders() -> Vec<Row> {
     ]
 }
 
+/// text-embeddings-inference's rpcs take a text at a time, so that a call reads one message.
+fn tei() -> Vec<Row> {
+    let row = |rpc: &str, what, message: Vec<u8>| Row {
+        name: format!("/tei.v1.{rpc}"),
+        what,
+        takes: Takes::Moving,
+        way: Way::Grpc(message),
+    };
+    let text = || long(LARGE / 6, 7);
+    // The text is the first field of each of these.
+    let one = |rpc| row(rpc, "a text as long as may be", field(1, text().as_bytes()));
+    let mut rows: Vec<Row> = [
+        "Embed/Embed",
+        "Embed/EmbedStream",
+        "Embed/EmbedAll",
+        "Embed/EmbedAllStream",
+        "Embed/EmbedSparse",
+        "Embed/EmbedSparseStream",
+        "Predict/Predict",
+        "Predict/PredictStream",
+        "Predict/PredictPair",
+        "Predict/PredictPairStream",
+        "Rerank/RerankStream",
+        "Tokenize/Tokenize",
+        "Tokenize/TokenizeStream",
+    ]
+    .map(one)
+    .into();
+    let documents = tei::RerankRequest {
+        query: "Which cat?".to_owned(),
+        texts: self::texts(),
+        ..tei::RerankRequest::default()
+    };
+    rows.push(row(
+        "Rerank/Rerank",
+        "as many and long documents as may be",
+        documents.encode_to_vec(),
+    ));
+    let ids = tei::DecodeRequest {
+        ids: vec![30_000; LARGE / 3],
+        ..tei::DecodeRequest::default()
+    };
+    for rpc in ["Tokenize/Decode", "Tokenize/DecodeStream"] {
+        rows.push(row(rpc, "as many tokens as may be", ids.encode_to_vec()));
+    }
+    rows.push(row("Info/Info", "an unknown field as long as may be", unknown()));
+    rows
+}
+
 /// Rpcs that compute nothing from their message: the largest there is, nearly all of it one text.
 const SMALL: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/GetEncoder",
@@ -429,6 +479,7 @@ pub fn all() -> Vec<Row> {
         tasks(),
         statistics::rows(),
         small(),
+        tei(),
         http::rows(),
     ]
     .into_iter()
