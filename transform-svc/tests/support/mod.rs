@@ -1,9 +1,6 @@
-//! What the tests of this crate share; the stub server alone (`stub.rs`) is included by other crates' tests too.
+//! What the tests of this crate share.
 #![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-pub mod encoder;
-pub mod stub;
 
 use std::path::Path;
 
@@ -13,8 +10,8 @@ use isomer_proto::transform::v1::{
     transform_service_client::TransformServiceClient, transformation::Kind,
 };
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
+use isomer_stubs::openai::Stub;
 use isomer_transform::{GeneratorConfig, TransformConfig, TransformService, services};
-use stub::Stub;
 
 pub type Client = TransformServiceClient<GrpcChannel>;
 

@@ -1,6 +1,7 @@
 //! Variants, vectors and pooling in one call (GASE), with stubs for the generators and the encoder.
 
 mod arrival;
+mod encoder;
 mod refusals;
 mod vectors;
 
@@ -13,17 +14,17 @@ use isomer_proto::transform::v1::{
 };
 use isomer_proto::transform::v1::{Expansion, Paraphrase, Summarisation};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
+use isomer_stubs::{
+    encoder::{StubEncoder, texts},
+    openai::{Answer, Stub},
+};
 use isomer_transform::{TransformConfig, services};
 use tonic::Code;
 
+use self::encoder::{encoder, own_space, vector};
 use crate::{
     status,
-    support::{
-        config,
-        encoder::{StubEncoder, own_space, vector},
-        service,
-        stub::{Answer, Stub},
-    },
+    support::{config, service},
 };
 
 type Client = AugmentationServiceClient<GrpcChannel>;
@@ -53,7 +54,7 @@ impl House {
             home,
             stub,
             slow: late,
-            encoder: StubEncoder::new(Duration::from_millis(5)),
+            encoder: encoder(false, None),
             config,
         }
     }

@@ -1,0 +1,293 @@
+//! An encoder service.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Instant,
+};
+
+use futures::StreamExt;
+use isomer_proto::{
+    common::v1::{Dtype, Matrix, Usage},
+    encoder::v1::{
+        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
+        EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+        ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
+        encoder_service_server::{EncoderService, EncoderServiceServer},
+        input,
+    },
+};
+use isomer_service_kit::{Fault, GrpcChannel, Services};
+use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
+
+use crate::rpc::{self, Handler};
+
+/// An `Encode` request as it came.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// When it came.
+    pub at: Instant,
+    /// Its metadata.
+    pub metadata: MetadataMap,
+    /// Its message.
+    pub request: EncodeRequest,
+}
+
+/// Lists and describes its encoders, answers the other rpcs with the closures it is given, and records the `Encode` requests.
+///
+/// An rpc without a closure is unimplemented, but for `EncodeStream`: each of its requests is answered as by `Encode`, one after another.
+#[derive(Clone, Default)]
+pub struct StubEncoder {
+    encoders: Vec<Encoder>,
+    get: Option<Handler<GetEncoderRequest, Encoder>>,
+    encode: Handler<EncodeRequest, EncodeResponse>,
+    tokenize: Handler<TokenizeRequest, TokenizeResponse>,
+    detokenize: Handler<DetokenizeRequest, DetokenizeResponse>,
+    rerank: Handler<RerankRequest, RerankResponse>,
+    calls: Arc<Mutex<Vec<Call>>>,
+    in_flight: Arc<Mutex<InFlight>>,
+}
+
+#[derive(Default)]
+struct InFlight {
+    now: usize,
+    most: usize,
+}
+
+/// An encoder that has an id, and says nothing more about itself.
+pub fn named(id: &str) -> Encoder {
+    Encoder {
+        id: id.to_owned(),
+        ..Encoder::default()
+    }
+}
+
+/// The texts of a request. Panics at an input that is not a text.
+pub fn texts(request: &EncodeRequest) -> impl Iterator<Item = &str> + Clone {
+    request.inputs.iter().map(|input| match &input.input {
+        Some(input::Input::Text(text)) => text.as_str(),
+        other => panic!("the stub expects a text, not {other:?}"),
+    })
+}
+
+/// Rows of one length as a matrix of 32-bit floats.
+pub fn matrix<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>) -> Matrix {
+    let (mut data, mut count, mut cols) = (Vec::new(), 0, 0);
+    for row in rows {
+        cols = row.as_ref().len() as u32;
+        count += 1;
+        data.extend(row.as_ref().iter().flat_map(|value| value.to_le_bytes()));
+    }
+    Matrix {
+        rows: count,
+        cols,
+        dtype: Dtype::F32.into(),
+        data: data.into(),
+    }
+}
+
+/// An answer with a vector for each text. By its usage a text has so many tokens. It says nothing about truncation or the vector space.
+pub fn answer<R: AsRef<[f32]>>(rows: impl IntoIterator<Item = R>, tokens_of_a_text: u64) -> EncodeResponse {
+    let embeddings = matrix(rows);
+    let texts = embeddings.rows.into();
+    EncodeResponse {
+        usage: Some(Usage {
+            texts,
+            tokens: texts * tokens_of_a_text,
+            ..Usage::default()
+        }),
+        embeddings: Some(embeddings),
+        ..EncodeResponse::default()
+    }
+}
+
+/// What an encoder service answers for an id that it does not know.
+pub fn unknown(id: &str) -> Status {
+    Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"))
+        .field("id")
+        .into()
+}
+
+impl StubEncoder {
+    /// A service with these encoders. `ListEncoders` gives one a page.
+    pub fn of(encoders: impl IntoIterator<Item = Encoder>) -> Self {
+        Self {
+            encoders: encoders.into_iter().collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Answers `GetEncoder`, in place of the list of encoders.
+    #[must_use]
+    pub fn on_get<F>(self, answer: impl Fn(Request<GetEncoderRequest>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<Encoder, Status>> + Send + 'static,
+    {
+        let get = Some(Handler::new(answer));
+        Self { get, ..self }
+    }
+
+    /// Answers `Encode`.
+    #[must_use]
+    pub fn on_encode<F>(self, answer: impl Fn(Request<EncodeRequest>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<EncodeResponse, Status>> + Send + 'static,
+    {
+        let encode = Handler::new(answer);
+        Self { encode, ..self }
+    }
+
+    /// Answers `Tokenize`.
+    #[must_use]
+    pub fn on_tokenize<F>(self, answer: impl Fn(Request<TokenizeRequest>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<TokenizeResponse, Status>> + Send + 'static,
+    {
+        let tokenize = Handler::new(answer);
+        Self { tokenize, ..self }
+    }
+
+    /// Answers `Detokenize`.
+    #[must_use]
+    pub fn on_detokenize<F>(self, answer: impl Fn(Request<DetokenizeRequest>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<DetokenizeResponse, Status>> + Send + 'static,
+    {
+        let detokenize = Handler::new(answer);
+        Self { detokenize, ..self }
+    }
+
+    /// Answers `Rerank`.
+    #[must_use]
+    pub fn on_rerank<F>(self, answer: impl Fn(Request<RerankRequest>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<RerankResponse, Status>> + Send + 'static,
+    {
+        let rerank = Handler::new(answer);
+        Self { rerank, ..self }
+    }
+
+    /// The `Encode` requests that have come, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.calls.lock().unwrap().clone()
+    }
+
+    /// The texts of all `Encode` requests that have come, in order.
+    pub fn texts(&self) -> Vec<String> {
+        let calls = self.calls.lock().unwrap();
+        calls
+            .iter()
+            .flat_map(|call| texts(&call.request).map(str::to_owned))
+            .collect()
+    }
+
+    /// Forgets the requests that have come.
+    pub fn forget(&self) {
+        self.calls.lock().unwrap().clear();
+    }
+
+    /// The largest number of `Encode` requests that were being answered at once.
+    pub fn most_in_flight(&self) -> usize {
+        self.in_flight.lock().unwrap().most
+    }
+
+    /// The service, for a server.
+    pub fn service(&self) -> EncoderServiceServer<Self> {
+        EncoderServiceServer::new(self.clone())
+    }
+
+    /// A channel to the service in memory.
+    pub async fn channel(&self) -> GrpcChannel {
+        rpc::channel(Services::new().add(self.service())).await
+    }
+
+    /// Serves it on a port of its own; see [`rpc::serve`].
+    pub async fn serve(&self) -> String {
+        rpc::serve(self.service()).await
+    }
+}
+
+/// Counts a request out, also when its client goes away.
+struct Counted(Arc<Mutex<InFlight>>);
+
+impl Counted {
+    fn new(in_flight: &Arc<Mutex<InFlight>>) -> Self {
+        let mut counts = in_flight.lock().unwrap();
+        counts.now += 1;
+        counts.most = counts.most.max(counts.now);
+        Self(Arc::clone(in_flight))
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.lock().unwrap().now -= 1;
+    }
+}
+
+#[tonic::async_trait]
+impl EncoderService for StubEncoder {
+    async fn list_encoders(
+        &self,
+        request: Request<ListEncodersRequest>,
+    ) -> Result<Response<ListEncodersResponse>, Status> {
+        let at: usize = request.get_ref().page_token.parse().unwrap_or_default();
+        let more = at + 1 < self.encoders.len();
+        Ok(Response::new(ListEncodersResponse {
+            encoders: self.encoders.get(at).cloned().into_iter().collect(),
+            next_page_token: if more { (at + 1).to_string() } else { String::new() },
+        }))
+    }
+
+    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
+        let encoder = match &self.get {
+            Some(handler) => handler.answer(request).await?.into_inner(),
+            None => {
+                let id = &request.get_ref().id;
+                let found = self.encoders.iter().find(|encoder| encoder.id == *id);
+                found.cloned().ok_or_else(|| unknown(id))?
+            }
+        };
+        Ok(Response::new(GetEncoderResponse { encoder: Some(encoder) }))
+    }
+
+    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
+        self.calls.lock().unwrap().push(Call {
+            at: Instant::now(),
+            metadata: request.metadata().clone(),
+            request: request.get_ref().clone(),
+        });
+        let _counted = Counted::new(&self.in_flight);
+        self.encode.answer(request).await
+    }
+
+    async fn encode_stream(
+        &self,
+        request: Request<Streaming<EncodeStreamRequest>>,
+    ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
+        let stub = self.clone();
+        let answers = request.into_inner().then(move |message| {
+            let stub = stub.clone();
+            async move {
+                let EncodeStreamRequest { client_index, request } = message?;
+                let response = stub.encode(Request::new(request.unwrap_or_default())).await?;
+                Ok(EncodeStreamResponse {
+                    client_index,
+                    response: Some(response.into_inner()),
+                })
+            }
+        });
+        Ok(Response::new(answers.boxed()))
+    }
+
+    async fn tokenize(&self, request: Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
+        self.tokenize.answer(request).await
+    }
+
+    async fn detokenize(&self, request: Request<DetokenizeRequest>) -> Result<Response<DetokenizeResponse>, Status> {
+        self.detokenize.answer(request).await
+    }
+
+    async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
+        self.rerank.answer(request).await
+    }
+}
