@@ -9,8 +9,8 @@ use futures::StreamExt;
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Usage},
     encoder::v1::{
-        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
-        EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
+        EncodeStreamRequest, EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
         ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input,
@@ -30,6 +30,8 @@ pub struct Call {
     pub metadata: MetadataMap,
     /// Its message.
     pub request: EncodeRequest,
+    /// Whether it has been answered with vectors.
+    pub answered: bool,
 }
 
 /// Lists and describes its encoders, answers the other rpcs with the closures it is given, and records the `Encode` requests.
@@ -40,6 +42,7 @@ pub struct StubEncoder {
     encoders: Vec<Encoder>,
     get: Option<Handler<GetEncoderRequest, Encoder>>,
     encode: Handler<EncodeRequest, EncodeResponse>,
+    count_tokens: Handler<CountTokensRequest, CountTokensResponse>,
     tokenize: Handler<TokenizeRequest, TokenizeResponse>,
     detokenize: Handler<DetokenizeRequest, DetokenizeResponse>,
     rerank: Handler<RerankRequest, RerankResponse>,
@@ -136,6 +139,16 @@ impl StubEncoder {
         Self { encode, ..self }
     }
 
+    /// Answers `CountTokens`.
+    #[must_use]
+    pub fn on_count_tokens<F>(self, answer: impl Fn(Request<CountTokensRequest>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<CountTokensResponse, Status>> + Send + 'static,
+    {
+        let count_tokens = Handler::new(answer);
+        Self { count_tokens, ..self }
+    }
+
     /// Answers `Tokenize`.
     #[must_use]
     pub fn on_tokenize<F>(self, answer: impl Fn(Request<TokenizeRequest>) -> F + Send + Sync + 'static) -> Self
@@ -171,16 +184,17 @@ impl StubEncoder {
         self.calls.lock().unwrap().clone()
     }
 
-    /// The texts of all `Encode` requests that have come, in order.
+    /// The texts of all `Encode` requests that have been answered with vectors, in the order in which they came.
     pub fn texts(&self) -> Vec<String> {
         let calls = self.calls.lock().unwrap();
         calls
             .iter()
+            .filter(|call| call.answered)
             .flat_map(|call| texts(&call.request).map(str::to_owned))
             .collect()
     }
 
-    /// Forgets the requests that have come.
+    /// Forgets the requests that have come. None may be under way.
     pub fn forget(&self) {
         self.calls.lock().unwrap().clear();
     }
@@ -251,13 +265,20 @@ impl EncoderService for StubEncoder {
     }
 
     async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
-        self.calls.lock().unwrap().push(Call {
-            at: Instant::now(),
-            metadata: request.metadata().clone(),
-            request: request.get_ref().clone(),
-        });
+        let number = {
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(Call {
+                at: Instant::now(),
+                metadata: request.metadata().clone(),
+                request: request.get_ref().clone(),
+                answered: false,
+            });
+            calls.len() - 1
+        };
         let _counted = Counted::new(&self.in_flight);
-        self.encode.answer(request).await
+        let answer = self.encode.answer(request).await?;
+        self.calls.lock().unwrap()[number].answered = true;
+        Ok(answer)
     }
 
     async fn encode_stream(
@@ -277,6 +298,13 @@ impl EncoderService for StubEncoder {
             }
         });
         Ok(Response::new(answers.boxed()))
+    }
+
+    async fn count_tokens(
+        &self,
+        request: Request<CountTokensRequest>,
+    ) -> Result<Response<CountTokensResponse>, Status> {
+        self.count_tokens.answer(request).await
     }
 
     async fn tokenize(&self, request: Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {

@@ -52,7 +52,7 @@ impl Reply {
 
     /// This status with this JSON.
     pub fn of(status: u16, body: Value) -> Self {
-        Self::text(status, body.to_string())
+        Self::text(status, body.to_string()).header("content-type", "application/json")
     }
 
     /// This status with this body.
@@ -150,7 +150,9 @@ pub fn router(record: Record, answer: impl Fn(&Call) -> Reply + Send + Sync + 's
             };
             let reply = answer(&call);
             record.0.lock().unwrap().0.push(call);
-            tokio::time::sleep(reply.after).await;
+            if !reply.after.is_zero() {
+                tokio::time::sleep(reply.after).await;
+            }
             record.0.lock().unwrap().1 += 1;
             let mut response = (StatusCode::from_u16(reply.status).unwrap(), reply.body).into_response();
             for (name, value) in reply.headers {

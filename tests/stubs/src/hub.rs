@@ -32,7 +32,7 @@ pub struct Hub {
     /// Gives a file's etag in place of [`Asked::etag`].
     pub etag: Option<Box<dyn Fn(&Asked<'_>) -> String + Send + Sync>>,
     /// The status of every question about a repository.
-    pub refuses: Option<StatusCode>,
+    pub refuses: Option<u16>,
     /// Questions about a repository are never answered.
     pub hangs: bool,
 }
@@ -141,7 +141,7 @@ async fn info(
         std::future::pending::<()>().await;
     }
     if let Some(status) = running.hub.refuses {
-        return status.into_response();
+        return StatusCode::from_u16(status).unwrap().into_response();
     }
     let Some(files) = running.files(&repository) else {
         return StatusCode::NOT_FOUND.into_response();
