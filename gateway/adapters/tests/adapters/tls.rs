@@ -1,16 +1,14 @@
 //! TLS to providers: their authority, our certificate, the name we expect.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use isomer_authority::Authority;
 use isomer_proto::gateway::v1::{Provider, ProviderKind, TlsSettings};
 use isomer_service_kit::{Services, server, server::ServerConfig, tls::TlsConfig};
+use isomer_stubs::http::{Record, router};
 use tonic::Code;
 
-use crate::support::{Reply, connect, listed, of, provider, router, rows, vectors};
+use crate::support::{Reply, connect, listed, of, provider, rows, vectors};
 
 /// The name in the server's certificate, which nobody resolves.
 const NAME: &str = "encoder.test";
@@ -42,7 +40,7 @@ async fn serve(authority: &Authority) -> SocketAddr {
         }),
         ..ServerConfig::default()
     };
-    let services = Services::new().http(router(Arc::new(Mutex::new(Vec::new())), |call| Reply::ok(listed(call))));
+    let services = Services::new().http(router(Record::default(), |call| Reply::ok(listed(call))));
     let listener = server::bind(&ServerConfig::at("127.0.0.1:0".parse().unwrap())).unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
