@@ -137,13 +137,13 @@ async fn vectors_and_labels_over_the_wire_score_as_mteb_does() {
 #[tokio::test]
 async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
     let mut house = house().await;
-    house.encoder.0.overloads_left.store(2, Ordering::SeqCst);
+    house.overloads.store(2, Ordering::SeqCst);
     for (task, name) in [
         (proto::TaskType::Sts, "quick/sts"),
         (proto::TaskType::PairClassification, "quick/pair-classification"),
         (proto::TaskType::Retrieval, "quick/retrieval"),
     ] {
-        house.encoder.0.texts.lock().unwrap().clear();
+        house.encoder.forget();
         let response = house
             .tasks
             .score(with_dataset(task, "fake", builtin(name)))
@@ -159,7 +159,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
         assert_eq!(response.main_score, expected.main, "{name}");
         assert_eq!(response.items, dataset.items() as u64);
 
-        let mut sent = house.encoder.0.texts.lock().unwrap().clone();
+        let mut sent = house.encoder.texts();
         let count = sent.len();
         sent.sort();
         sent.dedup();
@@ -181,7 +181,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
             "main_score",
         );
     }
-    let most = house.encoder.0.most_in_flight.load(Ordering::SeqCst);
+    let most = house.encoder.most_in_flight();
     assert!((2..=3).contains(&most), "{most} requests in flight");
 }
 
