@@ -14,8 +14,8 @@ use isomer_database::Database;
 use isomer_gateway::{GatewayConfig, upstreams};
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, Run,
-    RunCounters, RunState, WatchRunRequest, WatchRunResponse,
+    GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, Run, RunCounters, RunState, WatchRunRequest,
+    WatchRunResponse,
     run_service_client::RunServiceClient,
     run_service_server::{RunService, RunServiceServer},
     watch_run_response::Event,
@@ -148,10 +148,6 @@ impl RunService for Stub {
     async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
         self.runs.lock().unwrap().remove(&request.get_ref().id);
         Ok(Response::new(DeleteRunResponse {}))
-    }
-
-    async fn get_report(&self, _: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
-        Err(Status::unimplemented("not here"))
     }
 }
 
