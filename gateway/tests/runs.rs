@@ -26,6 +26,7 @@ use isomer_service_kit::{
     config::Secret,
     server::{self, ServerConfig},
 };
+use isomer_stubs::rpc;
 use tempfile::TempDir;
 use tokio::{
     sync::{oneshot, watch},
@@ -181,11 +182,7 @@ fn local() -> ServerConfig {
 impl House {
     async fn new() -> Self {
         let stub = Stub::new();
-        let config = local();
-        let listener = server::bind(&config).unwrap();
-        let eval = listener.local_addr().unwrap();
-        let services = Services::new().add(RunServiceServer::new(stub.clone()));
-        tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
+        let eval = rpc::start(Services::new().add(RunServiceServer::new(stub.clone())), local());
         let home = TempDir::new().unwrap();
         Self { stub, eval, home }
     }

@@ -5,10 +5,7 @@ use std::sync::{Arc, Mutex};
 use isomer_eval::EvalConfig;
 use isomer_proto::{
     common::v1::{Usage, VectorSpace},
-    eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetRef, InlineFile, InlineFiles, ItemEvidence, ScoreRequest,
-        ScoreResponse, TaskType, dataset_ref::Source, score_request::Input, task_service_client::TaskServiceClient,
-    },
+    eval::v1::{DatasetAugmentation, ItemEvidence, ScoreResponse, TaskType, task_service_client::TaskServiceClient},
     transform::v1::{
         AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
         MissingVariant, StopwordRemoval, TransformResult, Transformation, VariantSource, Variants,
@@ -23,7 +20,10 @@ use isomer_stubs::{
 };
 use tonic::{Code, Request, Response, Status};
 
-use crate::house::{encoder, serve, vector};
+use crate::{
+    house::{encoder, serve, vector},
+    services::{dataset, inline, with_dataset},
+};
 
 const STS: &str = "\
 {\"sentence1\": \"a dog runs\", \"sentence2\": \"the dog runs fast\", \"score\": 4.5}
@@ -136,27 +136,9 @@ async fn score(
     files: &[(&str, &str)],
     augmentation: Option<DatasetAugmentation>,
 ) -> Result<ScoreResponse, Fault> {
-    let files = files.iter().map(|(path, content)| InlineFile {
-        path: (*path).to_owned(),
-        content: content.as_bytes().to_vec(),
-    });
-    let request = ScoreRequest {
-        task_type: task.into(),
-        input: Some(Input::Dataset(DatasetInput {
-            dataset: Some(DatasetRef {
-                source: Some(Source::Inline(InlineFiles { files: files.collect() })),
-                ..DatasetRef::default()
-            }),
-            encoder_id: "fake".into(),
-            limit: None,
-            sample_seed: None,
-            pivot: None,
-            augmentation,
-            prompts: Vec::new(),
-        })),
-        evidence: true,
-        ..ScoreRequest::default()
-    };
+    let mut request = with_dataset(task, "fake", inline(files));
+    dataset(&mut request).augmentation = augmentation;
+    request.evidence = true;
     let answer = house.tasks.score(request).await;
     answer
         .map(Response::into_inner)

@@ -6,8 +6,7 @@ use isomer_eval::{EvalConfig, mteb_result};
 use isomer_proto::{
     common::v1::Provenance,
     eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetPivot, DatasetRef, InlineFile, InlineFiles, ScoreRequest,
-        ScoreResponse, TaskOptions, TaskType, dataset_ref::Source, score_request::Input,
+        DatasetAugmentation, DatasetPivot, ScoreRequest, ScoreResponse, TaskOptions, TaskType,
         task_service_client::TaskServiceClient,
     },
     transform::v1::{
@@ -20,7 +19,10 @@ use isomer_service_kit::{Fault, GrpcChannel, Services};
 use isomer_stubs::{encoder::StubEncoder, rpc::channel};
 use tonic::{Code, Request, Response, Status};
 
-use crate::house::{encoder, serve};
+use crate::{
+    house::{encoder, serve},
+    services::{dataset, inline, with_dataset},
+};
 
 const DE_FR: &str = "\
 {\"source\": \"der Hund bellt laut\", \"target\": \"le chien aboie fort\", \"distractors\": [\"le chat aboie fort\", \"un oiseau chante\"]}
@@ -120,27 +122,13 @@ fn english() -> Option<DatasetPivot> {
 }
 
 fn request(task: TaskType, (file, rows): (&str, &str), pivot: Option<DatasetPivot>, tags: bool) -> ScoreRequest {
-    let files = vec![InlineFile {
-        path: file.into(),
-        content: rows.as_bytes().to_vec(),
-    }];
-    ScoreRequest {
-        task_type: task.into(),
-        input: Some(Input::Dataset(DatasetInput {
-            dataset: Some(DatasetRef {
-                source: Some(Source::Inline(InlineFiles { files })),
-                ..DatasetRef::default()
-            }),
-            encoder_id: "fake".into(),
-            pivot,
-            ..DatasetInput::default()
-        })),
-        options: Some(TaskOptions {
-            tag_parts_of_speech: tags,
-            ..TaskOptions::default()
-        }),
-        ..ScoreRequest::default()
-    }
+    let mut request = with_dataset(task, "fake", inline(&[(file, rows)]));
+    dataset(&mut request).pivot = pivot;
+    request.options = Some(TaskOptions {
+        tag_parts_of_speech: tags,
+        ..TaskOptions::default()
+    });
+    request
 }
 
 async fn score(house: &mut House, request: ScoreRequest) -> Result<ScoreResponse, (Code, Fault)> {
@@ -308,15 +296,9 @@ async fn what_cannot_be_tagged_or_translated_is_refused() {
 
     let sts = "{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 1}\n{\"sentence1\": \"c\", \"sentence2\": \"d\", \"score\": 2}\n";
     let mut both = asked.clone();
-    let Some(Input::Dataset(input)) = &mut both.input else {
-        panic!()
-    };
-    input.augmentation = Some(DatasetAugmentation::default());
+    dataset(&mut both).augmentation = Some(DatasetAugmentation::default());
     let mut nowhere = asked;
-    let Some(Input::Dataset(input)) = &mut nowhere.input else {
-        panic!()
-    };
-    input.pivot.as_mut().unwrap().language.clear();
+    dataset(&mut nowhere).pivot.as_mut().unwrap().language.clear();
     for (request, field) in [
         (
             request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), None, true),

@@ -7,25 +7,28 @@ use std::{
 };
 
 use isomer_embed::{EmbedConfig, EmbedService};
-use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_eval::EvalConfig;
 use isomer_models::{ModelsConfig, Resolver};
 use isomer_proto::{
     encoder::v1::{EncodeRequest, Input, encode_request::Prompt, encoder_service_client::EncoderServiceClient, input},
     eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetRef, EncoderPrompt, InlineFile, InlineFiles, ScoreRequest,
-        ScoreResponse, TaskType, dataset_ref::Source, prompt_use, score_request,
-        task_service_client::TaskServiceClient,
+        DatasetAugmentation, EncoderPrompt, ScoreResponse, TaskType, prompt_use, task_service_client::TaskServiceClient,
     },
     transform::v1::{
         AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, TransformResult, Variants,
         augmentation_service_server::{AugmentationService, AugmentationServiceServer},
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel, Services};
+use isomer_stubs::rpc::channel;
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
 
-use crate::support::manifest;
+use crate::{
+    house::serve,
+    services::{dataset, inline, with_dataset},
+    support::manifest,
+};
 
 const ENCODER: &str = "tiny";
 
@@ -75,7 +78,7 @@ impl AugmentationService for Augmenter {
 
 struct House {
     tasks: TaskServiceClient<GrpcChannel>,
-    _home: tempfile::TempDir,
+    _folders: [tempfile::TempDir; 2],
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -108,24 +111,15 @@ async fn house(prompts: &Value, default: Option<&str>) -> House {
         ..EmbedConfig::default()
     };
     let embed = EmbedService::new(embed, Resolver::new(models).unwrap()).unwrap();
-    let limits = LimitsConfig::default();
-    let encoder = memory::channel(isomer_embed::services(embed), &limits).await.unwrap();
-    let augmenter = Services::new().add(AugmentationServiceServer::new(Augmenter {
+    let encoder = channel(isomer_embed::services(embed)).await;
+    let augmenter = AugmentationServiceServer::new(Augmenter {
         encoder: encoder.clone(),
-    }));
-    let clients = EvalClients {
-        encoder,
-        transform: memory::channel(augmenter, &limits).await.unwrap(),
-    };
-    let config = EvalConfig {
-        home: home.path().join("eval"),
-        ..EvalConfig::default()
-    };
-    let service = EvalService::new(config, clients).unwrap();
-    let tasks = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
+    });
+    let transform = channel(Services::new().add(augmenter)).await;
+    let (tasks, folder) = serve(EvalConfig::default(), None, encoder, transform).await;
     House {
         tasks: TaskServiceClient::new(tasks),
-        _home: home,
+        _folders: [home, folder],
     }
 }
 
@@ -147,28 +141,14 @@ async fn try_score(
     prompts: Vec<EncoderPrompt>,
     augment: bool,
 ) -> Result<ScoreResponse, Fault> {
-    let files = files.iter().map(|(path, content)| InlineFile {
-        path: (*path).to_owned(),
-        content: content.as_bytes().to_vec(),
+    let files: Vec<(&str, &str)> = files.iter().map(|(path, content)| (*path, content.as_str())).collect();
+    let mut request = with_dataset(task, ENCODER, inline(&files));
+    let input = dataset(&mut request);
+    input.prompts = prompts;
+    input.augmentation = augment.then(|| DatasetAugmentation {
+        spec: Some(AugmentationSpec::default()),
+        ..DatasetAugmentation::default()
     });
-    let input = DatasetInput {
-        dataset: Some(DatasetRef {
-            source: Some(Source::Inline(InlineFiles { files: files.collect() })),
-            ..DatasetRef::default()
-        }),
-        encoder_id: ENCODER.to_owned(),
-        prompts,
-        augmentation: augment.then(|| DatasetAugmentation {
-            spec: Some(AugmentationSpec::default()),
-            ..DatasetAugmentation::default()
-        }),
-        ..DatasetInput::default()
-    };
-    let request = ScoreRequest {
-        task_type: task.into(),
-        input: Some(score_request::Input::Dataset(input)),
-        ..ScoreRequest::default()
-    };
     let answer = house.tasks.score(request).await;
     answer
         .map(Response::into_inner)

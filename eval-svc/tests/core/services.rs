@@ -52,13 +52,28 @@ pub(crate) fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset
     let input = DatasetInput {
         dataset: Some(dataset),
         encoder_id: encoder.to_owned(),
-        limit: None,
-        sample_seed: None,
-        pivot: None,
-        augmentation: None,
-        prompts: Vec::new(),
+        ..DatasetInput::default()
     };
     request(task, score_request::Input::Dataset(input))
+}
+
+/// The data set of a request, to be changed.
+pub(crate) fn dataset(request: &mut ScoreRequest) -> &mut DatasetInput {
+    match &mut request.input {
+        Some(score_request::Input::Dataset(input)) => input,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A data set of files, by path and content.
+pub(crate) fn inline(files: &[(&str, &str)]) -> dataset_ref::Source {
+    let file = |(path, content): &(&str, &str)| InlineFile {
+        path: (*path).to_owned(),
+        content: content.as_bytes().to_vec(),
+    };
+    dataset_ref::Source::Inline(InlineFiles {
+        files: files.iter().map(file).collect(),
+    })
 }
 
 pub(crate) fn builtin(name: &str) -> dataset_ref::Source {
@@ -195,17 +210,10 @@ async fn inline_files_and_a_limit_are_taken() {
         )
     };
     let content: String = (0..20).map(row).collect();
-    let files = InlineFiles {
-        files: vec![InlineFile {
-            path: "test.de.jsonl".into(),
-            content: content.into(),
-        }],
-    };
-    let mut request = with_dataset(proto::TaskType::Sts, "fake", dataset_ref::Source::Inline(files));
-    if let Some(score_request::Input::Dataset(input)) = &mut request.input {
-        input.limit = Some(12);
-        input.dataset.as_mut().unwrap().name = "Mine".into();
-    }
+    let mut request = with_dataset(proto::TaskType::Sts, "fake", inline(&[("test.de.jsonl", &content)]));
+    let input = dataset(&mut request);
+    input.limit = Some(12);
+    input.dataset.as_mut().unwrap().name = "Mine".into();
     let response = house().await.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 12);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
@@ -272,13 +280,7 @@ async fn bad_score_requests_name_the_field_and_the_mend() {
         (Code::InvalidArgument, Some("pairs.second.dtype"))
     );
 
-    let broken = InlineFiles {
-        files: vec![InlineFile {
-            path: "test.jsonl".into(),
-            content: "{}\n".into(),
-        }],
-    };
-    let (code, fault) = refused(with_dataset(sts, "fake", dataset_ref::Source::Inline(broken))).await;
+    let (code, fault) = refused(with_dataset(sts, "fake", inline(&[("test.jsonl", "{}\n")]))).await;
     assert_eq!(code, Code::InvalidArgument);
     assert!(
         fault.message.contains("test.jsonl, line 1, field `sentence1`"),
@@ -363,9 +365,7 @@ async fn a_data_root_opens_its_folders() {
     .await;
     let path = dataset_ref::Source::Path("STSBenchmark".into());
     let mut request = with_dataset(proto::TaskType::Sts, "fake", path);
-    if let Some(score_request::Input::Dataset(input)) = &mut request.input {
-        input.limit = Some(50);
-    }
+    dataset(&mut request).limit = Some(50);
     let response = house.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 50);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());

@@ -16,14 +16,12 @@ use isomer_proto::{
         RerankResponse, TextTokens, TokenizeResponse, encode_request, input, rerank_response,
     },
 };
-use isomer_service_kit::{
-    Fault, Services,
-    server::{self, ServerConfig},
-};
+use isomer_service_kit::{Fault, Services, server::ServerConfig};
 use isomer_stubs::{
     encoder::{StubEncoder, answer, named},
     http::{Reply, Stub},
     openai::chat_completion,
+    rpc,
 };
 use tonic::Status;
 
@@ -111,11 +109,8 @@ async fn serve(encoder: StubEncoder) -> String {
         runtime.block_on(async {
             let mut config = ServerConfig::at("127.0.0.1:0".parse().unwrap());
             config.limits.max_message_bytes = 64 << 20;
-            let listener = server::bind(&config).unwrap();
-            send.send(listener.local_addr().unwrap()).unwrap();
-            server::serve(services, &config, listener, std::future::pending())
-                .await
-                .unwrap();
+            send.send(rpc::start(services, config)).unwrap();
+            std::future::pending::<()>().await;
         });
     });
     format!("grpc://{}", receive.await.unwrap())

@@ -19,7 +19,7 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, GrpcChannel, Services};
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
-use crate::rpc::{self, Handler};
+use crate::rpc::{self, Handler, handlers};
 
 /// An `Encode` request as it came.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub struct Call {
 #[derive(Clone, Default)]
 pub struct StubEncoder {
     encoders: Vec<Encoder>,
-    get: Option<Handler<GetEncoderRequest, Encoder>>,
+    get: Handler<GetEncoderRequest, Encoder>,
     encode: Handler<EncodeRequest, EncodeResponse>,
     count_tokens: Handler<CountTokensRequest, CountTokensResponse>,
     tokenize: Handler<TokenizeRequest, TokenizeResponse>,
@@ -119,64 +119,19 @@ impl StubEncoder {
         }
     }
 
-    /// Answers `GetEncoder`, in place of the list of encoders.
-    #[must_use]
-    pub fn on_get<F>(self, answer: impl Fn(Request<GetEncoderRequest>) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<Encoder, Status>> + Send + 'static,
-    {
-        let get = Some(Handler::new(answer));
-        Self { get, ..self }
-    }
-
-    /// Answers `Encode`.
-    #[must_use]
-    pub fn on_encode<F>(self, answer: impl Fn(Request<EncodeRequest>) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<EncodeResponse, Status>> + Send + 'static,
-    {
-        let encode = Handler::new(answer);
-        Self { encode, ..self }
-    }
-
-    /// Answers `CountTokens`.
-    #[must_use]
-    pub fn on_count_tokens<F>(self, answer: impl Fn(Request<CountTokensRequest>) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<CountTokensResponse, Status>> + Send + 'static,
-    {
-        let count_tokens = Handler::new(answer);
-        Self { count_tokens, ..self }
-    }
-
-    /// Answers `Tokenize`.
-    #[must_use]
-    pub fn on_tokenize<F>(self, answer: impl Fn(Request<TokenizeRequest>) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<TokenizeResponse, Status>> + Send + 'static,
-    {
-        let tokenize = Handler::new(answer);
-        Self { tokenize, ..self }
-    }
-
-    /// Answers `Detokenize`.
-    #[must_use]
-    pub fn on_detokenize<F>(self, answer: impl Fn(Request<DetokenizeRequest>) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<DetokenizeResponse, Status>> + Send + 'static,
-    {
-        let detokenize = Handler::new(answer);
-        Self { detokenize, ..self }
-    }
-
-    /// Answers `Rerank`.
-    #[must_use]
-    pub fn on_rerank<F>(self, answer: impl Fn(Request<RerankRequest>) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<RerankResponse, Status>> + Send + 'static,
-    {
-        let rerank = Handler::new(answer);
-        Self { rerank, ..self }
+    handlers! {
+        /// Answers `GetEncoder`, in place of the list of encoders.
+        on_get sets get: GetEncoderRequest => Encoder;
+        /// Answers `Encode`.
+        on_encode sets encode: EncodeRequest => EncodeResponse;
+        /// Answers `CountTokens`.
+        on_count_tokens sets count_tokens: CountTokensRequest => CountTokensResponse;
+        /// Answers `Tokenize`.
+        on_tokenize sets tokenize: TokenizeRequest => TokenizeResponse;
+        /// Answers `Detokenize`.
+        on_detokenize sets detokenize: DetokenizeRequest => DetokenizeResponse;
+        /// Answers `Rerank`.
+        on_rerank sets rerank: RerankRequest => RerankResponse;
     }
 
     /// The `Encode` requests that have come, in order.
@@ -253,13 +208,12 @@ impl EncoderService for StubEncoder {
     }
 
     async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
-        let encoder = match &self.get {
-            Some(handler) => handler.answer(request).await?.into_inner(),
-            None => {
-                let id = &request.get_ref().id;
-                let found = self.encoders.iter().find(|encoder| encoder.id == *id);
-                found.cloned().ok_or_else(|| unknown(id))?
-            }
+        let encoder = if self.get.is_set() {
+            self.get.answer(request).await?.into_inner()
+        } else {
+            let id = &request.get_ref().id;
+            let found = self.encoders.iter().find(|encoder| encoder.id == *id);
+            found.cloned().ok_or_else(|| unknown(id))?
         };
         Ok(Response::new(GetEncoderResponse { encoder: Some(encoder) }))
     }

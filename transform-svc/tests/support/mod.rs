@@ -9,8 +9,8 @@ use isomer_proto::transform::v1::{
     Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
     transform_service_client::TransformServiceClient, transformation::Kind,
 };
-use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
-use isomer_stubs::openai::Stub;
+use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_stubs::{openai::Stub, rpc::channel};
 use isomer_transform::{GeneratorConfig, TransformConfig, TransformService, services};
 
 pub type Client = TransformServiceClient<GrpcChannel>;
@@ -52,11 +52,7 @@ pub async fn client(config: TransformConfig, home: &Path) -> Client {
 }
 
 pub async fn client_of(service: TransformService) -> Client {
-    TransformServiceClient::new(
-        memory::channel(services(service), &LimitsConfig::default())
-            .await
-            .unwrap(),
-    )
+    TransformServiceClient::new(channel(services(service)).await)
 }
 
 pub fn spec(kind: Kind) -> TransformSpec {

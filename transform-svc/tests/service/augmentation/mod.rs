@@ -13,10 +13,11 @@ use isomer_proto::transform::v1::{
     Transformation, VariantSource, augmentation_service_client::AugmentationServiceClient, transformation::Kind,
 };
 use isomer_proto::transform::v1::{Expansion, Paraphrase, Summarisation};
-use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel};
 use isomer_stubs::{
     encoder::{StubEncoder, texts},
     openai::{Answer, Stub},
+    rpc::channel,
 };
 use isomer_transform::{TransformConfig, services};
 use tonic::Code;
@@ -61,10 +62,7 @@ impl House {
 
     async fn client(&self) -> Client {
         let service = service(self.config.clone(), self.home.path()).with_encoder(self.encoder.channel().await);
-        let channel = memory::channel(services(service), &LimitsConfig::default())
-            .await
-            .unwrap();
-        AugmentationServiceClient::new(channel)
+        AugmentationServiceClient::new(channel(services(service)).await)
     }
 }
 
