@@ -16,14 +16,12 @@ use isomer_proto::{
 use isomer_service_kit::{Fault, GrpcChannel, Services};
 use isomer_stubs::{
     encoder::{StubEncoder, matrix},
+    request,
     rpc::channel,
 };
 use tonic::{Code, Request, Response, Status};
 
-use crate::{
-    house::{encoder, serve, vector},
-    services::{dataset, inline, with_dataset},
-};
+use crate::house::{encoder, serve, vector};
 
 const STS: &str = "\
 {\"sentence1\": \"a dog runs\", \"sentence2\": \"the dog runs fast\", \"score\": 4.5}
@@ -136,8 +134,8 @@ async fn score(
     files: &[(&str, &str)],
     augmentation: Option<DatasetAugmentation>,
 ) -> Result<ScoreResponse, Fault> {
-    let mut request = with_dataset(task, "fake", inline(files));
-    dataset(&mut request).augmentation = augmentation;
+    let mut request = request::score(task, "fake", request::inline(files.iter().copied()));
+    request::dataset(&mut request).augmentation = augmentation;
     request.evidence = true;
     let answer = house.tasks.score(request).await;
     answer

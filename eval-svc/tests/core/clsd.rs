@@ -16,13 +16,10 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel, Services};
-use isomer_stubs::{encoder::StubEncoder, rpc::channel};
+use isomer_stubs::{encoder::StubEncoder, request, rpc::channel};
 use tonic::{Code, Request, Response, Status};
 
-use crate::{
-    house::{encoder, serve},
-    services::{dataset, inline, with_dataset},
-};
+use crate::house::{encoder, serve};
 
 const DE_FR: &str = "\
 {\"source\": \"der Hund bellt laut\", \"target\": \"le chien aboie fort\", \"distractors\": [\"le chat aboie fort\", \"un oiseau chante\"]}
@@ -122,8 +119,8 @@ fn english() -> Option<DatasetPivot> {
 }
 
 fn request(task: TaskType, (file, rows): (&str, &str), pivot: Option<DatasetPivot>, tags: bool) -> ScoreRequest {
-    let mut request = with_dataset(task, "fake", inline(&[(file, rows)]));
-    dataset(&mut request).pivot = pivot;
+    let mut request = request::score(task, "fake", request::inline([(file, rows)]));
+    request::dataset(&mut request).pivot = pivot;
     request.options = Some(TaskOptions {
         tag_parts_of_speech: tags,
         ..TaskOptions::default()
@@ -296,9 +293,9 @@ async fn what_cannot_be_tagged_or_translated_is_refused() {
 
     let sts = "{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 1}\n{\"sentence1\": \"c\", \"sentence2\": \"d\", \"score\": 2}\n";
     let mut both = asked.clone();
-    dataset(&mut both).augmentation = Some(DatasetAugmentation::default());
+    request::dataset(&mut both).augmentation = Some(DatasetAugmentation::default());
     let mut nowhere = asked;
-    dataset(&mut nowhere).pivot.as_mut().unwrap().language.clear();
+    request::dataset(&mut nowhere).pivot.as_mut().unwrap().language.clear();
     for (request, field) in [
         (
             request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), None, true),

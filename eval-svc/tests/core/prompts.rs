@@ -10,7 +10,7 @@ use isomer_embed::{EmbedConfig, EmbedService};
 use isomer_eval::EvalConfig;
 use isomer_models::{ModelsConfig, Resolver};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, Input, encode_request::Prompt, encoder_service_client::EncoderServiceClient, input},
+    encoder::v1::{EncodeRequest, encode_request::Prompt, encoder_service_client::EncoderServiceClient},
     eval::v1::{
         DatasetAugmentation, EncoderPrompt, ScoreResponse, TaskType, prompt_use, task_service_client::TaskServiceClient,
     },
@@ -20,15 +20,11 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel, Services};
-use isomer_stubs::rpc::channel;
+use isomer_stubs::{request, rpc::channel};
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
 
-use crate::{
-    house::serve,
-    services::{dataset, inline, with_dataset},
-    support::manifest,
-};
+use crate::{house::serve, support::manifest};
 
 const ENCODER: &str = "tiny";
 
@@ -48,14 +44,10 @@ impl AugmentationService for Augmenter {
         let request = request.into_inner();
         let named = (!request.prompt_name.is_empty()).then_some(Prompt::PromptName(request.prompt_name));
         let prompt = request.literal_prompt.map(Prompt::LiteralPrompt).or(named);
-        let inputs = request.items.iter().map(|item| Input {
-            input: Some(input::Input::Text(format!("{} and so", item.text))),
-        });
+        let texts = request.items.iter().map(|item| format!("{} and so", item.text));
         let asked = EncodeRequest {
-            encoder_id: request.encoder_id,
-            inputs: inputs.collect(),
             prompt,
-            ..EncodeRequest::default()
+            ..request::encode(&request.encoder_id, texts)
         };
         let answer = EncoderServiceClient::new(self.encoder.clone())
             .encode(asked)
@@ -141,9 +133,9 @@ async fn try_score(
     prompts: Vec<EncoderPrompt>,
     augment: bool,
 ) -> Result<ScoreResponse, Fault> {
-    let files: Vec<(&str, &str)> = files.iter().map(|(path, content)| (*path, content.as_str())).collect();
-    let mut request = with_dataset(task, ENCODER, inline(&files));
-    let input = dataset(&mut request);
+    let files = files.iter().map(|(path, content)| (*path, content.as_str()));
+    let mut request = request::score(task, ENCODER, request::inline(files));
+    let input = request::dataset(&mut request);
     input.prompts = prompts;
     input.augmentation = augment.then(|| DatasetAugmentation {
         spec: Some(AugmentationSpec::default()),

@@ -12,11 +12,12 @@ use isomer_eval::{
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     eval::v1::{
-        self as proto, DatasetInput, DatasetRef, InlineFile, InlineFiles, ListTasksRequest, PairVectors,
-        RetrievalVectors, ScoreRequest, ScoreResponse, dataset_ref, retrieval_vectors::Judgement, score_request,
+        self as proto, ListTasksRequest, PairVectors, RetrievalVectors, ScoreRequest, ScoreResponse, dataset_ref,
+        retrieval_vectors::Judgement, score_request,
     },
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::request;
 use tonic::Code;
 
 use crate::{
@@ -42,38 +43,6 @@ pub(crate) fn request(task: proto::TaskType, input: score_request::Input) -> Sco
         input: Some(input),
         ..ScoreRequest::default()
     }
-}
-
-pub(crate) fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Source) -> ScoreRequest {
-    let dataset = DatasetRef {
-        source: Some(source),
-        ..DatasetRef::default()
-    };
-    let input = DatasetInput {
-        dataset: Some(dataset),
-        encoder_id: encoder.to_owned(),
-        ..DatasetInput::default()
-    };
-    request(task, score_request::Input::Dataset(input))
-}
-
-/// The data set of a request, to be changed.
-pub(crate) fn dataset(request: &mut ScoreRequest) -> &mut DatasetInput {
-    match &mut request.input {
-        Some(score_request::Input::Dataset(input)) => input,
-        other => panic!("{other:?}"),
-    }
-}
-
-/// A data set of files, by path and content.
-pub(crate) fn inline(files: &[(&str, &str)]) -> dataset_ref::Source {
-    let file = |(path, content): &(&str, &str)| InlineFile {
-        path: (*path).to_owned(),
-        content: content.as_bytes().to_vec(),
-    };
-    dataset_ref::Source::Inline(InlineFiles {
-        files: files.iter().map(file).collect(),
-    })
 }
 
 pub(crate) fn builtin(name: &str) -> dataset_ref::Source {
@@ -161,7 +130,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
         house.encoder.forget();
         let response = house
             .tasks
-            .score(with_dataset(task, "fake", builtin(name)))
+            .score(request::score(task, "fake", builtin(name)))
             .await
             .unwrap()
             .into_inner();
@@ -210,8 +179,12 @@ async fn inline_files_and_a_limit_are_taken() {
         )
     };
     let content: String = (0..20).map(row).collect();
-    let mut request = with_dataset(proto::TaskType::Sts, "fake", inline(&[("test.de.jsonl", &content)]));
-    let input = dataset(&mut request);
+    let mut request = request::score(
+        proto::TaskType::Sts,
+        "fake",
+        request::inline([("test.de.jsonl", content)]),
+    );
+    let input = request::dataset(&mut request);
     input.limit = Some(12);
     input.dataset.as_mut().unwrap().name = "Mine".into();
     let response = house().await.tasks.score(request).await.unwrap().into_inner();
@@ -280,7 +253,7 @@ async fn bad_score_requests_name_the_field_and_the_mend() {
         (Code::InvalidArgument, Some("pairs.second.dtype"))
     );
 
-    let (code, fault) = refused(with_dataset(sts, "fake", inline(&[("test.jsonl", "{}\n")]))).await;
+    let (code, fault) = refused(request::score(sts, "fake", request::inline([("test.jsonl", "{}\n")]))).await;
     assert_eq!(code, Code::InvalidArgument);
     assert!(
         fault.message.contains("test.jsonl, line 1, field `sentence1`"),
@@ -292,24 +265,30 @@ async fn bad_score_requests_name_the_field_and_the_mend() {
 async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
     let sts = proto::TaskType::Sts;
     assert_eq!(
-        refused(with_dataset(sts, "fake", builtin("quick/none"))).await.0,
+        refused(request::score(sts, "fake", builtin("quick/none"))).await.0,
         Code::NotFound
     );
-    let (code, fault) = refused(with_dataset(sts, "nobody", builtin("quick/sts"))).await;
+    let (code, fault) = refused(request::score(sts, "nobody", builtin("quick/sts"))).await;
     assert_eq!((code, fault.reason.as_str()), (Code::NotFound, "UNKNOWN_ENCODER"));
     assert!(fault.message.contains("nobody"), "{fault}");
     let hub = dataset_ref::Source::HubId("mteb/stsbenchmark-sts".into());
     // Not of the catalogue, which is all that is fetched by default.
-    assert_eq!(refused(with_dataset(sts, "fake", hub)).await.0, Code::PermissionDenied);
+    assert_eq!(
+        refused(request::score(sts, "fake", hub)).await.0,
+        Code::PermissionDenied
+    );
     let path = dataset_ref::Source::Path("/etc".into());
-    assert_eq!(refused(with_dataset(sts, "fake", path)).await.0, Code::PermissionDenied);
-    let (code, fault) = refused(with_dataset(sts, "fake-failing", builtin("quick/sts"))).await;
+    assert_eq!(
+        refused(request::score(sts, "fake", path)).await.0,
+        Code::PermissionDenied
+    );
+    let (code, fault) = refused(request::score(sts, "fake-failing", builtin("quick/sts"))).await;
     assert_eq!(code, Code::FailedPrecondition);
     assert!(
         fault.message.contains(":sentence1`") && fault.message.contains("made to fail"),
         "{fault}"
     );
-    let (code, fault) = refused(with_dataset(sts, "fake-drifting", builtin("quick/sts"))).await;
+    let (code, fault) = refused(request::score(sts, "fake-drifting", builtin("quick/sts"))).await;
     assert_eq!(code, Code::FailedPrecondition);
     assert!(fault.message.contains("vector space changed"), "{fault}");
 }
@@ -364,8 +343,8 @@ async fn a_data_root_opens_its_folders() {
     })
     .await;
     let path = dataset_ref::Source::Path("STSBenchmark".into());
-    let mut request = with_dataset(proto::TaskType::Sts, "fake", path);
-    dataset(&mut request).limit = Some(50);
+    let mut request = request::score(proto::TaskType::Sts, "fake", path);
+    request::dataset(&mut request).limit = Some(50);
     let response = house.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 50);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());

@@ -4,11 +4,10 @@ use isomer_embed::{EmbedConfig, EmbedService};
 use isomer_eval::{EvalConfig, mteb_result};
 use isomer_models::{DEFAULT_ENCODER, ModelKind, ModelsConfig, NoProgress, Resolver};
 use isomer_proto::eval::v1::{TaskType, dataset_ref, task_service_client::TaskServiceClient};
-use isomer_stubs::rpc::channel;
+use isomer_stubs::{request, rpc::channel};
 
 use crate::{
     house::serve,
-    services::with_dataset,
     support::{close, shared},
 };
 
@@ -35,7 +34,7 @@ async fn minilm_reaches_its_published_score_on_the_sts_benchmark() {
     };
     let (tasks, _home) = serve(config, None, encoder.clone(), encoder).await;
     let source = dataset_ref::Source::Path(data.display().to_string());
-    let request = with_dataset(TaskType::Sts, DEFAULT_ENCODER, source);
+    let request = request::score(TaskType::Sts, DEFAULT_ENCODER, source);
     let response = TaskServiceClient::new(tasks).score(request).await.unwrap().into_inner();
 
     assert_eq!(

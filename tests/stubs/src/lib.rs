@@ -1,6 +1,6 @@
-//! Stub servers that tests put in place of real ones, a module for each kind.
+//! Stub servers that tests put in place of real ones, a module for each kind, and the messages that several tests send ([`request`]).
 //!
-//! A stub answers by a simple default rule and records what it is asked. What is special about a stub stands in the test, as a closure:
+//! A stub records what it is asked. What it answers is a closure, so that the test itself shows what is special about its stub:
 //!
 //! ```
 //! use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
@@ -16,6 +16,8 @@
 //! assert!(encoder.calls().is_empty());
 //! ```
 //!
+//! A service that one test alone needs implements the generated trait in that test: the rpcs it leaves out are unimplemented.
+//!
 //! The crate is a dev-dependency only. Its stubs panic where a test is set up wrongly.
 #![allow(
     clippy::unwrap_used,
@@ -29,4 +31,5 @@ pub mod encoder;
 pub mod http;
 pub mod hub;
 pub mod openai;
+pub mod request;
 pub mod rpc;

@@ -5,7 +5,7 @@ use std::{future::ready, time::Duration};
 use isomer_adapters::{EncoderBackend, IsomerBackend};
 use isomer_proto::{
     common::v1::{Dtype, VectorSpace},
-    encoder::v1::{EncodeRequest, EncodeResponse, Encoder, Input, input},
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
     gateway::v1::{Provider, ProviderKind, ProviderLimits},
 };
 use isomer_service_kit::vectors::sealed;
@@ -217,12 +217,9 @@ async fn token_ids_and_texts_go_through_as_they_are() {
     let toy = toy(|_| ());
     let backend = connect(&isomer(&toy.serve().await));
     let request = EncodeRequest {
-        inputs: vec![Input {
-            input: Some(input::Input::Text("one".into())),
-        }],
         dimensions: Some(4),
         normalise: Some(false),
-        ..of(&[])
+        ..of(&["one"])
     };
     backend.encode(request.clone(), None).await.unwrap();
     let sent = EncodeRequest {

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Surroundings};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, EncodeResponse, Input, RerankRequest, Truncation, encode_request::Prompt, input},
+    encoder::v1::{EncodeRequest, EncodeResponse, RerankRequest, Truncation, encode_request::Prompt},
     gateway::v1::{Provider, ProviderKind, SecretRef, secret_ref::Source},
 };
 use isomer_service_kit::Fault;
 pub(crate) use isomer_stubs::http::{Call, Reply, Stub};
-use isomer_stubs::openai;
+use isomer_stubs::{openai, request};
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
@@ -79,14 +79,7 @@ pub(crate) fn connect(provider: &Provider) -> Arc<dyn EncoderBackend> {
 }
 
 pub(crate) fn of(texts: &[&str]) -> EncodeRequest {
-    let input = |text: &&str| Input {
-        input: Some(input::Input::Text((*text).to_owned())),
-    };
-    EncodeRequest {
-        encoder_id: "ours".into(),
-        inputs: texts.iter().map(input).collect(),
-        ..EncodeRequest::default()
-    }
+    request::encode("ours", texts.iter().copied())
 }
 
 pub(crate) fn named(prompt: &str, texts: &[&str]) -> EncodeRequest {
