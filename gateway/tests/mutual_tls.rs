@@ -7,7 +7,7 @@ use isomer_authority::Authority;
 use isomer_gateway::{GatewayConfig, upstreams};
 use isomer_proto::{
     common::v1::VectorSpace,
-    encoder::v1::{EncodeRequest, EncodeResponse, Input, encoder_service_client::EncoderServiceClient, input},
+    encoder::v1::{EncodeResponse, encoder_service_client::EncoderServiceClient},
     transform::v1::{ListTransformationsRequest, transform_service_client::TransformServiceClient},
 };
 use isomer_service_kit::{
@@ -18,7 +18,7 @@ use isomer_service_kit::{
 };
 use isomer_stubs::{
     encoder::{StubEncoder, answer, named, texts},
-    rpc,
+    request, rpc,
 };
 use tempfile::TempDir;
 use tonic::{Code, Status};
@@ -88,13 +88,7 @@ async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir)
 /// The vector of a text, asked for over a connection.
 async fn ask(connection: &ClientConfig) -> Result<Vec<u8>, Status> {
     let channel = client::connect_lazy(connection).unwrap();
-    let request = EncodeRequest {
-        encoder_id: "instant".to_owned(),
-        inputs: vec![Input {
-            input: Some(input::Input::Text("A text.".to_owned())),
-        }],
-        ..EncodeRequest::default()
-    };
+    let request = request::encode("instant", ["A text."]);
     let answer = EncoderServiceClient::new(channel).encode(request).await?;
     Ok(answer.into_inner().embeddings.unwrap().data.to_vec())
 }
