@@ -143,6 +143,7 @@ async fn generator(generated: Arc<AtomicU64>) -> Stub {
 fn encoder(encoded: &Arc<AtomicU64>) -> StubEncoder {
     let (encoding, ranking) = (Arc::clone(encoded), Arc::clone(encoded));
     StubEncoder::of([described()])
+        .unrecorded()
         .on_encode(move |request| encode(Arc::clone(&encoding), request.into_inner()))
         .on_rerank(move |request| rerank(Arc::clone(&ranking), request.into_inner()))
         .on_count_tokens(|_| ready(Ok(CountTokensResponse::default())))
