@@ -10,7 +10,7 @@ use isomer_proto::{
     eval::v1::{Judge, ReportFormat, RunSpec, RunState, SuiteRef, Verdict, suite_ref},
     transform::v1::Outcome,
 };
-use run_stubs::{DIMENSIONS, House, Rewriter, create, ended, report, spec, watch};
+use run_stubs::{House, Rewriter, create, encoder::DIMENSIONS, ended, report, spec, watch};
 
 /// How a check ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -190,7 +190,7 @@ fn rows() -> Vec<Row> {
         },
         Row {
             mutate: |house| {
-                *house.encoder.vectors.lock().unwrap() = Some(|_, text| {
+                house.manner().vectors = Some(|_, text| {
                     let mut state = hash(text) + 1;
                     [0; DIMENSIONS].map(|_| {
                         state = state
@@ -205,25 +205,25 @@ fn rows() -> Vec<Row> {
         Row {
             end: End::Invalid,
             says: "mixes up its answers",
-            mutate: |house| *house.encoder.doubled.lock().unwrap() = true,
+            mutate: |house| house.manner().doubled = true,
             ..encoder("encoder: returns one vector twice", "stub-keen")
         },
         Row {
             end: End::Stopped,
             says: "no number",
-            mutate: |house| *house.encoder.vectors.lock().unwrap() = Some(|_, _| [f32::NAN; DIMENSIONS]),
+            mutate: |house| house.manner().vectors = Some(|_, _| [f32::NAN; DIMENSIONS]),
             ..encoder("encoder: NaN in its vectors", "stub-keen")
         },
         Row {
             end: End::Invalid,
             says: "the encoder cut 100 %",
-            mutate: |house| *house.encoder.limit.lock().unwrap() = Some(3),
+            mutate: |house| house.manner().limit = Some(3),
             ..encoder("encoder: cuts every text", "stub-keen")
         },
         Row {
             end: End::Pass,
             says: "",
-            mutate: |house| *house.encoder.limit.lock().unwrap() = Some(3_000),
+            mutate: |house| house.manner().limit = Some(3_000),
             ..encoder("encoder: cuts no text, and says so", "stub-keen")
         },
         Row {

@@ -9,7 +9,7 @@ use isomer_proto::eval::v1::{
 };
 use isomer_service_kit::GrpcChannel;
 use run_stubs::{
-    House, create,
+    House, create, encoded,
     many::{scores, suite},
     report, report_json, run_to_end, spec,
 };
@@ -400,7 +400,7 @@ async fn an_unclear_case_goes_through_all_rounds_and_is_the_full_run() {
     let counters = run.counters.unwrap();
     assert_eq!((counters.scores_computed, counters.scores_cached), (48, 64));
     // A later round does not encode an original again.
-    let seen = fresh.encoder.seen.lock().unwrap();
+    let seen = encoded(&fresh.encoder);
     let original = "stub-a|Number 3, A man plays a guitar on stage.";
     assert_eq!(seen.iter().filter(|text| *text == original).count(), 1);
 }

@@ -19,9 +19,11 @@ use isomer_proto::{
     transform::v1::JudgeScale,
 };
 use run_stubs::{
-    DISTINCT, House, TOKENS, create, ended,
+    DISTINCT, House, TOKENS, create,
+    encoder::vector,
+    ended,
     judge::{UNREADABLE, rating},
-    many, report, report_json, run_to_end, spec, vector, watch,
+    many, report, report_json, run_to_end, spec, watch,
 };
 use serde_json::Value;
 use tonic::Code;

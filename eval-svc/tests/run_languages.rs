@@ -82,7 +82,7 @@ async fn refused(house: &House, suite: SuiteRef) -> String {
         }
     };
     assert_eq!(house.transform.asked.load(Ordering::SeqCst), 0, "nothing is generated");
-    assert_eq!(house.encoder.texts.load(Ordering::SeqCst), 0, "nothing is encoded");
+    assert_eq!(house.encoder.texts().len(), 0, "nothing is encoded");
     error
 }
 

@@ -73,7 +73,7 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
     let house = House::new();
     let (_service, mut client) = house.open().await;
     let first = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
-    let encoded = house.encoder.texts.load(Ordering::SeqCst);
+    let encoded = house.encoder.texts().len();
     let second = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
     let counters = second.counters.unwrap();
     assert_eq!((counters.texts_generated, counters.texts_cached), (0, DISTINCT * 2));
@@ -83,7 +83,7 @@ async fn a_second_run_generates_nothing_encodes_nothing_and_says_so() {
     );
     let tokens = counters.generator_tokens + counters.generated_tokens + counters.tokens_encoded;
     assert_eq!(tokens, 0, "what was found costs nothing");
-    assert_eq!(house.encoder.texts.load(Ordering::SeqCst), encoded);
+    assert_eq!(house.encoder.texts().len(), encoded);
     let (one, two) = (
         report_json(&mut client, &first.id).await,
         report_json(&mut client, &second.id).await,
@@ -409,7 +409,7 @@ async fn a_generator_that_answers_no_text_at_all_is_no_result() {
 #[tokio::test]
 async fn a_failing_encoder_is_named() {
     let house = House::new();
-    *house.encoder.broken.lock().unwrap() = Some("stub-b".to_owned());
+    house.manner().broken = Some("stub-b".to_owned());
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a", "stub-b"])).await;
     assert_eq!(run.state(), RunState::Failed);

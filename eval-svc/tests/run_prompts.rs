@@ -134,7 +134,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
     assert_eq!(scores(&by_suite), scores(&by_hand));
     // The same prompts from elsewhere: everything is found.
     assert_eq!(by_suite["counters"]["scores_computed"], 0);
-    *house.encoder.prompts.lock().unwrap() = all
+    house.manner().prompts = all
         .iter()
         .map(|(role, text)| ((*role).to_owned(), (*text).to_owned()))
         .collect();
@@ -152,7 +152,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
     );
     assert_eq!(of(&over, "pairs"), of(&by_hand, "pairs"));
     // The scores without prompts are still those without prompts.
-    house.encoder.prompts.lock().unwrap().clear();
+    house.manner().prompts.clear();
     let again = run(["", "", ""], "", vec![], "plain").await;
     assert_eq!(scores(&again), scores(&plain));
     assert_eq!(again["counters"]["scores_computed"], 0);
@@ -162,7 +162,7 @@ async fn a_run_with_prompts_scores_as_data_with_the_prompts_written_into_it() {
 async fn the_report_says_which_prompts_were_used_and_which_were_not() {
     let house = House::new();
     let (_, mut client) = house.open().await;
-    *house.encoder.prompts.lock().unwrap() = [("query", Q), ("clustering", "c "), ("passage", "p ")]
+    house.manner().prompts = [("query", Q), ("clustering", "c "), ("passage", "p ")]
         .map(|(name, text)| (name.to_owned(), text.to_owned()))
         .into();
     let asked = RunSpec {
@@ -208,7 +208,7 @@ async fn the_report_says_which_prompts_were_used_and_which_were_not() {
 async fn an_encoder_that_takes_no_notice_of_prompts_fails_the_run() {
     let house = House::new();
     let (_, mut client) = house.open().await;
-    *house.encoder.deaf.lock().unwrap() = true;
+    house.manner().deaf = true;
     let asked = RunSpec {
         prompts: given(&[("query", Q)]),
         ..spec(suite(&house.home.path().join("data"), ["", "", ""], ""), &["stub-a"])
@@ -273,7 +273,7 @@ async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
     let (_, mut client) = house.open().await;
     // " and so on" is ten bytes: of the queries (of 23, 13, 23, 10 and 11) two are longer than 25 when it is behind them. Documents
     // have 46, 45, 23, 41 and 11. Of the ten sentences of the pairs all but `Hello` (5) are longer.
-    *house.encoder.limit.lock().unwrap() = Some(25);
+    house.manner().limit = Some(25);
     let mut run = async || {
         let asked = spec(suite(&house.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);
         let run = run_to_end(&mut client, asked).await;
@@ -303,7 +303,7 @@ async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
         told["notes"]
     );
     // Found scores tell the same, even of an encoder that says nothing now.
-    *house.encoder.limit.lock().unwrap() = None;
+    house.manner().limit = None;
     let again = run().await;
     assert_eq!(again["counters"]["scores_computed"], 0);
     assert_eq!(cut(&again), expected);

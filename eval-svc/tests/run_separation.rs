@@ -3,13 +3,15 @@
 
 mod run_stubs;
 
-use std::sync::atomic::Ordering;
-
 use isomer_proto::{
     eval::v1::{ReportFormat, Run, RunState, Separation, Stage, SuiteRef, Verdict, suite_ref},
     transform::v1::{Check, Outcome, transformation},
 };
-use run_stubs::{DIMENSIONS, House, Vectoriser, create, many, repeats, report, report_json, run_to_end, spec, vector};
+use run_stubs::{
+    House, create,
+    encoder::{DIMENSIONS, Vectoriser, vector},
+    many, repeats, report, report_json, run_to_end, spec,
+};
 use serde_json::Value;
 
 /// A limit on drops that every encoder keeps, and none on texts that share a vector: only sensitivity tells the encoders apart.
@@ -132,9 +134,9 @@ async fn a_second_run_encodes_nothing_and_no_text_is_encoded_twice() {
     let house = healthy();
     let (_, first) = ended(&house, "stub-keen", GATE).await;
     assert_eq!(repeats(&house.encoder), Default::default());
-    let encoded = house.encoder.texts.load(Ordering::SeqCst);
+    let encoded = house.encoder.texts().len();
     let (_, second) = ended(&house, "stub-keen", GATE).await;
-    assert_eq!(house.encoder.texts.load(Ordering::SeqCst), encoded);
+    assert_eq!(house.encoder.texts().len(), encoded);
     assert_eq!(first["separation"], second["separation"]);
 }
 
@@ -144,7 +146,7 @@ async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
     let (_, json) = ended(&house, "stub-keen", "[separation]\noff = true\n").await;
     assert_eq!(json.get("separation"), None);
     // Eighty originals, eighty rewrites of each of two transformations that make the same texts.
-    assert_eq!(house.encoder.texts.load(Ordering::SeqCst), 160);
+    assert_eq!(house.encoder.texts().len(), 160);
 
     let (_service, mut client) = house.open().await;
     let mut refused = spec(suite(&house, GATE), &["stub-keen"]);
@@ -191,7 +193,7 @@ async fn vectors_of_length_0_are_undefined_and_never_separated() {
     let rules = "[[gate.rule]]\nmin_separation = 0.8\nof = \"negation\"\n[[gate.rule]]\nmin_separation = 0.8\nof = \"number\"\n";
     for (vectoriser, verdict) in [(None, "pass"), (Some(hollow as Vectoriser), "fail")] {
         let house = healthy();
-        *house.encoder.vectors.lock().unwrap() = vectoriser;
+        house.manner().vectors = vectoriser;
         let (_, json) = ended(&house, "stub-keen", rules).await;
         let (negation, number) = (kind(&json, "negation"), kind(&json, "number"));
         assert_eq!((&negation["texts"], &number["undefined"]), (&80.into(), &0.into()));
@@ -411,7 +413,7 @@ async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_
     let rule = "[[gate.rule]]\nmin_separation = 0.5\nmax_cut = 1.0\nmax_shared = 1.0\n";
     for (limit, verdict) in [(Some(30), Verdict::Invalid), (Some(500), Verdict::Pass)] {
         let house = healthy();
-        *house.encoder.limit.lock().unwrap() = limit;
+        house.manner().limit = limit;
         let (run, json) = ended(&house, "stub-keen", rule).await;
         let row = &json["separation"]["encoders"][0]["overall"];
         let told = &json["gate"]["encoders"][0]["rules"][0];
@@ -429,7 +431,7 @@ async fn texts_that_the_encoder_cut_are_left_out_and_said_and_one_that_hides_it_
     }
     // The edits beyond the twelfth byte are not seen, and the encoder does not say that it cuts.
     let house = healthy();
-    *house.encoder.vectors.lock().unwrap() = Some(short);
+    house.manner().vectors = Some(short);
     let (_, json) = ended(&house, "stub-keen", rule).await;
     assert!(json["separation"]["encoders"][0]["overall"]["tied"].as_u64().unwrap() > 0);
 }
@@ -466,7 +468,7 @@ async fn a_rule_with_too_few_texts_is_refused_or_says_how_many_it_needs() {
     // An eighth of the texts is separated: more of them would decide that a fifth is not.
     let house = healthy();
     let (_service, mut client) = house.open().await;
-    *house.encoder.vectors.lock().unwrap() = Some(|encoder, text| match text.len() % 2 {
+    house.manner().vectors = Some(|encoder, text| match text.len() % 2 {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
     });
@@ -509,7 +511,7 @@ async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
 async fn many_sets(house: &House, gate: &str) -> (Run, Value) {
     *house.transform.sampled.lock().unwrap() = true;
     // Blind to a part of the texts.
-    *house.encoder.vectors.lock().unwrap() = Some(|encoder, text| match text.len() % 4 {
+    house.manner().vectors = Some(|encoder, text| match text.len() % 4 {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
     });

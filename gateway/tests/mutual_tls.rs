@@ -1,25 +1,13 @@
 //! Certificates on every hop: who asks the gateway shows one, and so does the gateway where it asks embed-svc.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[allow(
-    dead_code,
-    clippy::print_stdout,
-    reason = "here it is served behind TLS, by the test"
-)]
-#[path = "../examples/gateway_load/upstream.rs"]
-mod upstream;
-#[path = "../examples/gateway_load/vectors.rs"]
-mod vectors;
-
-use std::net::SocketAddr;
+use std::{future::ready, net::SocketAddr};
 
 use isomer_authority::Authority;
 use isomer_gateway::{GatewayConfig, upstreams};
 use isomer_proto::{
-    encoder::v1::{
-        EncodeRequest, Input, encoder_service_client::EncoderServiceClient,
-        encoder_service_server::EncoderServiceServer, input,
-    },
+    common::v1::VectorSpace,
+    encoder::v1::{EncodeResponse, encoder_service_client::EncoderServiceClient},
     transform::v1::{ListTransformationsRequest, transform_service_client::TransformServiceClient},
 };
 use isomer_service_kit::{
@@ -27,6 +15,10 @@ use isomer_service_kit::{
     client::{self, ClientConfig, ClientTls},
     server::{self, ServerConfig},
     tls::TlsConfig,
+};
+use isomer_stubs::{
+    encoder::{StubEncoder, answer, named, texts},
+    request, rpc,
 };
 use tempfile::TempDir;
 use tonic::{Code, Status};
@@ -61,13 +53,24 @@ fn connection(authority: &Authority, address: SocketAddr, own: Option<&Authority
     }
 }
 
+/// The vector of a text.
+fn vector(text: &str) -> [f32; 2] {
+    [text.len() as f32, 1.5]
+}
+
 /// An embed-svc of sorts, and a gateway in front of it that shows a certificate of `own`: where the gateway is, and where the other.
 async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir) -> (SocketAddr, SocketAddr) {
-    let config = secured(authority);
-    let listener = server::bind(&config).unwrap();
-    let upstream = listener.local_addr().unwrap();
-    let services = Services::new().add(EncoderServiceServer::new(upstream::Instant));
-    tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
+    let encoder = StubEncoder::of([named("instant")]).on_encode(|request| {
+        let space = VectorSpace {
+            digest: "instant".to_owned(),
+            ..VectorSpace::default()
+        };
+        ready(Ok(EncodeResponse {
+            vector_space: Some(space),
+            ..answer(texts(request.get_ref()).map(vector), 8)
+        }))
+    });
+    let upstream = rpc::start(Services::new().add(encoder.service()), secured(authority));
 
     let config = GatewayConfig {
         server: secured(authority),
@@ -85,13 +88,7 @@ async fn gateway(authority: &Authority, own: Option<&Authority>, home: &TempDir)
 /// The vector of a text, asked for over a connection.
 async fn ask(connection: &ClientConfig) -> Result<Vec<u8>, Status> {
     let channel = client::connect_lazy(connection).unwrap();
-    let request = EncodeRequest {
-        encoder_id: "instant".to_owned(),
-        inputs: vec![Input {
-            input: Some(input::Input::Text("A text.".to_owned())),
-        }],
-        ..EncodeRequest::default()
-    };
+    let request = request::encode("instant", ["A text."]);
     let answer = EncoderServiceClient::new(channel).encode(request).await?;
     Ok(answer.into_inner().embeddings.unwrap().data.to_vec())
 }
@@ -113,8 +110,8 @@ fn assert_no_connection<T: std::fmt::Debug>(outcome: Result<T, Status>, to: Sock
 async fn every_hop_asks_for_a_certificate_and_shows_one() {
     let (authority, stranger, home) = (Authority::new(NAME), Authority::new(NAME), TempDir::new().unwrap());
     let (address, _) = gateway(&authority, Some(&authority), &home).await;
-    let vector = ask(&connection(&authority, address, Some(&authority))).await.unwrap();
-    assert_eq!(vector, vectors::bytes("A text."));
+    let answered = ask(&connection(&authority, address, Some(&authority))).await.unwrap();
+    assert_eq!(answered, vector("A text.").map(f32::to_le_bytes).concat());
     for own in [None, Some(&stranger)] {
         assert_no_connection(ask(&connection(&authority, address, own)).await, address);
     }

@@ -14,8 +14,8 @@ use isomer_database::Database;
 use isomer_gateway::{GatewayConfig, upstreams};
 use isomer_proto::eval::v1::{
     CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-    GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, Run,
-    RunCounters, RunState, WatchRunRequest, WatchRunResponse,
+    GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, Run, RunCounters, RunState, WatchRunRequest,
+    WatchRunResponse,
     run_service_client::RunServiceClient,
     run_service_server::{RunService, RunServiceServer},
     watch_run_response::Event,
@@ -26,6 +26,7 @@ use isomer_service_kit::{
     config::Secret,
     server::{self, ServerConfig},
 };
+use isomer_stubs::rpc;
 use tempfile::TempDir;
 use tokio::{
     sync::{oneshot, watch},
@@ -149,10 +150,6 @@ impl RunService for Stub {
         self.runs.lock().unwrap().remove(&request.get_ref().id);
         Ok(Response::new(DeleteRunResponse {}))
     }
-
-    async fn get_report(&self, _: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
 }
 
 /// An eval-svc of sorts, and a folder for the gateway's records.
@@ -185,11 +182,7 @@ fn local() -> ServerConfig {
 impl House {
     async fn new() -> Self {
         let stub = Stub::new();
-        let config = local();
-        let listener = server::bind(&config).unwrap();
-        let eval = listener.local_addr().unwrap();
-        let services = Services::new().add(RunServiceServer::new(stub.clone()));
-        tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
+        let eval = rpc::start(Services::new().add(RunServiceServer::new(stub.clone())), local());
         let home = TempDir::new().unwrap();
         Self { stub, eval, home }
     }

@@ -15,19 +15,14 @@ use futures::{StreamExt, future::join_all, stream};
 use isomer_gateway::{GatewayConfig, config::ServersConfig, routing::RoutingConfig, upstreams};
 use isomer_proto::{
     eval::v1::{
-        CancelRunRequest, CancelRunResponse, CreateRunRequest, CreateRunResponse, DeleteRunRequest, DeleteRunResponse,
-        GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListDatasetsRequest, ListDatasetsResponse,
-        ListRunsRequest, ListRunsResponse, ListTasksRequest, ListTasksResponse, Run, ScoreRequest, ScoreResponse,
-        WatchRunRequest, WatchRunResponse,
+        CreateRunRequest, CreateRunResponse, GetRunRequest, GetRunResponse, ListTasksRequest, ListTasksResponse, Run,
         run_service_client::RunServiceClient,
         run_service_server::{RunService, RunServiceServer},
         task_service_client::TaskServiceClient,
         task_service_server::{TaskService, TaskServiceServer},
     },
     transform::v1::{
-        InspectRequest, InspectResponse, JudgeRequest, JudgeResponse, ListTransformationsRequest,
-        ListTransformationsResponse, TransformRequest, TransformResponse, TransformStreamRequest,
-        TransformStreamResponse,
+        ListTransformationsRequest, ListTransformationsResponse, TransformStreamRequest, TransformStreamResponse,
         transform_service_client::TransformServiceClient,
         transform_service_server::{TransformService, TransformServiceServer},
     },
@@ -48,7 +43,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tonic::{Code, Request, Response, Status, codegen::BoxStream};
 
-/// A transform-svc and eval-svc of sorts that says who it is.
+/// A transform-svc and eval-svc of sorts that says who it is. What it lacks is unimplemented.
 #[derive(Debug, Clone)]
 struct Stub {
     name: &'static str,
@@ -126,10 +121,6 @@ impl Stub {
     }
 }
 
-fn not_here<T>() -> Result<Response<T>, Status> {
-    Err(Status::unimplemented("not here"))
-}
-
 #[tonic::async_trait]
 impl TransformService for Stub {
     async fn list_transformations(
@@ -142,10 +133,6 @@ impl TransformService for Stub {
         }))
     }
 
-    async fn transform(&self, _: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
-        not_here()
-    }
-
     async fn transform_stream(
         &self,
         _: Request<TransformStreamRequest>,
@@ -153,14 +140,6 @@ impl TransformService for Stub {
         self.word().await?;
         let begun = stream::once(async { Ok(TransformStreamResponse::default()) });
         Ok(Response::new(begun.chain(stream::pending()).boxed()))
-    }
-
-    async fn inspect(&self, _: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
-        not_here()
-    }
-
-    async fn judge(&self, _: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
-        not_here()
     }
 }
 
@@ -171,14 +150,6 @@ impl TaskService for Stub {
             next_page_token: self.word().await?,
             ..ListTasksResponse::default()
         }))
-    }
-
-    async fn score(&self, _: Request<ScoreRequest>) -> Result<Response<ScoreResponse>, Status> {
-        not_here()
-    }
-
-    async fn list_datasets(&self, _: Request<ListDatasetsRequest>) -> Result<Response<ListDatasetsResponse>, Status> {
-        not_here()
     }
 }
 
@@ -196,26 +167,6 @@ impl RunService for Stub {
         Ok(Response::new(GetRunResponse {
             run: Some(Run { id, ..Run::default() }),
         }))
-    }
-
-    async fn list_runs(&self, _: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
-        not_here()
-    }
-
-    async fn watch_run(&self, _: Request<WatchRunRequest>) -> Result<Response<BoxStream<WatchRunResponse>>, Status> {
-        not_here()
-    }
-
-    async fn cancel_run(&self, _: Request<CancelRunRequest>) -> Result<Response<CancelRunResponse>, Status> {
-        not_here()
-    }
-
-    async fn delete_run(&self, _: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
-        not_here()
-    }
-
-    async fn get_report(&self, _: Request<GetReportRequest>) -> Result<Response<GetReportResponse>, Status> {
-        not_here()
     }
 }
 

@@ -11,84 +11,52 @@
 #[path = "../../service-kit/tests/spans/harness.rs"]
 mod harness;
 
-use std::{
-    net::SocketAddr,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
-};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use axum::{
-    Json, Router,
-    extract::State,
-    http::StatusCode,
-    response::{IntoResponse, Response},
-    routing::{get, post},
-};
-use harness::{Spans, lines};
+use harness::{ADDRESS, Spans, http_span, lines, web_span};
 use isomer_adapters::GuardConfig;
 use isomer_gateway::{Caller, IsomerConfig, compose};
 use isomer_registry::ProvidersConfig;
 use isomer_service_kit::server::{self, ServerConfig};
+use isomer_stubs::{
+    http::{Reply, Stub},
+    openai,
+};
 use isomer_transform::config::GeneratorConfig;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Is in every text and every key; no span may hold it.
 const SECRET: &str = "confidential";
+/// Where a provider's health is looked at.
+const HEALTH: &str = "/v1/models";
+const ENCODE: &str = "isomer.encoder.v1.EncoderService/Encode";
+const TRANSFORM: &str = "isomer.transform.v1.TransformService/Transform";
 
-/// A provider of vectors and of texts, in OpenAI's shapes. Counts its health checks.
-async fn provider() -> (SocketAddr, Arc<AtomicUsize>) {
-    async fn embed(Json(body): Json<Value>) -> Response {
-        let texts = body["input"].as_array().unwrap();
-        if texts.iter().any(|text| text.as_str().unwrap().contains("refused")) {
-            return (StatusCode::BAD_REQUEST, SECRET).into_response();
+/// A provider of vectors and of texts, in OpenAI's shapes.
+async fn provider() -> Stub {
+    Stub::start(|call| {
+        let refused = call.body.to_string().contains("refused");
+        match call.path.as_str() {
+            "/v1/embeddings" if refused => Reply::text(400, SECRET),
+            "/v1/embeddings" => Reply::ok(openai::embeddings(&call.body, |_| vec![0.6, 0.8], 5)),
+            "/v1/chat/completions" if refused => Reply::text(401, SECRET),
+            "/v1/chat/completions" => {
+                let text = "Another sentence, which says the same with other words.";
+                Reply::ok(openai::chat_completion(text, (100, 20)))
+            }
+            HEALTH => Reply::ok(json!({ "object": "list", "data": [] })),
+            _ => Reply::text(404, ""),
         }
-        let data = texts
-            .iter()
-            .enumerate()
-            .map(|(index, _)| json!({ "object": "embedding", "index": index, "embedding": [0.6, 0.8] }));
-        let data: Vec<Value> = data.collect();
-        Json(json!({ "object": "list", "model": body["model"], "data": data, "usage": { "prompt_tokens": 5, "total_tokens": 5 } }))
-            .into_response()
-    }
-    async fn complete(Json(body): Json<Value>) -> Response {
-        if body["messages"].to_string().contains("refused") {
-            return (StatusCode::UNAUTHORIZED, SECRET).into_response();
-        }
-        let message =
-            json!({ "role": "assistant", "content": "Another sentence, which says the same with other words." });
-        Json(json!({
-            "id": "one", "object": "chat.completion", "created": 0, "model": body["model"],
-            "choices": [{ "index": 0, "finish_reason": "stop", "message": message }],
-            "usage": { "prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120 },
-        }))
-        .into_response()
-    }
-    async fn healthy(State(checks): State<Arc<AtomicUsize>>) -> Json<Value> {
-        checks.fetch_add(1, SeqCst);
-        Json(json!({ "object": "list", "data": [] }))
-    }
-    let checks = Arc::<AtomicUsize>::default();
-    let routes = Router::new()
-        .route("/v1/embeddings", post(embed))
-        .route("/v1/chat/completions", post(complete))
-        .route("/v1/models", get(healthy))
-        .with_state(Arc::clone(&checks));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, routes).await });
-    (address, checks)
+    })
+    .await
 }
 
 /// A gateway with a local encoder, a provider's and a generator; its address.
-async fn start(home: &TempDir, provider: SocketAddr) -> SocketAddr {
+async fn start(home: &TempDir, provider: &str) -> SocketAddr {
     let providers = home.path().join("providers.toml");
     let declared = format!(
-        "[[provider]]\nid = \"far\"\nkind = \"openai\"\naddress = \"http://{provider}\"\nencoders = {{ far = \"their-model\" }}\n"
+        "[[provider]]\nid = \"far\"\nkind = \"openai\"\naddress = \"{provider}\"\nencoders = {{ far = \"their-model\" }}\n"
     );
     std::fs::write(&providers, declared).unwrap();
     let mut config = IsomerConfig {
@@ -108,7 +76,7 @@ async fn start(home: &TempDir, provider: SocketAddr) -> SocketAddr {
     config.embed.encoders = [("here".to_owned(), model)].into();
     let writer = GeneratorConfig {
         model: "their-writer".to_owned(),
-        url: Some(format!("http://{provider}/v1")),
+        url: Some(format!("{provider}/v1")),
         max_tries: 1,
         ..GeneratorConfig::default()
     };
@@ -145,8 +113,8 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
     isomer_service_kit::tls::install_crypto();
     let spans = Spans::install();
     let home = TempDir::new().unwrap();
-    let (provider, checks) = provider().await;
-    let (address, found) = spans.of(Box::pin(start(&home, provider))).await;
+    let provider = provider().await;
+    let (address, found) = spans.of(Box::pin(start(&home, &provider.address))).await;
     assert_eq!(found, "", "a start is nobody's request");
 
     let transform = |text: &str| {
@@ -156,37 +124,57 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
         })
     };
     let embed = |model: &str, text: &str| json!({ "model": model, "input": [format!("{SECRET} {text}")] });
+    let by_post = |status| internal(ENCODE, "POST /v1/embeddings", status);
     let cases = [
-        ("a local encoder", "/v1/embeddings", embed("here", "a"), 200, HERE),
-        ("a provider's encoder", "/v1/embeddings", embed("far", "b"), 200, FAR),
+        (
+            "a local encoder",
+            "/v1/embeddings",
+            embed("here", "a"),
+            200,
+            embedded_here(15) + &by_post("OK") + &posted(200),
+        ),
+        (
+            "a provider's encoder",
+            "/v1/embeddings",
+            embed("far", "b"),
+            200,
+            embedded_far(200, "gen_ai.usage.input_tokens = 5") + &posted(200),
+        ),
         (
             "a provider that refuses",
             "/v1/embeddings",
             embed("far", "refused"),
             400,
-            REFUSED,
+            embedded_far(400, "error.type = \"INVALID_ARGUMENT\"") + &posted(400),
         ),
-        ("no such encoder", "/v1/embeddings", embed(SECRET, "c"), 404, UNKNOWN),
+        (
+            "no such encoder",
+            "/v1/embeddings",
+            embed(SECRET, "c"),
+            404,
+            by_post("NOT_FOUND") + &posted(404),
+        ),
         (
             "Connect",
             "/isomer.encoder.v1.EncoderService/Encode",
             json!({ "encoderId": "here", "inputs": [{ "text": SECRET }] }),
             200,
-            CONNECT,
+            embedded_here(14) + &connect(ENCODE, "OK"),
         ),
         (
             "a generation",
             "/isomer.transform.v1.TransformService/Transform",
             transform("fit"),
             200,
-            GENERATED,
+            generated("", "gen_ai.usage.input_tokens = 100\ngen_ai.usage.output_tokens = 20")
+                + &connect(TRANSFORM, "OK"),
         ),
         (
             "a generator that refuses",
             "/isomer.transform.v1.TransformService/Transform",
             transform("refused"),
             400,
-            NOT_GENERATED,
+            generated(" ERROR", "error.type = \"401\"") + &connect(TRANSFORM, "FAILED_PRECONDITION"),
         ),
     ];
     // What is asked of a provider once, when it is first used, is not looked at.
@@ -200,161 +188,94 @@ async fn each_request_exports_one_server_span_and_an_idle_server_none() {
         let ((answered, answer), found) = spans.of(post_json(address, path, body)).await;
         assert_eq!(answered, status, "{name}: {answer}");
         assert!(!found.contains(SECRET), "{name}\n{found}");
-        if found != lines(expected) {
-            wrong.push(format!(
-                "{name}\n--- exported\n{found}--- expected\n{}",
-                lines(expected)
-            ));
+        let expected = lines(&expected);
+        if found != expected {
+            wrong.push(format!("{name}\n--- exported\n{found}--- expected\n{expected}"));
         }
     }
 
-    let before = checks.load(SeqCst);
+    let checks = || provider.calls_of(HEALTH).len();
+    let before = checks();
     let ((), found) = spans.of(tokio::time::sleep(Duration::from_millis(1500))).await;
-    assert!(checks.load(SeqCst) > before + 5, "the provider's health is looked at");
+    assert!(checks() > before + 5, "the provider's health is looked at");
     assert_eq!(found, "", "an idle server exports nothing");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-const HERE: &str = "
-    INTERNAL embeddings here in INTERNAL isomer.encoder.v1.EncoderService/Encode
-      gen_ai.operation.name = \"embeddings\"
-      gen_ai.provider.name = \"isomer\"
-      gen_ai.request.model = \"here\"
-      gen_ai.usage.input_tokens = 15
-    INTERNAL isomer.encoder.v1.EncoderService/Encode in SERVER POST /v1/embeddings
-      rpc.method = \"isomer.encoder.v1.EncoderService/Encode\"
-      rpc.response.status_code = \"OK\"
-      rpc.system.name = \"grpc\"
-    SERVER POST /v1/embeddings
-      http.request.method = \"POST\"
-      http.response.status_code = 200
-      http.route = \"/v1/embeddings\"
-      network.protocol.version = \"1.1\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-      url.path = \"/v1/embeddings\"
-      url.scheme = \"http\"";
+/// The span of an answer to `POST /v1/embeddings`.
+fn posted(status: u16) -> String {
+    http_span(
+        "POST /v1/embeddings",
+        &format!(
+            "http.request.method = \"POST\"
+            http.response.status_code = {status}
+            http.route = \"/v1/embeddings\"
+            url.path = \"/v1/embeddings\""
+        ),
+    )
+}
 
-const FAR: &str = "
-    CLIENT POST in CLIENT embeddings their-model
-      http.request.method = \"POST\"
-      http.response.status_code = 200
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-      url.full = \"http://127.0.0.1:PORT/v1/embeddings\"
-    CLIENT embeddings their-model in SERVER POST /v1/embeddings
-      gen_ai.operation.name = \"embeddings\"
-      gen_ai.provider.name = \"openai\"
-      gen_ai.request.model = \"their-model\"
-      gen_ai.usage.input_tokens = 5
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-    SERVER POST /v1/embeddings
-      http.request.method = \"POST\"
-      http.response.status_code = 200
-      http.route = \"/v1/embeddings\"
-      network.protocol.version = \"1.1\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-      url.path = \"/v1/embeddings\"
-      url.scheme = \"http\"";
+/// The span of an rpc within the process.
+fn internal(rpc: &str, parent: &str, status: &str) -> String {
+    format!(
+        "INTERNAL {rpc} in SERVER {parent}
+        rpc.method = \"{rpc}\"
+        rpc.response.status_code = \"{status}\"
+        rpc.system.name = \"grpc\"\n"
+    )
+}
 
-const REFUSED: &str = "
-    CLIENT POST in CLIENT embeddings their-model ERROR
-      error.type = \"400\"
-      http.request.method = \"POST\"
-      http.response.status_code = 400
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-      url.full = \"http://127.0.0.1:PORT/v1/embeddings\"
-    CLIENT embeddings their-model in SERVER POST /v1/embeddings ERROR
-      error.type = \"INVALID_ARGUMENT\"
-      gen_ai.operation.name = \"embeddings\"
-      gen_ai.provider.name = \"openai\"
-      gen_ai.request.model = \"their-model\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-    SERVER POST /v1/embeddings
-      http.request.method = \"POST\"
-      http.response.status_code = 400
-      http.route = \"/v1/embeddings\"
-      network.protocol.version = \"1.1\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-      url.path = \"/v1/embeddings\"
-      url.scheme = \"http\"";
+/// The span of an rpc over Connect that is answered within the process, and the one below it.
+fn connect(rpc: &str, status: &str) -> String {
+    let failed = match status {
+        "OK" => String::new(),
+        failed => format!("rpc.response.status_code = \"{}\"", failed.to_lowercase()),
+    };
+    let attributes = format!("rpc.method = \"{rpc}\"\nrpc.system.name = \"connectrpc\"\n{failed}");
+    web_span(rpc, "", &attributes) + &internal(rpc, rpc, status)
+}
 
-const UNKNOWN: &str = "
-    INTERNAL isomer.encoder.v1.EncoderService/Encode in SERVER POST /v1/embeddings
-      rpc.method = \"isomer.encoder.v1.EncoderService/Encode\"
-      rpc.response.status_code = \"NOT_FOUND\"
-      rpc.system.name = \"grpc\"
-    SERVER POST /v1/embeddings
-      http.request.method = \"POST\"
-      http.response.status_code = 404
-      http.route = \"/v1/embeddings\"
-      network.protocol.version = \"1.1\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-      url.path = \"/v1/embeddings\"
-      url.scheme = \"http\"";
+/// The span of vectors from the local encoder.
+fn embedded_here(tokens: u32) -> String {
+    format!(
+        "INTERNAL embeddings here in INTERNAL {ENCODE}
+        gen_ai.operation.name = \"embeddings\"
+        gen_ai.provider.name = \"isomer\"
+        gen_ai.request.model = \"here\"
+        gen_ai.usage.input_tokens = {tokens}\n"
+    )
+}
 
-const CONNECT: &str = "
-    INTERNAL embeddings here in INTERNAL isomer.encoder.v1.EncoderService/Encode
-      gen_ai.operation.name = \"embeddings\"
-      gen_ai.provider.name = \"isomer\"
-      gen_ai.request.model = \"here\"
-      gen_ai.usage.input_tokens = 14
-    INTERNAL isomer.encoder.v1.EncoderService/Encode in SERVER isomer.encoder.v1.EncoderService/Encode
-      rpc.method = \"isomer.encoder.v1.EncoderService/Encode\"
-      rpc.response.status_code = \"OK\"
-      rpc.system.name = \"grpc\"
-    SERVER isomer.encoder.v1.EncoderService/Encode
-      network.protocol.name = \"http\"
-      network.protocol.version = \"1.1\"
-      rpc.method = \"isomer.encoder.v1.EncoderService/Encode\"
-      rpc.system.name = \"connectrpc\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT";
+/// The spans of vectors from the provider: the call, and the HTTP request below it. `end` is what the call says of its end.
+fn embedded_far(status: u16, end: &str) -> String {
+    let (state, error) = match status {
+        200 => ("", String::new()),
+        _ => (" ERROR", format!("error.type = \"{status}\"")),
+    };
+    format!(
+        "CLIENT POST in CLIENT embeddings their-model{state}
+        {error}
+        http.request.method = \"POST\"
+        http.response.status_code = {status}
+        url.full = \"http://127.0.0.1:PORT/v1/embeddings\"
+        {ADDRESS}
+        CLIENT embeddings their-model in SERVER POST /v1/embeddings{state}
+        {end}
+        gen_ai.operation.name = \"embeddings\"
+        gen_ai.provider.name = \"openai\"
+        gen_ai.request.model = \"their-model\"
+        {ADDRESS}\n"
+    )
+}
 
-const GENERATED: &str = "
-    CLIENT chat their-writer in INTERNAL isomer.transform.v1.TransformService/Transform
-      gen_ai.operation.name = \"chat\"
-      gen_ai.provider.name = \"openai\"
-      gen_ai.request.model = \"their-writer\"
-      gen_ai.usage.input_tokens = 100
-      gen_ai.usage.output_tokens = 20
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-    INTERNAL isomer.transform.v1.TransformService/Transform in SERVER isomer.transform.v1.TransformService/Transform
-      rpc.method = \"isomer.transform.v1.TransformService/Transform\"
-      rpc.response.status_code = \"OK\"
-      rpc.system.name = \"grpc\"
-    SERVER isomer.transform.v1.TransformService/Transform
-      network.protocol.name = \"http\"
-      network.protocol.version = \"1.1\"
-      rpc.method = \"isomer.transform.v1.TransformService/Transform\"
-      rpc.system.name = \"connectrpc\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT";
-
-const NOT_GENERATED: &str = "
-    CLIENT chat their-writer in INTERNAL isomer.transform.v1.TransformService/Transform ERROR
-      error.type = \"401\"
-      gen_ai.operation.name = \"chat\"
-      gen_ai.provider.name = \"openai\"
-      gen_ai.request.model = \"their-writer\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT
-    INTERNAL isomer.transform.v1.TransformService/Transform in SERVER isomer.transform.v1.TransformService/Transform
-      rpc.method = \"isomer.transform.v1.TransformService/Transform\"
-      rpc.response.status_code = \"FAILED_PRECONDITION\"
-      rpc.system.name = \"grpc\"
-    SERVER isomer.transform.v1.TransformService/Transform
-      network.protocol.name = \"http\"
-      network.protocol.version = \"1.1\"
-      rpc.method = \"isomer.transform.v1.TransformService/Transform\"
-      rpc.response.status_code = \"failed_precondition\"
-      rpc.system.name = \"connectrpc\"
-      server.address = \"127.0.0.1\"
-      server.port = PORT";
+/// The span of a text from the generator. `end` is what it says of its end.
+fn generated(state: &str, end: &str) -> String {
+    format!(
+        "CLIENT chat their-writer in INTERNAL {TRANSFORM}{state}
+        {end}
+        gen_ai.operation.name = \"chat\"
+        gen_ai.provider.name = \"openai\"
+        gen_ai.request.model = \"their-writer\"
+        {ADDRESS}\n"
+    )
+}

@@ -13,30 +13,15 @@ mod support;
 
 use std::{collections::HashMap, time::Duration};
 
-use isomer_proto::encoder::v1::{
-    GetEncoderRequest, GetEncoderResponse,
-    encoder_service_server::{EncoderService, EncoderServiceServer},
-};
 use isomer_service_kit::{
-    GrpcChannel, LimitsConfig, Services, memory,
+    LimitsConfig, memory,
     server::ServerConfig,
     telemetry::{self, TelemetryConfig},
 };
 use opentelemetry::trace::{SpanId, SpanKind};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
-use support::{Obedient, Running, encoder, eventually, services};
-use tonic::{Request, Response, Status};
+use support::{Obedient, Running, eventually, get, relay, services};
 use tracing::Instrument;
-
-/// Passes every question on.
-struct Relay(GrpcChannel);
-
-#[tonic::async_trait]
-impl EncoderService for Relay {
-    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
-        encoder(self.0.clone()).get_encoder(request.into_inner()).await
-    }
-}
 
 /// The chain of spans from the last server back to the first span, as (kind, name).
 fn chain(spans: &[SpanData]) -> Vec<(SpanKind, String)> {
@@ -66,17 +51,10 @@ async fn one_trace_is_seen_across_two_hops() {
     let guard = telemetry::init_with("test", &config, provider).unwrap();
 
     let back = Running::start(services(&Obedient::default()), ServerConfig::default()).await;
-    let relay = Services::new().add(EncoderServiceServer::new(Relay(back.connect().await)));
-    let front = memory::channel(relay, &LimitsConfig::default()).await.unwrap();
-
-    let ask = || async {
-        let mut client = encoder(front.clone());
-        client
-            .get_encoder(GetEncoderRequest { id: "x".to_owned() })
-            .await
-            .unwrap();
-    };
-    ask().instrument(tracing::info_span!("check")).await;
+    let front = memory::channel(relay(back.connect().await), &LimitsConfig::default())
+        .await
+        .unwrap();
+    get(&front, "x").instrument(tracing::info_span!("check")).await.unwrap();
     let finished = |count: usize| {
         let exporter = exporter.clone();
         async move {

@@ -1,21 +1,18 @@
 //! `isomer check` against a stub of an OpenAI-compatible server that counts what it is asked.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../transform-svc/tests/support/stub.rs"]
-mod stub;
-
 use std::{
     collections::HashSet,
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
     home::Home,
     process::{check_into_report, finish},
 };
 use serde_json::Value;
-use stub::{Answer, Stub};
 
 const FIRST: &str = "all-MiniLM-L6-v2";
 const SECOND: &str = "paraphrase-MiniLM-L3-v2";

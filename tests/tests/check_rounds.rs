@@ -1,20 +1,17 @@
 //! `isomer check --sequential`, killed between two rounds.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../transform-svc/tests/support/stub.rs"]
-mod stub;
-
 use std::{
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
     home::Home,
     process::{finish, isomer},
 };
 use serde_json::Value;
-use stub::{Answer, Stub};
 
 const MODEL: &str = "paraphrase-MiniLM-L3-v2";
 const DATASETS: usize = 16;

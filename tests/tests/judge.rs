@@ -1,17 +1,14 @@
 //! `isomer transform judge` and `judge-select` against a stub of an OpenAI-compatible server that rates as it is told.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../transform-svc/tests/support/stub.rs"]
-mod stub;
-
 use std::process::Command;
 
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_tests::{
     home::Home,
     process::{finish, isomer},
 };
 use serde_json::Value;
-use stub::{Answer, Stub};
 
 const PAIRS: usize = 24;
 

@@ -14,7 +14,7 @@ use isomer_adapters::{
     connect,
 };
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, Input, input},
+    encoder::v1::EncodeRequest,
     gateway::v1::{Provider, ProviderKind, ProviderLimits, SecretRef, secret_ref::Source},
 };
 use isomer_tests::workspace;
@@ -81,14 +81,7 @@ fn connected(provider: &Provider) -> Arc<dyn EncoderBackend> {
 }
 
 fn request(texts: &[String]) -> EncodeRequest {
-    let input = |text: &String| Input {
-        input: Some(input::Input::Text(text.clone())),
-    };
-    EncodeRequest {
-        encoder_id: "ours".into(),
-        inputs: texts.iter().map(input).collect(),
-        ..EncodeRequest::default()
-    }
+    isomer_stubs::request::encode("ours", texts)
 }
 
 #[tokio::test]

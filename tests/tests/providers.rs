@@ -5,7 +5,8 @@ use std::{net::SocketAddr, path::Path, process::Stdio, sync::Arc};
 
 use isomer_proto::gateway::v1::{CheckProviderResponse, ProbeFinding, Provider};
 use isomer_registry::{ProvidersConfig, Registry, Screening};
-use isomer_service_kit::{Fault, Services, server};
+use isomer_service_kit::{Fault, Services, server::ServerConfig};
+use isomer_stubs::rpc;
 use isomer_tests::{
     home::Home,
     process::{finish, isomer},
@@ -62,19 +63,8 @@ fn gateway(folder: &Path) -> (tokio::runtime::Runtime, SocketAddr) {
         let database = isomer_database::Database::open(&database).await.unwrap();
         let registry = Registry::open(config, Some(database)).await.unwrap();
         registry.screen_with(Arc::new(Gatekeeper));
-        let listener = server::bind(&server::ServerConfig::at(SocketAddr::from(([127, 0, 0, 1], 0)))).unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move {
-            let services = Services::new().add(registry.service());
-            server::serve(
-                services,
-                &server::ServerConfig::default(),
-                listener,
-                std::future::pending(),
-            )
-            .await
-        });
-        address
+        let local = ServerConfig::at(SocketAddr::from(([127, 0, 0, 1], 0)));
+        rpc::start(Services::new().add(registry.service()), local)
     });
     (runtime, address)
 }

@@ -1,9 +1,6 @@
 //! Separation through the whole command: a real encoder, the same encoder squeezed to a point, word vectors that are almost one point.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../transform-svc/tests/support/stub.rs"]
-mod stub;
-
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
@@ -11,13 +8,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use isomer_stubs::openai::{Answer, Seen, Stub};
 use isomer_tests::{
     home::Home,
     process::{check_into_report, finish, isomer},
     workspace,
 };
 use serde_json::{Value, json};
-use stub::{Answer, Stub};
 
 const MINILM: &str = "all-MiniLM-L6-v2";
 
@@ -240,7 +237,7 @@ async fn the_generator_writes_look_alikes_and_words_are_swapped_where_they_are_a
         4 * 24
     );
     // A call a text for the rewrites at the suite's temperature, and a call a text for the look-alikes at 1.
-    let temperatures: Vec<f64> = stub.seen().iter().map(stub::Seen::temperature).collect();
+    let temperatures: Vec<f64> = stub.seen().iter().map(Seen::temperature).collect();
     let at = |wanted: f64| temperatures.iter().filter(|t| (**t - wanted).abs() < 1e-9).count();
     assert_eq!((at(0.0), at(1.0), temperatures.len()), (24, 24, 48));
     assert_eq!(report["counters"]["generator_calls"], 48);

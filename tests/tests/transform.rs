@@ -1,17 +1,14 @@
 //! `isomer transform` from the shell, against a stub of an OpenAI-compatible server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "../../transform-svc/tests/support/stub.rs"]
-mod stub;
-
 use std::process::Command;
 
+use isomer_stubs::openai::{Answer, Stub, numbers};
 use isomer_tests::{
     home::Home,
     process::{finish, isomer},
 };
 use serde_json::Value;
-use stub::{Answer, Stub, numbers};
 
 const TEXTS: &str = "A man is playing the guitar on a busy street in town.\n\
                      The committee postponed its decision because two members were ill.\n\

@@ -22,10 +22,8 @@ use std::{
 };
 
 use isomer_proto::transform::v1::{TextItem, TransformRequest, TransformResponse, TransformStreamRequest};
-use support::{
-    Client, client, config, paraphrase,
-    stub::{Answer, Stub},
-};
+use isomer_stubs::openai::{Answer, Stub};
+use support::{Client, client, config, paraphrase};
 
 const TEXTS: usize = 2_000;
 const CONCURRENCY: usize = 64;

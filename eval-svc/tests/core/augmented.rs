@@ -2,14 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_eval::EvalConfig;
 use isomer_proto::{
-    common::v1::{Dtype, Matrix, Usage, VectorSpace},
-    encoder::v1::encoder_service_server::EncoderServiceServer,
-    eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetRef, InlineFile, InlineFiles, ItemEvidence, ScoreRequest,
-        ScoreResponse, TaskType, dataset_ref::Source, score_request::Input, task_service_client::TaskServiceClient,
-    },
+    common::v1::{Usage, VectorSpace},
+    eval::v1::{DatasetAugmentation, ItemEvidence, ScoreResponse, TaskType, task_service_client::TaskServiceClient},
     transform::v1::{
         AugmentationPooling, AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, MissingReason,
         MissingVariant, StopwordRemoval, TransformResult, Transformation, VariantSource, Variants,
@@ -17,10 +13,15 @@ use isomer_proto::{
         transformation::Kind,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel, Services};
+use isomer_stubs::{
+    encoder::{StubEncoder, matrix},
+    request,
+    rpc::channel,
+};
 use tonic::{Code, Request, Response, Status};
 
-use crate::house::{DIMENSIONS, FakeEncoder, vector};
+use crate::house::{encoder, serve, vector};
 
 const STS: &str = "\
 {\"sentence1\": \"a dog runs\", \"sentence2\": \"the dog runs fast\", \"score\": 4.5}
@@ -70,12 +71,7 @@ impl AugmentationService for FakeAugmenter {
             .map(|item| vector(&format!("{} VARIANT", item.text)));
         Ok(Response::new(EncodeAugmentedResponse {
             used: used.collect(),
-            embeddings: Some(Matrix {
-                rows: request.items.len() as u32,
-                cols: DIMENSIONS as u32,
-                dtype: Dtype::F32.into(),
-                data: rows.flatten().flat_map(f32::to_le_bytes).collect::<Vec<u8>>().into(),
-            }),
+            embeddings: Some(matrix(rows)),
             vector_space: Some(VectorSpace {
                 digest: "augmented".into(),
                 augmentation: "gase/1 mean".into(),
@@ -92,30 +88,19 @@ impl AugmentationService for FakeAugmenter {
 
 struct House {
     tasks: TaskServiceClient<GrpcChannel>,
-    encoder: FakeEncoder,
+    encoder: StubEncoder,
     augmenter: FakeAugmenter,
     _home: tempfile::TempDir,
 }
 
 async fn house(barren: bool) -> House {
-    let home = tempfile::tempdir().unwrap();
-    let limits = LimitsConfig::default();
-    let encoder = FakeEncoder::default();
+    let encoder = encoder(Arc::default());
     let augmenter = FakeAugmenter {
         barren,
         ..FakeAugmenter::default()
     };
-    let channel = |services| async { memory::channel(services, &LimitsConfig::default()).await.unwrap() };
-    let clients = EvalClients {
-        encoder: channel(Services::new().add(EncoderServiceServer::new(encoder.clone()))).await,
-        transform: channel(Services::new().add(AugmentationServiceServer::new(augmenter.clone()))).await,
-    };
-    let config = EvalConfig {
-        home: home.path().to_owned(),
-        ..EvalConfig::default()
-    };
-    let service = EvalService::new(config, clients).unwrap();
-    let tasks = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
+    let transform = channel(Services::new().add(AugmentationServiceServer::new(augmenter.clone()))).await;
+    let (tasks, home) = serve(EvalConfig::default(), None, encoder.channel().await, transform).await;
     House {
         tasks: TaskServiceClient::new(tasks),
         encoder,
@@ -149,27 +134,9 @@ async fn score(
     files: &[(&str, &str)],
     augmentation: Option<DatasetAugmentation>,
 ) -> Result<ScoreResponse, Fault> {
-    let files = files.iter().map(|(path, content)| InlineFile {
-        path: (*path).to_owned(),
-        content: content.as_bytes().to_vec(),
-    });
-    let request = ScoreRequest {
-        task_type: task.into(),
-        input: Some(Input::Dataset(DatasetInput {
-            dataset: Some(DatasetRef {
-                source: Some(Source::Inline(InlineFiles { files: files.collect() })),
-                ..DatasetRef::default()
-            }),
-            encoder_id: "fake".into(),
-            limit: None,
-            sample_seed: None,
-            pivot: None,
-            augmentation,
-            prompts: Vec::new(),
-        })),
-        evidence: true,
-        ..ScoreRequest::default()
-    };
+    let mut request = request::score(task, "fake", request::inline(files.iter().copied()));
+    request::dataset(&mut request).augmentation = augmentation;
+    request.evidence = true;
     let answer = house.tasks.score(request).await;
     answer
         .map(Response::into_inner)
@@ -182,7 +149,7 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
     let files = [("test.jsonl", STS)];
     let plain = score(&mut house, TaskType::Sts, &files, None).await.unwrap();
     assert!(plain.augmentation.is_none());
-    house.encoder.0.texts.lock().unwrap().clear();
+    house.encoder.forget();
     let augmented = score(&mut house, TaskType::Sts, &files, Some(wanted())).await.unwrap();
     assert_eq!(augmented.items, plain.items);
     assert_ne!(augmented.scores["cosine_pearson"], plain.scores["cosine_pearson"]);
@@ -192,10 +159,7 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
     assert_eq!(report.missing_reasons["checks"], 1);
     assert_eq!(augmented.vector_space.unwrap().augmentation, "gase/1 mean");
     assert_eq!(augmented.usage.unwrap().generator_calls, 1);
-    assert!(
-        house.encoder.0.texts.lock().unwrap().is_empty(),
-        "no plain vector is needed"
-    );
+    assert!(house.encoder.texts().is_empty(), "no plain vector is needed");
     // Each distinct text once, standing for itself, with the request's own settings.
     let seen = house.augmenter.seen.lock().unwrap().clone();
     let items: Vec<_> = seen.iter().flat_map(|request| &request.items).collect();
@@ -281,7 +245,7 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
     let report = scored.augmentation.unwrap();
     assert_eq!((report.augmented_texts, report.plain_texts), (1, 2));
     // The query's text is a document's too: it is encoded in both ways.
-    let mut plain = house.encoder.0.texts.lock().unwrap().clone();
+    let mut plain = house.encoder.texts();
     plain.sort();
     assert_eq!(plain, ["a dog runs", "the sun shines"]);
     assert_eq!(house.augmenter.seen.lock().unwrap()[0].items[0].text, "a dog runs");

@@ -2,27 +2,24 @@
 
 use std::sync::{Arc, Mutex};
 
-use isomer_eval::{EvalClients, EvalConfig, EvalService, mteb_result};
+use isomer_eval::{EvalConfig, mteb_result};
 use isomer_proto::{
     common::v1::Provenance,
-    encoder::v1::encoder_service_server::EncoderServiceServer,
     eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetPivot, DatasetRef, InlineFile, InlineFiles, ScoreRequest,
-        ScoreResponse, TaskOptions, TaskType, dataset_ref::Source, score_request::Input,
+        DatasetAugmentation, DatasetPivot, ScoreRequest, ScoreResponse, TaskOptions, TaskType,
         task_service_client::TaskServiceClient,
     },
     transform::v1::{
-        Check, InspectRequest, InspectResponse, JudgeRequest, JudgeResponse, ListTransformationsRequest,
-        ListTransformationsResponse, Outcome, TransformRequest, TransformResponse, TransformResult,
-        TransformStreamRequest, TransformStreamResponse, Translation,
+        Check, Outcome, TransformRequest, TransformResponse, TransformResult, Translation,
         transform_service_server::{TransformService, TransformServiceServer},
         transformation::Kind,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
-use tonic::{Code, Request, Response, Status, codegen::BoxStream};
+use isomer_service_kit::{Fault, GrpcChannel, Services};
+use isomer_stubs::{encoder::StubEncoder, request, rpc::channel};
+use tonic::{Code, Request, Response, Status};
 
-use crate::house::FakeEncoder;
+use crate::house::{encoder, serve};
 
 const DE_FR: &str = "\
 {\"source\": \"der Hund bellt laut\", \"target\": \"le chien aboie fort\", \"distractors\": [\"le chat aboie fort\", \"un oiseau chante\"]}
@@ -87,58 +84,23 @@ impl TransformService for Dictionary {
             ..TransformResponse::default()
         }))
     }
-
-    async fn list_transformations(
-        &self,
-        _: Request<ListTransformationsRequest>,
-    ) -> Result<Response<ListTransformationsResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
-    async fn transform_stream(
-        &self,
-        _: Request<TransformStreamRequest>,
-    ) -> Result<Response<BoxStream<TransformStreamResponse>>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
-    async fn inspect(&self, _: Request<InspectRequest>) -> Result<Response<InspectResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
-
-    async fn judge(&self, _: Request<JudgeRequest>) -> Result<Response<JudgeResponse>, Status> {
-        Err(Status::unimplemented("not here"))
-    }
 }
 
 struct House {
     tasks: TaskServiceClient<GrpcChannel>,
-    encoder: FakeEncoder,
+    encoder: StubEncoder,
     dictionary: Dictionary,
     _home: tempfile::TempDir,
 }
 
 async fn house(dumb: bool) -> House {
-    let home = tempfile::tempdir().unwrap();
-    let limits = LimitsConfig::default();
-    let (encoder, dictionary) = (
-        FakeEncoder::default(),
-        Dictionary {
-            dumb,
-            ..Dictionary::default()
-        },
-    );
-    let channel = |services| async { memory::channel(services, &LimitsConfig::default()).await.unwrap() };
-    let clients = EvalClients {
-        encoder: channel(Services::new().add(EncoderServiceServer::new(encoder.clone()))).await,
-        transform: channel(Services::new().add(TransformServiceServer::new(dictionary.clone()))).await,
+    let encoder = encoder(Arc::default());
+    let dictionary = Dictionary {
+        dumb,
+        ..Dictionary::default()
     };
-    let config = EvalConfig {
-        home: home.path().to_owned(),
-        ..EvalConfig::default()
-    };
-    let service = EvalService::new(config, clients).unwrap();
-    let tasks = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
+    let transform = channel(Services::new().add(TransformServiceServer::new(dictionary.clone()))).await;
+    let (tasks, home) = serve(EvalConfig::default(), None, encoder.channel().await, transform).await;
     House {
         tasks: TaskServiceClient::new(tasks),
         encoder,
@@ -157,27 +119,13 @@ fn english() -> Option<DatasetPivot> {
 }
 
 fn request(task: TaskType, (file, rows): (&str, &str), pivot: Option<DatasetPivot>, tags: bool) -> ScoreRequest {
-    let files = vec![InlineFile {
-        path: file.into(),
-        content: rows.as_bytes().to_vec(),
-    }];
-    ScoreRequest {
-        task_type: task.into(),
-        input: Some(Input::Dataset(DatasetInput {
-            dataset: Some(DatasetRef {
-                source: Some(Source::Inline(InlineFiles { files })),
-                ..DatasetRef::default()
-            }),
-            encoder_id: "fake".into(),
-            pivot,
-            ..DatasetInput::default()
-        })),
-        options: Some(TaskOptions {
-            tag_parts_of_speech: tags,
-            ..TaskOptions::default()
-        }),
-        ..ScoreRequest::default()
-    }
+    let mut request = request::score(task, "fake", request::inline([(file, rows)]));
+    request::dataset(&mut request).pivot = pivot;
+    request.options = Some(TaskOptions {
+        tag_parts_of_speech: tags,
+        ..TaskOptions::default()
+    });
+    request
 }
 
 async fn score(house: &mut House, request: ScoreRequest) -> Result<ScoreResponse, (Code, Fault)> {
@@ -263,7 +211,7 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
     );
 
     // The encoder saw English, and what could not be translated.
-    let texts = house.encoder.0.texts.lock().unwrap().clone();
+    let texts = house.encoder.texts();
     assert!(texts.contains(&"kaputt".to_owned()) && texts.contains(&"the prices rise quickly".to_owned()));
     assert!(
         !texts
@@ -345,15 +293,9 @@ async fn what_cannot_be_tagged_or_translated_is_refused() {
 
     let sts = "{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 1}\n{\"sentence1\": \"c\", \"sentence2\": \"d\", \"score\": 2}\n";
     let mut both = asked.clone();
-    let Some(Input::Dataset(input)) = &mut both.input else {
-        panic!()
-    };
-    input.augmentation = Some(DatasetAugmentation::default());
+    request::dataset(&mut both).augmentation = Some(DatasetAugmentation::default());
     let mut nowhere = asked;
-    let Some(Input::Dataset(input)) = &mut nowhere.input else {
-        panic!()
-    };
-    input.pivot.as_mut().unwrap().language.clear();
+    request::dataset(&mut nowhere).pivot.as_mut().unwrap().language.clear();
     for (request, field) in [
         (
             request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), None, true),

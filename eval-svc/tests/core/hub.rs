@@ -1,20 +1,11 @@
 //! Data sets on the hub, which a server on loopback plays, and names of the catalogue.
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::PathBuf,
     sync::{Arc, Mutex},
 };
 
-use axum::{
-    Router,
-    body::Body,
-    extract::{Path, State},
-    http::{HeaderMap, Response, StatusCode, header},
-    response::IntoResponse,
-    routing::get,
-};
 use isomer_eval::{
     EvalConfig,
     dataset::{Dataset, DatasetError, HubRef, LoadOptions, Source, load},
@@ -25,6 +16,7 @@ use isomer_eval::{
 use isomer_models::{ModelsConfig, Progress, Resolver};
 use isomer_proto::eval::v1::{self as proto, DatasetInput, DatasetRef, ScoreRequest, dataset_ref, score_request};
 use isomer_service_kit::Fault;
+use isomer_stubs::hub::{COMMIT, Hub, Running};
 use tonic::Code;
 
 use crate::{
@@ -32,67 +24,10 @@ use crate::{
     support::{manifest, shared},
 };
 
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-
-type Repository = BTreeMap<String, Vec<u8>>;
-
-#[derive(Default)]
-struct Stub {
-    repositories: BTreeMap<String, Repository>,
-    asked: Mutex<Vec<String>>,
-}
-
-async fn info(
-    State(stub): State<Arc<Stub>>,
-    Path((org, name, revision)): Path<(String, String, String)>,
-) -> Response<Body> {
-    stub.asked.lock().unwrap().push(format!("{org}/{name}@{revision}"));
-    let Some(files) = stub.repositories.get(&format!("{org}/{name}")) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let commit = if revision.len() == 40 {
-        revision.as_str()
-    } else {
-        COMMIT
-    };
-    let siblings: Vec<_> = files
-        .keys()
-        .map(|name| serde_json::json!({ "rfilename": name }))
-        .collect();
-    axum::Json(serde_json::json!({ "sha": commit, "siblings": siblings })).into_response()
-}
-
-async fn file(
-    State(stub): State<Arc<Stub>>,
-    Path((org, name, revision, file)): Path<(String, String, String, String)>,
-    headers: HeaderMap,
-) -> Response<Body> {
-    stub.asked.lock().unwrap().push(format!("{org}/{name}/{file}"));
-    let Some(data) = stub
-        .repositories
-        .get(&format!("{org}/{name}"))
-        .and_then(|files| files.get(&file))
-    else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let range = headers[header::RANGE].to_str().unwrap().strip_prefix("bytes=").unwrap();
-    let (from, to) = range.split_once('-').unwrap();
-    let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse::<usize>().unwrap().min(data.len() - 1));
-    let etag = blake3::hash(format!("{org}/{name}/{file}").as_bytes()).to_hex()[..40].to_owned();
-    Response::builder()
-        .status(StatusCode::PARTIAL_CONTENT)
-        .header("x-repo-commit", revision)
-        .header(header::ETAG, format!("\"{etag}\""))
-        .header(header::CONTENT_RANGE, format!("bytes {from}-{to}/{}", data.len()))
-        .body(Body::from(data[from..=to].to_vec()))
-        .unwrap()
-}
-
 /// A hub with some repositories, and a machine with caches of its own.
 struct World {
     folder: tempfile::TempDir,
-    stub: Arc<Stub>,
-    address: String,
+    hub: Arc<Running>,
 }
 
 impl World {
@@ -103,24 +38,16 @@ impl World {
                 .map(|(name, data)| ((*name).to_owned(), data.to_vec()))
                 .collect()
         };
-        let stub = Arc::new(Stub {
+        let hub = Hub {
             repositories: repositories
                 .iter()
                 .map(|(id, all)| ((*id).to_owned(), files(all)))
                 .collect(),
-            ..Stub::default()
-        });
-        let app = Router::new()
-            .route("/api/datasets/{org}/{name}/revision/{revision}", get(info))
-            .route("/datasets/{org}/{name}/resolve/{revision}/{*file}", get(file))
-            .with_state(Arc::clone(&stub));
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+            ..Hub::default()
+        };
         Self {
             folder: tempfile::tempdir().unwrap(),
-            stub,
-            address,
+            hub: hub.serve().await,
         }
     }
 
@@ -128,7 +55,7 @@ impl World {
         let config = ModelsConfig {
             home: self.folder.path().join("home"),
             hub_cache: Some(self.folder.path().join("hub")),
-            hub_endpoint: Some(self.address.clone()),
+            hub_endpoint: Some(self.hub.address.clone()),
             hub: true,
             offline,
             catalogue: None,
@@ -148,7 +75,7 @@ impl World {
     }
 
     fn asked(&self) -> usize {
-        self.stub.asked.lock().unwrap().len()
+        self.hub.asked("")
     }
 
     /// The snapshot in the layout of Python's cache.

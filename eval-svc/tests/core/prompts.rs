@@ -7,25 +7,24 @@ use std::{
 };
 
 use isomer_embed::{EmbedConfig, EmbedService};
-use isomer_eval::{EvalClients, EvalConfig, EvalService};
+use isomer_eval::EvalConfig;
 use isomer_models::{ModelsConfig, Resolver};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, Input, encode_request::Prompt, encoder_service_client::EncoderServiceClient, input},
+    encoder::v1::{EncodeRequest, encode_request::Prompt, encoder_service_client::EncoderServiceClient},
     eval::v1::{
-        DatasetAugmentation, DatasetInput, DatasetRef, EncoderPrompt, InlineFile, InlineFiles, ScoreRequest,
-        ScoreResponse, TaskType, dataset_ref::Source, prompt_use, score_request,
-        task_service_client::TaskServiceClient,
+        DatasetAugmentation, EncoderPrompt, ScoreResponse, TaskType, prompt_use, task_service_client::TaskServiceClient,
     },
     transform::v1::{
         AugmentationSpec, EncodeAugmentedRequest, EncodeAugmentedResponse, TransformResult, Variants,
         augmentation_service_server::{AugmentationService, AugmentationServiceServer},
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel, Services};
+use isomer_stubs::{request, rpc::channel};
 use serde_json::{Value, json};
 use tonic::{Request, Response, Status};
 
-use crate::support::manifest;
+use crate::{house::serve, support::manifest};
 
 const ENCODER: &str = "tiny";
 
@@ -45,14 +44,10 @@ impl AugmentationService for Augmenter {
         let request = request.into_inner();
         let named = (!request.prompt_name.is_empty()).then_some(Prompt::PromptName(request.prompt_name));
         let prompt = request.literal_prompt.map(Prompt::LiteralPrompt).or(named);
-        let inputs = request.items.iter().map(|item| Input {
-            input: Some(input::Input::Text(format!("{} and so", item.text))),
-        });
+        let texts = request.items.iter().map(|item| format!("{} and so", item.text));
         let asked = EncodeRequest {
-            encoder_id: request.encoder_id,
-            inputs: inputs.collect(),
             prompt,
-            ..EncodeRequest::default()
+            ..request::encode(&request.encoder_id, texts)
         };
         let answer = EncoderServiceClient::new(self.encoder.clone())
             .encode(asked)
@@ -75,7 +70,7 @@ impl AugmentationService for Augmenter {
 
 struct House {
     tasks: TaskServiceClient<GrpcChannel>,
-    _home: tempfile::TempDir,
+    _folders: [tempfile::TempDir; 2],
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -108,24 +103,15 @@ async fn house(prompts: &Value, default: Option<&str>) -> House {
         ..EmbedConfig::default()
     };
     let embed = EmbedService::new(embed, Resolver::new(models).unwrap()).unwrap();
-    let limits = LimitsConfig::default();
-    let encoder = memory::channel(isomer_embed::services(embed), &limits).await.unwrap();
-    let augmenter = Services::new().add(AugmentationServiceServer::new(Augmenter {
+    let encoder = channel(isomer_embed::services(embed)).await;
+    let augmenter = AugmentationServiceServer::new(Augmenter {
         encoder: encoder.clone(),
-    }));
-    let clients = EvalClients {
-        encoder,
-        transform: memory::channel(augmenter, &limits).await.unwrap(),
-    };
-    let config = EvalConfig {
-        home: home.path().join("eval"),
-        ..EvalConfig::default()
-    };
-    let service = EvalService::new(config, clients).unwrap();
-    let tasks = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
+    });
+    let transform = channel(Services::new().add(augmenter)).await;
+    let (tasks, folder) = serve(EvalConfig::default(), None, encoder, transform).await;
     House {
         tasks: TaskServiceClient::new(tasks),
-        _home: home,
+        _folders: [home, folder],
     }
 }
 
@@ -147,28 +133,14 @@ async fn try_score(
     prompts: Vec<EncoderPrompt>,
     augment: bool,
 ) -> Result<ScoreResponse, Fault> {
-    let files = files.iter().map(|(path, content)| InlineFile {
-        path: (*path).to_owned(),
-        content: content.as_bytes().to_vec(),
+    let files = files.iter().map(|(path, content)| (*path, content.as_str()));
+    let mut request = request::score(task, ENCODER, request::inline(files));
+    let input = request::dataset(&mut request);
+    input.prompts = prompts;
+    input.augmentation = augment.then(|| DatasetAugmentation {
+        spec: Some(AugmentationSpec::default()),
+        ..DatasetAugmentation::default()
     });
-    let input = DatasetInput {
-        dataset: Some(DatasetRef {
-            source: Some(Source::Inline(InlineFiles { files: files.collect() })),
-            ..DatasetRef::default()
-        }),
-        encoder_id: ENCODER.to_owned(),
-        prompts,
-        augmentation: augment.then(|| DatasetAugmentation {
-            spec: Some(AugmentationSpec::default()),
-            ..DatasetAugmentation::default()
-        }),
-        ..DatasetInput::default()
-    };
-    let request = ScoreRequest {
-        task_type: task.into(),
-        input: Some(score_request::Input::Dataset(input)),
-        ..ScoreRequest::default()
-    };
     let answer = house.tasks.score(request).await;
     answer
         .map(Response::into_inner)

@@ -5,11 +5,12 @@ use isomer_eval::{
     task::{Profile, RetrievalInput, SearchMode, score_retrieval},
 };
 use isomer_proto::eval::v1::{self as proto, ScoreRequest, SearchIndex, search_index};
+use isomer_stubs::request;
 use tonic::Code;
 
 use crate::{
     house::house,
-    services::{builtin, refused, with_dataset},
+    services::{builtin, refused},
     support::{close, fixture, matrix, strings},
     tasks::judgements,
 };
@@ -62,7 +63,7 @@ fn an_index_that_finds_every_document_gives_mteb_s_scores_with_its_ties() {
 #[tokio::test]
 async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
     let mut house = house().await;
-    let exact = with_dataset(proto::TaskType::Retrieval, "fake", builtin("quick/retrieval"));
+    let exact = request::score(proto::TaskType::Retrieval, "fake", builtin("quick/retrieval"));
     let approximate = ScoreRequest {
         index: hnsw(Some(50), Some(60)),
         ..exact.clone()
@@ -103,7 +104,7 @@ async fn a_score_by_an_index_says_so_in_every_place_where_the_score_stands() {
 async fn an_index_without_a_kind_or_width_or_for_a_task_without_search_is_refused() {
     let request = |task, name, index| ScoreRequest {
         index,
-        ..with_dataset(task, "fake", builtin(name))
+        ..request::score(task, "fake", builtin(name))
     };
     let retrieval = |index| request(proto::TaskType::Retrieval, "quick/retrieval", index);
     for (request, field) in [

@@ -12,11 +12,12 @@ use isomer_eval::{
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     eval::v1::{
-        self as proto, DatasetInput, DatasetRef, InlineFile, InlineFiles, ListTasksRequest, PairVectors,
-        RetrievalVectors, ScoreRequest, ScoreResponse, dataset_ref, retrieval_vectors::Judgement, score_request,
+        self as proto, ListTasksRequest, PairVectors, RetrievalVectors, ScoreRequest, ScoreResponse, dataset_ref,
+        retrieval_vectors::Judgement, score_request,
     },
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::request;
 use tonic::Code;
 
 use crate::{
@@ -42,23 +43,6 @@ pub(crate) fn request(task: proto::TaskType, input: score_request::Input) -> Sco
         input: Some(input),
         ..ScoreRequest::default()
     }
-}
-
-pub(crate) fn with_dataset(task: proto::TaskType, encoder: &str, source: dataset_ref::Source) -> ScoreRequest {
-    let dataset = DatasetRef {
-        source: Some(source),
-        ..DatasetRef::default()
-    };
-    let input = DatasetInput {
-        dataset: Some(dataset),
-        encoder_id: encoder.to_owned(),
-        limit: None,
-        sample_seed: None,
-        pivot: None,
-        augmentation: None,
-        prompts: Vec::new(),
-    };
-    request(task, score_request::Input::Dataset(input))
 }
 
 pub(crate) fn builtin(name: &str) -> dataset_ref::Source {
@@ -137,16 +121,16 @@ async fn vectors_and_labels_over_the_wire_score_as_mteb_does() {
 #[tokio::test]
 async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
     let mut house = house().await;
-    house.encoder.0.overloads_left.store(2, Ordering::SeqCst);
+    house.overloads.store(2, Ordering::SeqCst);
     for (task, name) in [
         (proto::TaskType::Sts, "quick/sts"),
         (proto::TaskType::PairClassification, "quick/pair-classification"),
         (proto::TaskType::Retrieval, "quick/retrieval"),
     ] {
-        house.encoder.0.texts.lock().unwrap().clear();
+        house.encoder.forget();
         let response = house
             .tasks
-            .score(with_dataset(task, "fake", builtin(name)))
+            .score(request::score(task, "fake", builtin(name)))
             .await
             .unwrap()
             .into_inner();
@@ -159,7 +143,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
         assert_eq!(response.main_score, expected.main, "{name}");
         assert_eq!(response.items, dataset.items() as u64);
 
-        let mut sent = house.encoder.0.texts.lock().unwrap().clone();
+        let mut sent = house.encoder.texts();
         let count = sent.len();
         sent.sort();
         sent.dedup();
@@ -181,7 +165,7 @@ async fn a_dataset_is_encoded_in_batches_each_text_once_and_scored() {
             "main_score",
         );
     }
-    let most = house.encoder.0.most_in_flight.load(Ordering::SeqCst);
+    let most = house.encoder.most_in_flight();
     assert!((2..=3).contains(&most), "{most} requests in flight");
 }
 
@@ -195,17 +179,14 @@ async fn inline_files_and_a_limit_are_taken() {
         )
     };
     let content: String = (0..20).map(row).collect();
-    let files = InlineFiles {
-        files: vec![InlineFile {
-            path: "test.de.jsonl".into(),
-            content: content.into(),
-        }],
-    };
-    let mut request = with_dataset(proto::TaskType::Sts, "fake", dataset_ref::Source::Inline(files));
-    if let Some(score_request::Input::Dataset(input)) = &mut request.input {
-        input.limit = Some(12);
-        input.dataset.as_mut().unwrap().name = "Mine".into();
-    }
+    let mut request = request::score(
+        proto::TaskType::Sts,
+        "fake",
+        request::inline([("test.de.jsonl", content)]),
+    );
+    let input = request::dataset(&mut request);
+    input.limit = Some(12);
+    input.dataset.as_mut().unwrap().name = "Mine".into();
     let response = house().await.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 12);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());
@@ -272,13 +253,7 @@ async fn bad_score_requests_name_the_field_and_the_mend() {
         (Code::InvalidArgument, Some("pairs.second.dtype"))
     );
 
-    let broken = InlineFiles {
-        files: vec![InlineFile {
-            path: "test.jsonl".into(),
-            content: "{}\n".into(),
-        }],
-    };
-    let (code, fault) = refused(with_dataset(sts, "fake", dataset_ref::Source::Inline(broken))).await;
+    let (code, fault) = refused(request::score(sts, "fake", request::inline([("test.jsonl", "{}\n")]))).await;
     assert_eq!(code, Code::InvalidArgument);
     assert!(
         fault.message.contains("test.jsonl, line 1, field `sentence1`"),
@@ -290,24 +265,30 @@ async fn bad_score_requests_name_the_field_and_the_mend() {
 async fn what_is_not_there_or_not_served_is_said_with_the_right_code() {
     let sts = proto::TaskType::Sts;
     assert_eq!(
-        refused(with_dataset(sts, "fake", builtin("quick/none"))).await.0,
+        refused(request::score(sts, "fake", builtin("quick/none"))).await.0,
         Code::NotFound
     );
-    let (code, fault) = refused(with_dataset(sts, "nobody", builtin("quick/sts"))).await;
+    let (code, fault) = refused(request::score(sts, "nobody", builtin("quick/sts"))).await;
     assert_eq!((code, fault.reason.as_str()), (Code::NotFound, "UNKNOWN_ENCODER"));
     assert!(fault.message.contains("nobody"), "{fault}");
     let hub = dataset_ref::Source::HubId("mteb/stsbenchmark-sts".into());
     // Not of the catalogue, which is all that is fetched by default.
-    assert_eq!(refused(with_dataset(sts, "fake", hub)).await.0, Code::PermissionDenied);
+    assert_eq!(
+        refused(request::score(sts, "fake", hub)).await.0,
+        Code::PermissionDenied
+    );
     let path = dataset_ref::Source::Path("/etc".into());
-    assert_eq!(refused(with_dataset(sts, "fake", path)).await.0, Code::PermissionDenied);
-    let (code, fault) = refused(with_dataset(sts, "fake-failing", builtin("quick/sts"))).await;
+    assert_eq!(
+        refused(request::score(sts, "fake", path)).await.0,
+        Code::PermissionDenied
+    );
+    let (code, fault) = refused(request::score(sts, "fake-failing", builtin("quick/sts"))).await;
     assert_eq!(code, Code::FailedPrecondition);
     assert!(
         fault.message.contains(":sentence1`") && fault.message.contains("made to fail"),
         "{fault}"
     );
-    let (code, fault) = refused(with_dataset(sts, "fake-drifting", builtin("quick/sts"))).await;
+    let (code, fault) = refused(request::score(sts, "fake-drifting", builtin("quick/sts"))).await;
     assert_eq!(code, Code::FailedPrecondition);
     assert!(fault.message.contains("vector space changed"), "{fault}");
 }
@@ -362,10 +343,8 @@ async fn a_data_root_opens_its_folders() {
     })
     .await;
     let path = dataset_ref::Source::Path("STSBenchmark".into());
-    let mut request = with_dataset(proto::TaskType::Sts, "fake", path);
-    if let Some(score_request::Input::Dataset(input)) = &mut request.input {
-        input.limit = Some(50);
-    }
+    let mut request = request::score(proto::TaskType::Sts, "fake", path);
+    request::dataset(&mut request).limit = Some(50);
     let response = house.tasks.score(request).await.unwrap().into_inner();
     assert_eq!(response.items, 50);
     let document = mteb_result::to_json(&response.mteb_result.unwrap());

@@ -1,15 +1,15 @@
 //! The published score of a real encoder on a real benchmark, through the services.
 
 use isomer_embed::{EmbedConfig, EmbedService};
-use isomer_eval::{EvalClients, EvalConfig, EvalService, mteb_result};
+use isomer_eval::{EvalConfig, mteb_result};
 use isomer_models::{DEFAULT_ENCODER, ModelKind, ModelsConfig, NoProgress, Resolver};
-use isomer_proto::eval::v1::{
-    DatasetInput, DatasetRef, ScoreRequest, TaskType, dataset_ref, score_request,
-    task_service_client::TaskServiceClient,
-};
-use isomer_service_kit::{limits::LimitsConfig, memory};
+use isomer_proto::eval::v1::{TaskType, dataset_ref, task_service_client::TaskServiceClient};
+use isomer_stubs::{request, rpc::channel};
 
-use crate::support::{close, shared};
+use crate::{
+    house::serve,
+    support::{close, shared},
+};
 
 /// mteb with sentence-transformers gives 0.820325 for all-MiniLM-L6-v2; its model card and the leaderboard say 82.03.
 #[tokio::test(flavor = "multi_thread")]
@@ -26,45 +26,16 @@ async fn minilm_reaches_its_published_score_on_the_sts_benchmark() {
         println!("skipped: no model ({error})");
         return;
     }
-    let limits = LimitsConfig::default();
     let embed = EmbedService::new(EmbedConfig::default(), resolver).unwrap();
-    let encoder = memory::channel(isomer_embed::services(embed), &limits).await.unwrap();
-    let home = tempfile::tempdir().unwrap();
+    let encoder = channel(isomer_embed::services(embed)).await;
     let config = EvalConfig {
-        home: home.path().to_owned(),
         data_roots: vec![data.clone()],
         ..EvalConfig::default()
     };
-    let clients = EvalClients {
-        encoder: encoder.clone(),
-        transform: encoder,
-    };
-    let service = EvalService::new(config, clients).unwrap();
-    let channel = memory::channel(isomer_eval::services(service), &limits).await.unwrap();
-
-    let dataset = DatasetRef {
-        source: Some(dataset_ref::Source::Path(data.display().to_string())),
-        ..DatasetRef::default()
-    };
-    let input = DatasetInput {
-        dataset: Some(dataset),
-        encoder_id: DEFAULT_ENCODER.to_owned(),
-        limit: None,
-        sample_seed: None,
-        pivot: None,
-        augmentation: None,
-        prompts: Vec::new(),
-    };
-    let request = ScoreRequest {
-        task_type: TaskType::Sts.into(),
-        input: Some(score_request::Input::Dataset(input)),
-        ..ScoreRequest::default()
-    };
-    let response = TaskServiceClient::new(channel)
-        .score(request)
-        .await
-        .unwrap()
-        .into_inner();
+    let (tasks, _home) = serve(config, None, encoder.clone(), encoder).await;
+    let source = dataset_ref::Source::Path(data.display().to_string());
+    let request = request::score(TaskType::Sts, DEFAULT_ENCODER, source);
+    let response = TaskServiceClient::new(tasks).score(request).await.unwrap().into_inner();
 
     assert_eq!(
         (response.main_score_key.as_str(), response.items),

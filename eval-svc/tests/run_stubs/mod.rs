@@ -4,13 +4,14 @@
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
+pub mod encoder;
 pub mod judge;
 pub mod many;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -18,13 +19,7 @@ use std::{
 
 use isomer_eval::{EvalClients, EvalConfig, EvalService};
 use isomer_proto::{
-    common::v1::{Dtype, Matrix, Provenance, Usage, VectorSpace},
-    encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse,
-        encode_request::Prompt,
-        encoder_service_server::{EncoderService, EncoderServiceServer},
-        input,
-    },
+    common::v1::{Provenance, Usage},
     eval::v1::{
         CreateRunRequest, GetReportRequest, ReportFormat, Run, RunSpec, SuiteRef, WatchRunRequest, WatchRunResponse,
         run_service_client::RunServiceClient, suite_ref, watch_run_response::Event,
@@ -38,166 +33,20 @@ use isomer_proto::{
         transformation::Kind,
     },
 };
-use isomer_service_kit::{Fault, GrpcChannel, Services, limits::LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel, Services};
+use isomer_stubs::{
+    encoder::{StubEncoder, texts},
+    rpc,
+};
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
-/// Dimensions of the stub's vectors.
-pub const DIMENSIONS: usize = 16;
+use self::encoder::Manner;
 
-/// Encodes a text as counts of its letters, hashed into sixteen places with a salt per encoder.
-#[derive(Debug, Clone, Default)]
-pub struct StubEncoder {
-    pub texts: Arc<AtomicU64>,
-    pub requests: Arc<AtomicU64>,
-    pub seen: Arc<Mutex<Vec<String>>>,
-    pub broken: Arc<Mutex<Option<String>>>,
-    /// Gives the vectors instead of [`vector`].
-    pub vectors: Arc<Mutex<Option<Vectoriser>>>,
-    /// Its own prompts, by name.
-    pub prompts: Arc<Mutex<HashMap<String, String>>>,
-    /// Takes no notice of prompts.
-    pub deaf: Arc<Mutex<bool>>,
-    /// Every second text of a request gets the vector of the one before it.
-    pub doubled: Arc<Mutex<bool>>,
-    /// Says which texts are longer than so many bytes, prompt included; none: says nothing of truncation.
-    pub limit: Arc<Mutex<Option<usize>>>,
-}
-
-/// Encoder and text to vector.
-pub type Vectoriser = fn(&str, &str) -> [f32; DIMENSIONS];
 /// Transformation, seed and text to what became of it.
 pub type Rewriter = fn(&str, u64, &str) -> (String, Outcome);
 /// Transformation and text to texts with another meaning, or the check on which it failed.
 pub type Changer = fn(&str, &str) -> Result<Vec<String>, Check>;
-
-pub fn vector(encoder: &str, text: &str) -> [f32; DIMENSIONS] {
-    match encoder {
-        // Every text is one point.
-        "stub-blind" => return [0.25; DIMENSIONS],
-        // Vectors without a direction.
-        "stub-zero" => return [0.0; DIMENSIONS],
-        // Word vectors that are all but one point: (1, epsilon x noise).
-        "stub-near" => {
-            let mut vector = words(text).map(|noise| noise * 1e-4);
-            vector[0] = 1.0;
-            return vector;
-        }
-        // Words in any order, without `indeed`.
-        "stub-keen" => return words(text),
-        _ => {}
-    }
-    let salt: u32 = encoder.bytes().map(u32::from).sum();
-    let mut vector = [0.01f32; DIMENSIONS];
-    for (i, byte) in text.to_lowercase().bytes().enumerate() {
-        let place = (u32::from(byte).wrapping_mul(31).wrapping_add(salt)) as usize % DIMENSIONS;
-        vector[place] += 1.0 + (i % 3) as f32 * 0.1;
-    }
-    vector
-}
-
-/// Mean of a pseudo-random vector for each word but `indeed`.
-fn words(text: &str) -> [f32; DIMENSIONS] {
-    let words: Vec<String> = text
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty() && *word != "indeed")
-        .map(str::to_lowercase)
-        .collect();
-    let mut mean = [0.0f32; DIMENSIONS];
-    for word in &words {
-        let mut state = word
-            .bytes()
-            .fold(7_u64, |sum, byte| sum.wrapping_mul(1_099_511_628_211) ^ u64::from(byte));
-        for value in &mut mean {
-            state = state
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1_442_695_040_888_963_407);
-            *value += ((state >> 40) as f32 / (1 << 24) as f32 - 0.5) / words.len() as f32;
-        }
-    }
-    mean
-}
-
-fn space(encoder: &str, prompt: &str) -> VectorSpace {
-    VectorSpace {
-        digest: format!("space-of-{encoder}{prompt}"),
-        prompt: prompt.to_owned(),
-        model_id: encoder.to_owned(),
-        dimensions: DIMENSIONS as u32,
-        ..VectorSpace::default()
-    }
-}
-
-#[tonic::async_trait]
-impl EncoderService for StubEncoder {
-    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
-        let id = request.into_inner().id;
-        if !id.starts_with("stub") && id != "all-MiniLM-L6-v2" {
-            return Err(Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`")).into());
-        }
-        let encoder = Encoder {
-            vector_space: Some(space(&id, "")),
-            weights_digest: format!("weights-of-{id}"),
-            dimensions: DIMENSIONS as u32,
-            max_batch_items: 16,
-            prompts: self.prompts.lock().unwrap().clone(),
-            id,
-            ..Encoder::default()
-        };
-        Ok(Response::new(GetEncoderResponse { encoder: Some(encoder) }))
-    }
-
-    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
-        let request = request.into_inner();
-        if self.broken.lock().unwrap().as_deref() == Some(&request.encoder_id) {
-            return Err(Fault::precondition("BROKEN_MODEL", "the weights are truncated").into());
-        }
-        assert!(request.inputs.len() <= 16, "more inputs than the encoder permits");
-        self.requests.fetch_add(1, Ordering::SeqCst);
-        let prompt = match &request.prompt {
-            Some(_) if *self.deaf.lock().unwrap() => String::new(),
-            Some(Prompt::LiteralPrompt(text)) => text.clone(),
-            Some(Prompt::PromptName(name)) => self.prompts.lock().unwrap()[name].clone(),
-            None => String::new(),
-        };
-        let limit = *self.limit.lock().unwrap();
-        let (mut data, mut truncated) = (Vec::new(), Vec::new());
-        let doubled = *self.doubled.lock().unwrap();
-        for (i, one) in request.inputs.iter().enumerate() {
-            let one = if doubled { &request.inputs[i - i % 2] } else { one };
-            let Some(input::Input::Text(text)) = &one.input else {
-                panic!("a text was expected")
-            };
-            let text = &format!("{prompt}{text}");
-            truncated.extend(limit.map(|limit| text.len() > limit));
-            self.seen.lock().unwrap().push(format!("{}|{text}", request.encoder_id));
-            let vectoriser = self.vectors.lock().unwrap().unwrap_or(vector);
-            data.extend(
-                vectoriser(&request.encoder_id, text)
-                    .iter()
-                    .flat_map(|value| value.to_le_bytes()),
-            );
-        }
-        let rows = request.inputs.len() as u32;
-        self.texts.fetch_add(u64::from(rows), Ordering::SeqCst);
-        Ok(Response::new(EncodeResponse {
-            embeddings: Some(Matrix {
-                rows,
-                cols: DIMENSIONS as u32,
-                dtype: Dtype::F32.into(),
-                data: data.into(),
-            }),
-            vector_space: Some(space(&request.encoder_id, &prompt)),
-            truncated,
-            usage: Some(Usage {
-                texts: u64::from(rows),
-                tokens: 3 * u64::from(rows),
-                ..Usage::default()
-            }),
-            ..EncodeResponse::default()
-        }))
-    }
-}
 
 /// Makes texts by rule and remembers them as a cache on disk would.
 #[derive(Debug, Clone, Default)]
@@ -533,9 +382,10 @@ impl TransformService for StubTransform {
 }
 
 /// The house of a test: stubs, and a folder that outlives services and runtimes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct House {
     pub encoder: StubEncoder,
+    manner: Arc<Mutex<Manner>>,
     pub transform: StubTransform,
     pub home: Arc<tempfile::TempDir>,
 }
@@ -543,20 +393,26 @@ pub struct House {
 impl House {
     pub fn new() -> Self {
         let home = Arc::new(tempfile::tempdir().unwrap());
+        let manner = Arc::default();
         Self {
-            encoder: StubEncoder::default(),
+            encoder: encoder::encoder(&manner),
+            manner,
             transform: StubTransform::default(),
             home,
         }
     }
 
+    /// How the encoder behaves, to be changed.
+    pub fn manner(&self) -> MutexGuard<'_, Manner> {
+        self.manner.lock().unwrap()
+    }
+
     /// A service over the stubs; call it again for a restart.
     pub async fn open(&self) -> (EvalService, RunServiceClient<GrpcChannel>) {
-        let limits = LimitsConfig::default();
         let stubs = Services::new()
-            .add(EncoderServiceServer::new(self.encoder.clone()))
+            .add(self.encoder.service())
             .add(TransformServiceServer::new(self.transform.clone()));
-        let channel = memory::channel(stubs, &limits).await.unwrap();
+        let channel = rpc::channel(stubs).await;
         let config = EvalConfig {
             home: self.home.path().to_owned(),
             data_roots: vec!["/".into()],
@@ -571,9 +427,7 @@ impl House {
             },
         )
         .unwrap();
-        let client = memory::channel(isomer_eval::services(service.clone()), &limits)
-            .await
-            .unwrap();
+        let client = rpc::channel(isomer_eval::services(service.clone())).await;
         (
             service,
             RunServiceClient::new(client).max_decoding_message_size(64 << 20),
@@ -668,11 +522,24 @@ pub async fn report_json(client: &mut RunServiceClient<GrpcChannel>, id: &str) -
     serde_json::from_slice(&report(client, id, ReportFormat::Json).await).unwrap()
 }
 
-/// How often each text was sent to an encoder.
+/// Encoder and text, `ENCODER|TEXT`, of each text that was encoded.
+pub fn encoded(encoder: &StubEncoder) -> Vec<String> {
+    let answered = encoder.calls().into_iter().filter(|call| call.answered);
+    answered
+        .flat_map(|call| {
+            let id = &call.request.encoder_id;
+            texts(&call.request)
+                .map(|text| format!("{id}|{text}"))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+/// How often each text was encoded that was encoded more than once.
 pub fn repeats(encoder: &StubEncoder) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
-    for text in encoder.seen.lock().unwrap().iter() {
-        *counts.entry(text.clone()).or_default() += 1;
+    for text in encoded(encoder) {
+        *counts.entry(text).or_default() += 1;
     }
     counts.retain(|_, count| *count > 1);
     counts

@@ -7,9 +7,8 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use isomer_proto::{
     common::v1::{Dtype, Matrix, Usage, VectorSpace},
     encoder::v1::{
-        Capability, CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, EncodeStreamRequest,
-        EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, RerankRequest, RerankResponse,
+        Capability, EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
+        ListEncodersResponse,
         encoder_service_server::{EncoderService, EncoderServiceServer},
         input,
     },
@@ -17,7 +16,7 @@ use isomer_proto::{
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, service::Routes};
+use tonic::{Request, Response, Status, service::Routes};
 
 use crate::vectors;
 
@@ -67,7 +66,7 @@ async fn embeddings(Json(asked): Json<Asked>) -> Json<Value> {
     }))
 }
 
-/// The service.
+/// The service. Not a stub of `isomer-stubs`: those keep what they are asked, which costs time and memory.
 pub(crate) struct Instant;
 
 fn encoder() -> Encoder {
@@ -127,20 +126,5 @@ impl EncoderService for Instant {
             }),
             ..EncodeResponse::default()
         }))
-    }
-
-    async fn encode_stream(
-        &self,
-        _: Request<Streaming<EncodeStreamRequest>>,
-    ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
-        Err(Status::unimplemented("ask one at a time"))
-    }
-
-    async fn count_tokens(&self, _: Request<CountTokensRequest>) -> Result<Response<CountTokensResponse>, Status> {
-        Err(Status::unimplemented("no tokens"))
-    }
-
-    async fn rerank(&self, _: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
-        Err(Status::unimplemented("no reranker"))
     }
 }

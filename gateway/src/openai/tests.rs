@@ -5,183 +5,134 @@ use axum::{Router, body::Body};
 use http::{Request, StatusCode, header};
 use isomer_adapters::IsomerBackend;
 use isomer_proto::{
-    common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
+    common::v1::{ItemError, Usage, VectorSpace},
     encoder::v1::{
-        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest,
-        GetEncoderResponse, ListEncodersRequest, ListEncodersResponse, RerankRequest, RerankResponse, TextTokens,
-        Token, TokenIds, TokenizeRequest, TokenizeResponse, Truncation,
-        encoder_service_server::{EncoderService, EncoderServiceServer},
-        input::Input,
-        rerank_response,
+        DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
+        TextTokens, Token, TokenIds, TokenizeRequest, TokenizeResponse, Truncation, input::Input, rerank_response,
     },
     gateway::v1::Provider,
 };
-use isomer_service_kit::{Fault, LimitsConfig, Services, memory};
+use isomer_service_kit::Fault;
+use isomer_stubs::encoder::{StubEncoder, answer, named};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{future::ready, sync::Arc, time::Duration};
 use tokio::sync::watch;
-use tonic::{Response, Status};
+use tonic::Status;
 use tower::ServiceExt;
 
 use super::{Backends, routes};
 use crate::routing::{self, Fixed, RoutingConfig};
 
-struct Stub;
-
-fn encoder(id: &str) -> Encoder {
-    Encoder {
-        id: id.to_owned(),
+fn stub() -> StubEncoder {
+    let encoder = |id| Encoder {
         dimensions: 2,
         max_tokens: 128,
-        ..Encoder::default()
+        ..named(id)
+    };
+    StubEncoder::of(["one", "org/two"].map(encoder))
+        .on_encode(|request| ready(encode(&request.into_inner())))
+        .on_tokenize(|request| ready(Ok(tokenize(&request.into_inner()))))
+        .on_detokenize(|request| ready(detokenize(&request.into_inner())))
+        .on_rerank(|request| ready(Ok(rerank(request.into_inner()))))
+}
+
+fn encode(request: &EncodeRequest) -> Result<EncodeResponse, Status> {
+    match request.encoder_id.as_str() {
+        "one" => {}
+        "busy" => return Err(Fault::overloaded("the queue is full", Duration::from_millis(1500)).into()),
+        id => {
+            let fault = Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"));
+            return Err(fault.field("encoder_id").mend("did you mean `one`?").into());
+        }
+    }
+    let inputs = request.inputs.iter().map(|input| input.input.as_ref().unwrap());
+    let rows: Vec<[f32; 2]> = inputs
+        .map(|input| match input {
+            Input::Text(text) => [text.len() as f32, 1.0],
+            Input::TokenIds(tokens) => [tokens.ids.len() as f32, 2.0],
+        })
+        .collect();
+    let cached = rows.iter().filter(|row| row[0] == 8.0).count() as u64;
+    if request.truncation() == Truncation::Error && rows.iter().any(|row| row[0] > 20.0) {
+        return Err(Fault::invalid("inputs[0].text", "is too long").into());
+    }
+    let errors = rows.iter().position(|row| row[0] == 13.0).map(|index| ItemError {
+        index: index as u32,
+        code: tonic::Code::InvalidArgument as i32,
+        message: "thirteen".to_owned(),
+    });
+    Ok(EncodeResponse {
+        vector_space: Some(VectorSpace {
+            digest: "abc".to_owned(),
+            ..VectorSpace::default()
+        }),
+        token_counts: rows.iter().map(|row| row[0] as u32).collect(),
+        // Texts of eight letters are taken from a cache.
+        usage: Some(Usage {
+            tokens: if cached > 0 { 0 } else { 7 },
+            cached_texts: cached,
+            ..Usage::default()
+        }),
+        errors: errors.into_iter().collect(),
+        ..answer(&rows, 0)
+    })
+}
+
+/// A token a word, its id the word's length.
+fn tokenize(request: &TokenizeRequest) -> TokenizeResponse {
+    let word = |text: &str, word: &str| {
+        let start = word.as_ptr() as usize - text.as_ptr() as usize;
+        Token {
+            id: word.len() as u32,
+            text: word.to_owned(),
+            special: false,
+            start: Some(start as u32),
+            end: Some((start + word.len()) as u32),
+        }
+    };
+    let mark = Token {
+        id: 100,
+        text: "[CLS]".to_owned(),
+        special: true,
+        ..Token::default()
+    };
+    let of = |text: &String| TextTokens {
+        tokens: (request.special_tokens.unwrap_or(true).then(|| mark.clone()).into_iter())
+            .chain(text.split_whitespace().map(|part| word(text, part)))
+            .collect(),
+    };
+    TokenizeResponse {
+        texts: request.texts.iter().map(of).collect(),
     }
 }
 
-#[tonic::async_trait]
-impl EncoderService for Stub {
-    async fn list_encoders(
-        &self,
-        request: tonic::Request<ListEncodersRequest>,
-    ) -> Result<Response<ListEncodersResponse>, Status> {
-        // Two pages.
-        Ok(Response::new(match request.get_ref().page_token.as_str() {
-            "" => ListEncodersResponse {
-                encoders: vec![encoder("one")],
-                next_page_token: "more".to_owned(),
-            },
-            _ => ListEncodersResponse {
-                encoders: vec![encoder("org/two")],
-                next_page_token: String::new(),
-            },
-        }))
+fn detokenize(request: &DetokenizeRequest) -> Result<DetokenizeResponse, Status> {
+    let text = |ids: &TokenIds| {
+        let known = ids.ids.iter().filter(|id| request.special_tokens || **id != 100);
+        known.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    if let Some(index) = request.token_ids.iter().position(|ids| ids.ids.contains(&13)) {
+        return Err(Fault::invalid(format!("token_ids[{index}]"), "holds 13").into());
     }
+    Ok(DetokenizeResponse {
+        texts: request.token_ids.iter().map(text).collect(),
+    })
+}
 
-    async fn get_encoder(
-        &self,
-        request: tonic::Request<GetEncoderRequest>,
-    ) -> Result<Response<GetEncoderResponse>, Status> {
-        match request.get_ref().id.as_str() {
-            id @ ("one" | "org/two") => Ok(Response::new(GetEncoderResponse {
-                encoder: Some(encoder(id)),
-            })),
-            id => Err(Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"))
-                .field("id")
-                .into()),
-        }
-    }
-
-    async fn encode(&self, request: tonic::Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
-        let request = request.into_inner();
-        match request.encoder_id.as_str() {
-            "one" => {}
-            "busy" => return Err(Fault::overloaded("the queue is full", Duration::from_millis(1500)).into()),
-            id => {
-                let fault = Fault::not_found("UNKNOWN_ENCODER", format!("no encoder `{id}`"));
-                return Err(fault.field("encoder_id").mend("did you mean `one`?").into());
-            }
-        }
-        let rows: Vec<[f32; 2]> = request
-            .inputs
-            .iter()
-            .map(|input| match input.input.as_ref().unwrap() {
-                Input::Text(text) => [text.len() as f32, 1.0],
-                Input::TokenIds(tokens) => [tokens.ids.len() as f32, 2.0],
-            })
-            .collect();
-        let cached = rows.iter().filter(|row| row[0] == 8.0).count() as u64;
-        if request.truncation() == Truncation::Error && rows.iter().any(|row| row[0] > 20.0) {
-            return Err(Fault::invalid("inputs[0].text", "is too long").into());
-        }
-        let errors = rows.iter().position(|row| row[0] == 13.0).map(|index| ItemError {
-            index: index as u32,
-            code: tonic::Code::InvalidArgument as i32,
-            message: "thirteen".to_owned(),
-        });
-        Ok(Response::new(EncodeResponse {
-            embeddings: Some(Matrix {
-                rows: rows.len() as u32,
-                cols: 2,
-                dtype: Dtype::F32.into(),
-                data: rows.iter().flatten().flat_map(|value| value.to_le_bytes()).collect(),
-            }),
-            vector_space: Some(VectorSpace {
-                digest: "abc".to_owned(),
-                ..VectorSpace::default()
-            }),
-            token_counts: rows.iter().map(|row| row[0] as u32).collect(),
-            // Texts of eight letters are taken from a cache.
-            usage: Some(Usage {
-                tokens: if cached > 0 { 0 } else { 7 },
-                cached_texts: cached,
-                ..Usage::default()
-            }),
-            errors: errors.into_iter().collect(),
-            ..EncodeResponse::default()
-        }))
-    }
-
-    /// A token a word, its id the word's length.
-    async fn tokenize(&self, request: tonic::Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
-        let request = request.into_inner();
-        let word = |text: &str, word: &str| {
-            let start = word.as_ptr() as usize - text.as_ptr() as usize;
-            Token {
-                id: word.len() as u32,
-                text: word.to_owned(),
-                special: false,
-                start: Some(start as u32),
-                end: Some((start + word.len()) as u32),
-            }
-        };
-        let mark = Token {
-            id: 100,
-            text: "[CLS]".to_owned(),
-            special: true,
-            ..Token::default()
-        };
-        let of = |text: &String| TextTokens {
-            tokens: (request.special_tokens.unwrap_or(true).then(|| mark.clone()).into_iter())
-                .chain(text.split_whitespace().map(|part| word(text, part)))
-                .collect(),
-        };
-        Ok(Response::new(TokenizeResponse {
-            texts: request.texts.iter().map(of).collect(),
-        }))
-    }
-
-    async fn detokenize(
-        &self,
-        request: tonic::Request<DetokenizeRequest>,
-    ) -> Result<Response<DetokenizeResponse>, Status> {
-        let request = request.into_inner();
-        let text = |ids: &TokenIds| {
-            let known = ids.ids.iter().filter(|id| request.special_tokens || **id != 100);
-            known.map(ToString::to_string).collect::<Vec<_>>().join(" ")
-        };
-        if let Some(index) = request.token_ids.iter().position(|ids| ids.ids.contains(&13)) {
-            return Err(Fault::invalid(format!("token_ids[{index}]"), "holds 13").into());
-        }
-        Ok(Response::new(DetokenizeResponse {
-            texts: request.token_ids.iter().map(text).collect(),
-        }))
-    }
-
-    async fn rerank(&self, request: tonic::Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
-        let request = request.into_inner();
-        let mut results: Vec<rerank_response::Result> = (0..)
-            .zip(&request.documents)
-            .map(|(index, document)| rerank_response::Result {
-                index,
-                score: document.len() as f32,
-                ..rerank_response::Result::default()
-            })
-            .collect();
-        results.sort_by(|a, b| b.score.total_cmp(&a.score));
-        results.truncate(request.top_n.map_or(usize::MAX, |n| n as usize));
-        Ok(Response::new(RerankResponse {
-            results,
-            ..RerankResponse::default()
-        }))
+fn rerank(request: RerankRequest) -> RerankResponse {
+    let mut results: Vec<rerank_response::Result> = (0..)
+        .zip(&request.documents)
+        .map(|(index, document)| rerank_response::Result {
+            index,
+            score: document.len() as f32,
+            ..rerank_response::Result::default()
+        })
+        .collect();
+    results.sort_by(|a, b| b.score.total_cmp(&a.score));
+    results.truncate(request.top_n.map_or(usize::MAX, |n| n as usize));
+    RerankResponse {
+        results,
+        ..RerankResponse::default()
     }
 }
 
@@ -196,11 +147,9 @@ async fn front() -> Router {
 }
 
 pub(crate) async fn backends() -> Backends {
-    let services = Services::new().add(EncoderServiceServer::new(Stub));
-    let encoder = memory::channel(services, &LimitsConfig::default()).await.unwrap();
     let fixed = Fixed {
         name: "stub".to_owned(),
-        backend: Arc::new(IsomerBackend::over(encoder, 1 << 20)),
+        backend: Arc::new(IsomerBackend::over(stub().channel().await, 1 << 20)),
         remote: false,
     };
     Backends {

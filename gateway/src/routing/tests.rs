@@ -15,8 +15,8 @@ use isomer_database::Database;
 use isomer_proto::{
     common::v1::{Dtype, ItemError, Matrix, Usage, VectorSpace},
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, Input, RerankRequest,
-        RerankResponse, input,
+        CountTokensRequest, CountTokensResponse, EncodeRequest, EncodeResponse, Encoder, RerankRequest, RerankResponse,
+        input,
     },
     gateway::v1::Provider,
 };
@@ -267,16 +267,7 @@ fn with_cache() -> RoutingConfig {
 }
 
 fn request(texts: &[&str]) -> EncodeRequest {
-    EncodeRequest {
-        encoder_id: "e".to_owned(),
-        inputs: texts
-            .iter()
-            .map(|text| Input {
-                input: Some(input::Input::Text((*text).to_owned())),
-            })
-            .collect(),
-        ..EncodeRequest::default()
-    }
+    isomer_stubs::request::encode("e", texts.iter().copied())
 }
 
 fn rows(response: &EncodeResponse) -> Vec<[f32; 2]> {

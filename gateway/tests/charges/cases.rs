@@ -6,11 +6,8 @@ use std::{
 };
 
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, EncodeStreamRequest, Input, RerankRequest, input},
-    eval::v1::{
-        CreateRunRequest, DatasetInput, DatasetRef, GetRunRequest, InlineFile, InlineFiles, RunSpec, RunState,
-        ScoreRequest, SuiteRef, TaskType, dataset_ref, run_service_client::RunServiceClient, score_request, suite_ref,
-    },
+    encoder::v1::{EncodeStreamRequest, RerankRequest},
+    eval::v1::{GetRunRequest, RunState, TaskType, run_service_client::RunServiceClient},
     tei::v1 as tei,
     transform::v1::{
         AugmentRequest, AugmentationSpec, EncodeAugmentedRequest, JudgeRequest, JudgeScale, OnFailure, Paraphrase,
@@ -19,6 +16,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::client::{self, ClientConfig};
+use isomer_stubs::request;
 use prost::Message;
 use serde_json::json;
 
@@ -177,23 +175,13 @@ fn encode_augmented(end: End) -> Vec<Vec<u8>> {
     vec![request.encode_to_vec()]
 }
 
-fn encoding(text: String) -> EncodeRequest {
-    EncodeRequest {
-        encoder_id: ENCODER.to_owned(),
-        inputs: vec![Input {
-            input: Some(input::Input::Text(text)),
-        }],
-        ..EncodeRequest::default()
-    }
-}
-
 fn encode(end: End) -> Vec<Vec<u8>> {
-    vec![encoding(text(end)).encode_to_vec()]
+    vec![request::encode(ENCODER, [text(end)]).encode_to_vec()]
 }
 
 fn encode_stream(end: End) -> Vec<Vec<u8>> {
     let message = |text| EncodeStreamRequest {
-        request: Some(encoding(text)),
+        request: Some(request::encode(ENCODER, [text])),
         ..EncodeStreamRequest::default()
     };
     texts(end).map(|text| message(text).encode_to_vec()).into()
@@ -217,23 +205,8 @@ fn score(end: End) -> Vec<Vec<u8>> {
             json!({ "sentence1": text(End::Answer), "sentence2": second, "score": number })
         )
     });
-    let request = ScoreRequest {
-        task_type: TaskType::Sts.into(),
-        input: Some(score_request::Input::Dataset(DatasetInput {
-            dataset: Some(DatasetRef {
-                source: Some(dataset_ref::Source::Inline(InlineFiles {
-                    files: vec![InlineFile {
-                        path: "test.jsonl".to_owned(),
-                        content: rows.collect::<String>().into(),
-                    }],
-                })),
-                ..DatasetRef::default()
-            }),
-            encoder_id: ENCODER.to_owned(),
-            ..DatasetInput::default()
-        })),
-        ..ScoreRequest::default()
-    };
+    let file = ("test.jsonl", rows.collect::<String>());
+    let request = request::score(TaskType::Sts, ENCODER, request::inline([file]));
     vec![request.encode_to_vec()]
 }
 
@@ -421,19 +394,7 @@ async fn run(house: &House, key: &Key) -> Result<(), String> {
         ..ClientConfig::default()
     };
     let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());
-    let suite = "name = \"small\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n";
-    let request = CreateRunRequest {
-        spec: Some(RunSpec {
-            suite: Some(SuiteRef {
-                source: Some(suite_ref::Source::Toml(suite.to_owned())),
-                ..SuiteRef::default()
-            }),
-            encoder_ids: vec![ENCODER.to_owned()],
-            limit: Some(8),
-            ..RunSpec::default()
-        }),
-        ..CreateRunRequest::default()
-    };
+    let request = request::small_run(ENCODER);
     let made = client.create_run(request).await.map_err(|status| status.to_string())?;
     let id = made.into_inner().run.unwrap().id;
     for _ in 0..300 {

@@ -35,16 +35,16 @@ impl House {
     /// One whose configuration is changed so.
     pub async fn with(configure: impl FnOnce(&mut IsomerConfig)) -> Self {
         isomer_service_kit::tls::install_crypto();
-        let models = Models::default();
+        let models = Models::start().await;
         let home = TempDir::new().unwrap();
         let providers = home.path().join("providers.toml");
         let declared = format!(
             "[[provider]]\nid = \"far\"\nkind = \"isomer\"\naddress = \"{}\"\nprice_per_million_tokens = 1e6\nencoders = {{ {ENCODER} = \
              \"{ENCODER}\" }}\n",
-            models.serve_encoder().await
+            models.encoder
         );
         std::fs::write(&providers, declared).unwrap();
-        let url = models.serve_generator().await;
+        let url = format!("{}/v1", models.generator.address);
         let generator = |model: &str| GeneratorConfig {
             model: model.to_owned(),
             url: Some(url.clone()),

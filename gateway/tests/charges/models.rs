@@ -1,6 +1,7 @@
 //! The models behind: an encoder that costs a dollar a token, and a language model. Both count.
 
 use std::{
+    future::ready,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::SeqCst},
@@ -8,25 +9,21 @@ use std::{
     time::Duration,
 };
 
-use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::post};
-use futures::StreamExt;
 use isomer_proto::{
-    common::v1::{Dtype, Matrix, Usage, VectorSpace},
+    common::v1::{Usage, VectorSpace},
     encoder::v1::{
-        CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
-        EncodeStreamRequest, EncodeStreamResponse, Encoder, GetEncoderRequest, GetEncoderResponse, ListEncodersRequest,
-        ListEncodersResponse, Output, RerankRequest, RerankResponse, TextTokens, TokenizeRequest, TokenizeResponse,
-        encode_request,
-        encoder_service_server::{EncoderService, EncoderServiceServer},
-        input, rerank_response,
+        CountTokensResponse, DetokenizeResponse, EncodeRequest, EncodeResponse, Encoder, Output, RerankRequest,
+        RerankResponse, TextTokens, TokenizeResponse, encode_request, input, rerank_response,
     },
 };
-use isomer_service_kit::{
-    Fault, Services,
-    server::{self, ServerConfig},
+use isomer_service_kit::{Fault, Services, server::ServerConfig};
+use isomer_stubs::{
+    encoder::{StubEncoder, answer, named},
+    http::{Reply, Stub},
+    openai::chat_completion,
+    rpc,
 };
-use serde_json::{Value, json};
-use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
+use tonic::Status;
 
 /// The encoder that both models are asked for.
 pub const ENCODER: &str = "paid";
@@ -60,13 +57,14 @@ impl Counted {
     }
 }
 
-/// The counters of both.
-#[derive(Debug, Clone, Default)]
+/// Both, and their counters.
 pub struct Models {
     encoded: Arc<AtomicU64>,
     generated: Arc<AtomicU64>,
-    begun: Arc<AtomicU64>,
-    ended: Arc<AtomicU64>,
+    /// The address of the encoder.
+    pub encoder: String,
+    /// The language model.
+    pub generator: Stub,
 }
 
 /// Tokens of a text; none of those by which the gateway itself looks at an encoder.
@@ -79,102 +77,169 @@ fn tokens(text: &str) -> u64 {
 }
 
 impl Models {
+    pub async fn start() -> Self {
+        let (encoded, generated) = (Arc::default(), Arc::default());
+        Self {
+            encoder: serve(encoder(&encoded)).await,
+            generator: generator(Arc::clone(&generated)).await,
+            encoded,
+            generated,
+        }
+    }
+
     pub fn counted(&self) -> Counted {
         let encoded = self.encoded.load(SeqCst);
         Counted {
             finished: (encoded + self.generated.load(SeqCst), encoded * 1_000_000_000),
-            cut: self.begun.load(SeqCst) - self.ended.load(SeqCst),
+            cut: self.generator.unanswered() as u64,
         }
-    }
-
-    /// Serves the encoder; gives back its address.
-    pub async fn serve_encoder(&self) -> String {
-        let server = EncoderServiceServer::new(self.clone()).max_decoding_message_size(64 << 20);
-        let services = Services::new().add(server);
-        let (send, receive) = tokio::sync::oneshot::channel();
-        // On a thread of its own, as a machine of its own: what it does is not the gateway's doing.
-        std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
-            runtime.block_on(async {
-                let mut config = ServerConfig::at("127.0.0.1:0".parse().unwrap());
-                config.limits.max_message_bytes = 64 << 20;
-                let listener = server::bind(&config).unwrap();
-                send.send(listener.local_addr().unwrap()).unwrap();
-                server::serve(services, &config, listener, std::future::pending())
-                    .await
-                    .unwrap();
-            });
-        });
-        format!("grpc://{}", receive.await.unwrap())
-    }
-
-    /// Serves the language model; gives back its base URL.
-    pub async fn serve_generator(&self) -> String {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let routes = Router::new()
-            .route("/v1/chat/completions", post(complete))
-            .with_state(self.clone());
-        tokio::spawn(async move { axum::serve(listener, routes).await });
-        format!("http://{address}/v1")
-    }
-
-    /// Charges for texts when they come, as providers do, and answers or not.
-    async fn charge(&self, texts: impl Iterator<Item = &str>) -> Result<u64, Status> {
-        let texts: Vec<&str> = texts.collect();
-        if texts.iter().any(|text| text.contains(REFUSED)) {
-            tokio::time::sleep(LATER / 3).await;
-            return Err(Status::invalid_argument("one of the texts is refused"));
-        }
-        let used = texts.iter().map(|text| tokens(text)).sum();
-        self.encoded.fetch_add(used, SeqCst);
-        if texts.iter().any(|text| text.contains(SLOW)) {
-            std::future::pending::<()>().await;
-        }
-        Ok(used)
     }
 }
 
-async fn complete(State(models): State<Models>, Json(body): Json<Value>) -> axum::response::Response {
-    let asked = body["messages"].to_string();
-    models.begun.fetch_add(1, SeqCst);
-    if asked.contains(SLOW) {
+/// Serves an encoder; gives back its address.
+async fn serve(encoder: StubEncoder) -> String {
+    let services = Services::new().add(encoder.service().max_decoding_message_size(64 << 20));
+    let (send, receive) = tokio::sync::oneshot::channel();
+    // On a thread of its own, as a machine of its own: what it does is not the gateway's doing.
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut config = ServerConfig::at("127.0.0.1:0".parse().unwrap());
+            config.limits.max_message_bytes = 64 << 20;
+            send.send(rpc::start(services, config)).unwrap();
+            std::future::pending::<()>().await;
+        });
+    });
+    format!("grpc://{}", receive.await.unwrap())
+}
+
+/// The language model: it counts the tokens of what it answers.
+async fn generator(generated: Arc<AtomicU64>) -> Stub {
+    Stub::start(move |call| {
+        let asked = call.body["messages"].to_string();
+        if asked.contains(SLOW) {
+            return Reply::never();
+        }
+        if asked.contains(REFUSED) {
+            return Reply::text(401, "this is refused").after(LATER);
+        }
+        generated.fetch_add(READ + WRITTEN, SeqCst);
+        let answer = match call.body["model"].as_str() {
+            Some("judge") => "5".to_owned(),
+            _ => {
+                let number: u64 = asked.bytes().map(u64::from).sum();
+                format!("A restated sentence with other words, whose number is {number}.")
+            }
+        };
+        Reply::ok(chat_completion(&answer, (READ, WRITTEN)))
+    })
+    .await
+}
+
+/// The encoder: it charges for texts when they come, as providers do, and answers or not.
+fn encoder(encoded: &Arc<AtomicU64>) -> StubEncoder {
+    let (encoding, ranking) = (Arc::clone(encoded), Arc::clone(encoded));
+    StubEncoder::of([described()])
+        .unrecorded()
+        .on_encode(move |request| encode(Arc::clone(&encoding), request.into_inner()))
+        .on_rerank(move |request| rerank(Arc::clone(&ranking), request.into_inner()))
+        .on_count_tokens(|_| ready(Ok(CountTokensResponse::default())))
+        .on_tokenize(|request| {
+            let texts = vec![TextTokens::default(); request.get_ref().texts.len()];
+            ready(Ok(TokenizeResponse { texts }))
+        })
+        .on_detokenize(|request| {
+            let texts = vec![String::new(); request.get_ref().token_ids.len()];
+            ready(Ok(DetokenizeResponse { texts }))
+        })
+}
+
+async fn charge(encoded: &AtomicU64, texts: &[impl AsRef<str>]) -> Result<u64, Status> {
+    let holds = |word: &str| texts.iter().any(|text| text.as_ref().contains(word));
+    if holds(REFUSED) {
+        tokio::time::sleep(LATER / 3).await;
+        return Err(Status::invalid_argument("one of the texts is refused"));
+    }
+    let used = texts.iter().map(|text| tokens(text.as_ref())).sum();
+    encoded.fetch_add(used, SeqCst);
+    if holds(SLOW) {
         std::future::pending::<()>().await;
     }
-    if asked.contains(REFUSED) {
-        tokio::time::sleep(LATER).await;
-        models.ended.fetch_add(1, SeqCst);
-        return (StatusCode::UNAUTHORIZED, "this is refused").into_response();
+    Ok(used)
+}
+
+async fn encode(encoded: Arc<AtomicU64>, request: EncodeRequest) -> Result<EncodeResponse, Status> {
+    if let Some(encode_request::Prompt::PromptName(name)) = &request.prompt {
+        return Err(Fault::invalid("prompt_name", format!("`{name}` is no prompt of this encoder")).into());
     }
-    models.generated.fetch_add(READ + WRITTEN, SeqCst);
-    models.ended.fetch_add(1, SeqCst);
-    let answer = match body["model"].as_str() {
-        Some("judge") => "5".to_owned(),
-        _ => {
-            let number: u64 = asked.bytes().map(u64::from).sum();
-            format!("A restated sentence with other words, whose number is {number}.")
-        }
+    let texts: Vec<&str> = request
+        .inputs
+        .iter()
+        .map(|input| match &input.input {
+            Some(input::Input::Text(text)) => text.as_str(),
+            _ => "",
+        })
+        .collect();
+    let used = charge(&encoded, &texts).await?;
+    // Vectors that differ with the text.
+    let row = |text: &str| {
+        let sum: u64 = text.bytes().map(u64::from).sum();
+        let angle = (sum * sum % 997) as f32;
+        [angle.cos(), angle.sin()]
     };
-    Json(json!({
-        "id": "one", "object": "chat.completion", "created": 0, "model": body["model"],
-        "choices": [{ "index": 0, "finish_reason": "stop", "message": { "role": "assistant", "content": answer } }],
-        "usage": { "prompt_tokens": READ, "completion_tokens": WRITTEN, "total_tokens": READ + WRITTEN },
-    }))
-    .into_response()
+    let of_tokens = request.output() == Output::TokenVectors;
+    let rows_of_a_text = if of_tokens { 2 } else { 1 };
+    let rows = texts.iter().flat_map(|text| vec![row(text); rows_of_a_text]);
+    let row_counts = vec![rows_of_a_text as u32; if of_tokens { texts.len() } else { 0 }];
+    Ok(EncodeResponse {
+        token_counts: texts.iter().map(|text| tokens(text) as u32).collect(),
+        truncated: vec![false; texts.len()],
+        vector_space: Some(space()),
+        usage: Some(usage(texts.len(), used)),
+        row_counts,
+        ..answer(rows, 0)
+    })
+}
+
+async fn rerank(encoded: Arc<AtomicU64>, request: RerankRequest) -> Result<RerankResponse, Status> {
+    // The query is read with each document.
+    let read: Vec<String> = request
+        .documents
+        .iter()
+        .map(|document| format!("{}{document}", request.query))
+        .collect();
+    let used = charge(&encoded, &read).await?;
+    let results = (0..request.documents.len() as u32).map(|index| rerank_response::Result {
+        index,
+        score: 1.0 / (index as f32 + 1.0),
+        ..rerank_response::Result::default()
+    });
+    Ok(RerankResponse {
+        results: results.collect(),
+        usage: Some(usage(request.documents.len(), used)),
+        ..RerankResponse::default()
+    })
+}
+
+fn usage(texts: usize, tokens: u64) -> Usage {
+    Usage {
+        texts: texts as u64,
+        tokens,
+        ..Usage::default()
+    }
 }
 
 fn described() -> Encoder {
     Encoder {
-        id: ENCODER.to_owned(),
         vector_space: Some(space()),
         dimensions: 2,
         max_batch_items: 64,
         normalises: true,
         capabilities: vec![1, 2, 3, 4],
-        ..Encoder::default()
+        ..named(ENCODER)
     }
 }
 
@@ -183,128 +248,5 @@ fn space() -> VectorSpace {
         digest: "one".to_owned(),
         model_id: ENCODER.to_owned(),
         ..VectorSpace::default()
-    }
-}
-
-#[tonic::async_trait]
-impl EncoderService for Models {
-    async fn list_encoders(&self, _: Request<ListEncodersRequest>) -> Result<Response<ListEncodersResponse>, Status> {
-        Ok(Response::new(ListEncodersResponse {
-            encoders: vec![described()],
-            ..ListEncodersResponse::default()
-        }))
-    }
-
-    async fn get_encoder(&self, _: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
-        Ok(Response::new(GetEncoderResponse {
-            encoder: Some(described()),
-        }))
-    }
-
-    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
-        let request = request.into_inner();
-        if let Some(encode_request::Prompt::PromptName(name)) = &request.prompt {
-            return Err(Fault::invalid("prompt_name", format!("`{name}` is no prompt of this encoder")).into());
-        }
-        let texts = request.inputs.iter().map(|input| match &input.input {
-            Some(input::Input::Text(text)) => text.as_str(),
-            _ => "",
-        });
-        let used = self.charge(texts.clone()).await?;
-        // Vectors that differ with the text.
-        let row = |text: &str| {
-            let sum: u64 = text.bytes().map(u64::from).sum();
-            let angle = (sum * sum % 997) as f32;
-            [angle.cos(), angle.sin()]
-        };
-        let of_tokens = request.output() == Output::TokenVectors;
-        let rows_of_a_text = if of_tokens { 2 } else { 1 };
-        let rows = texts.clone().flat_map(|text| vec![row(text); rows_of_a_text]);
-        let data: Vec<u8> = rows.flatten().flat_map(f32::to_le_bytes).collect();
-        let row_counts = if of_tokens {
-            vec![rows_of_a_text as u32; request.inputs.len()]
-        } else {
-            Vec::new()
-        };
-        Ok(Response::new(EncodeResponse {
-            embeddings: Some(Matrix {
-                rows: (request.inputs.len() * rows_of_a_text) as u32,
-                cols: 2,
-                dtype: Dtype::F32.into(),
-                data: data.into(),
-            }),
-            token_counts: texts.map(|text| tokens(text) as u32).collect(),
-            truncated: vec![false; request.inputs.len()],
-            vector_space: Some(space()),
-            usage: Some(Usage {
-                texts: request.inputs.len() as u64,
-                tokens: used,
-                ..Usage::default()
-            }),
-            row_counts,
-            ..EncodeResponse::default()
-        }))
-    }
-
-    async fn encode_stream(
-        &self,
-        request: Request<Streaming<EncodeStreamRequest>>,
-    ) -> Result<Response<BoxStream<EncodeStreamResponse>>, Status> {
-        let models = self.clone();
-        let answers = request.into_inner().then(move |message| {
-            let models = models.clone();
-            async move {
-                let EncodeStreamRequest { client_index, request } = message?;
-                let response = models.encode(Request::new(request.unwrap_or_default())).await?;
-                Ok(EncodeStreamResponse {
-                    client_index,
-                    response: Some(response.into_inner()),
-                })
-            }
-        });
-        Ok(Response::new(answers.boxed()))
-    }
-
-    async fn count_tokens(
-        &self,
-        request: Request<CountTokensRequest>,
-    ) -> Result<Response<CountTokensResponse>, Status> {
-        let _ = request;
-        Ok(Response::new(CountTokensResponse::default()))
-    }
-
-    async fn tokenize(&self, request: Request<TokenizeRequest>) -> Result<Response<TokenizeResponse>, Status> {
-        let texts = vec![TextTokens::default(); request.get_ref().texts.len()];
-        Ok(Response::new(TokenizeResponse { texts }))
-    }
-
-    async fn detokenize(&self, request: Request<DetokenizeRequest>) -> Result<Response<DetokenizeResponse>, Status> {
-        let texts = vec![String::new(); request.get_ref().token_ids.len()];
-        Ok(Response::new(DetokenizeResponse { texts }))
-    }
-
-    async fn rerank(&self, request: Request<RerankRequest>) -> Result<Response<RerankResponse>, Status> {
-        let request = request.into_inner();
-        // The query is read with each document.
-        let read: Vec<String> = request
-            .documents
-            .iter()
-            .map(|document| format!("{}{document}", request.query))
-            .collect();
-        let used = self.charge(read.iter().map(String::as_str)).await?;
-        let results = (0..request.documents.len() as u32).map(|index| rerank_response::Result {
-            index,
-            score: 1.0 / (index as f32 + 1.0),
-            ..rerank_response::Result::default()
-        });
-        Ok(Response::new(RerankResponse {
-            results: results.collect(),
-            usage: Some(Usage {
-                texts: request.documents.len() as u64,
-                tokens: used,
-                ..Usage::default()
-            }),
-            ..RerankResponse::default()
-        }))
     }
 }

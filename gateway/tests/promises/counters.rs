@@ -2,32 +2,18 @@
 
 use std::time::Duration;
 
-use isomer_proto::eval::v1::{
-    CreateRunRequest, GetRunRequest, RunCounters, RunSpec, RunState, SuiteRef, run_service_client::RunServiceClient,
-    suite_ref,
-};
+use isomer_proto::eval::v1::{GetRunRequest, RunCounters, RunState, run_service_client::RunServiceClient};
 use isomer_service_kit::{
     GrpcChannel,
     client::{self, ClientConfig},
 };
+use isomer_stubs::request::small_run;
 
 use crate::{house::House, models::ENCODER};
 
 async fn run(client: &mut RunServiceClient<GrpcChannel>, transformations: &[&str]) -> RunCounters {
-    let suite = "name = \"small\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n";
-    let request = CreateRunRequest {
-        spec: Some(RunSpec {
-            suite: Some(SuiteRef {
-                source: Some(suite_ref::Source::Toml(suite.to_owned())),
-                ..SuiteRef::default()
-            }),
-            encoder_ids: vec![ENCODER.to_owned()],
-            transformations: transformations.iter().map(ToString::to_string).collect(),
-            limit: Some(8),
-            ..RunSpec::default()
-        }),
-        ..CreateRunRequest::default()
-    };
+    let mut request = small_run(ENCODER);
+    request.spec.as_mut().unwrap().transformations = transformations.iter().map(ToString::to_string).collect();
     let id = client.create_run(request).await.unwrap().into_inner().run.unwrap().id;
     loop {
         let request = GetRunRequest { id: id.clone() };

@@ -1,13 +1,11 @@
 //! What every rpc promises, whatever it does.
 
-use isomer_proto::eval::v1::{
-    CancelRunRequest, CreateRunRequest, GetReportRequest, GetRunRequest, RunSpec, SuiteRef,
-    run_service_client::RunServiceClient, suite_ref,
-};
+use isomer_proto::eval::v1::{CancelRunRequest, GetReportRequest, GetRunRequest, run_service_client::RunServiceClient};
 use isomer_service_kit::{
     Fault,
     client::{self, ClientConfig},
 };
+use isomer_stubs::request::small_run;
 use tonic::Code;
 
 use crate::{ask::ask, comments, house::House, models};
@@ -122,18 +120,8 @@ async fn a_run_that_is_under_way_has_no_report_and_is_not_deleted() {
         ..ClientConfig::default()
     };
     let mut client = RunServiceClient::new(client::connect_lazy(&config).unwrap());
-    let suite = "name = \"slow\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n";
-    let request = CreateRunRequest {
-        spec: Some(RunSpec {
-            suite: Some(SuiteRef {
-                source: Some(suite_ref::Source::Toml(suite.to_owned())),
-                ..SuiteRef::default()
-            }),
-            encoder_ids: vec![models::ENCODER.to_owned()],
-            ..RunSpec::default()
-        }),
-        ..CreateRunRequest::default()
-    };
+    let mut request = small_run(models::ENCODER);
+    request.spec.as_mut().unwrap().limit = None;
     let id = client.create_run(request).await.unwrap().into_inner().run.unwrap().id;
     let report = GetReportRequest {
         id: id.clone(),

@@ -1,11 +1,11 @@
 //! What the other services refuse.
 
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, GetEncoderRequest, Input, input},
+    encoder::v1::{EncodeRequest, GetEncoderRequest},
     eval::v1::{
-        CreateRunRequest, DatasetInput, DatasetRef, EncoderPrompt, Gate, GateBasis, GateRule, GateSequential,
-        GateTexts, GetRunRequest, InlineFile, InlineFiles, ListRunsRequest, RunSpec, ScoreRequest, SearchIndex,
-        Separation, SuiteRef, TaskType, dataset_ref, gate_rule::Limit, score_request, search_index, suite_ref,
+        DatasetRef, EncoderPrompt, Gate, GateBasis, GateRule, GateSequential, GateTexts, GetRunRequest,
+        ListRunsRequest, RunSpec, ScoreRequest, SearchIndex, Separation, TaskType, dataset_ref, gate_rule::Limit,
+        search_index,
     },
     gateway::v1::{
         ApiKey, CheckProviderRequest, CreateKeyRequest, CreateProviderRequest, DeleteProviderRequest, ListKeysRequest,
@@ -17,6 +17,7 @@ use isomer_proto::{
         VariantSource, inspect_request, judge_request, transformation::Kind,
     },
 };
+use isomer_stubs::request;
 
 use crate::{
     models::ENCODER,
@@ -26,14 +27,7 @@ use crate::{
 const TEXT: &str = "The small grey cat slept on the old bench near the station, number 7.";
 
 fn encode(encoder: &str, inputs: usize) -> EncodeRequest {
-    let text = Input {
-        input: Some(input::Input::Text(TEXT.to_owned())),
-    };
-    EncodeRequest {
-        encoder_id: encoder.to_owned(),
-        inputs: vec![text; inputs],
-        ..EncodeRequest::default()
-    }
+    request::encode(encoder, vec![TEXT; inputs])
 }
 
 fn kind(kind: Kind) -> Transformation {
@@ -135,26 +129,9 @@ fn encode_augmented(change: impl FnOnce(&mut EncodeAugmentedRequest)) -> Vec<Cal
     vec![call("transform.v1.AugmentationService/EncodeAugmented", request)]
 }
 
-fn score(rows: &str, change: impl FnOnce(&mut ScoreRequest, &mut DatasetInput)) -> Vec<Call> {
-    let mut dataset = DatasetInput {
-        dataset: Some(DatasetRef {
-            source: Some(dataset_ref::Source::Inline(InlineFiles {
-                files: vec![InlineFile {
-                    path: "test.jsonl".to_owned(),
-                    content: rows.as_bytes().to_vec(),
-                }],
-            })),
-            ..DatasetRef::default()
-        }),
-        encoder_id: ENCODER.to_owned(),
-        ..DatasetInput::default()
-    };
-    let mut request = ScoreRequest {
-        task_type: TaskType::Sts.into(),
-        ..ScoreRequest::default()
-    };
-    change(&mut request, &mut dataset);
-    request.input = Some(score_request::Input::Dataset(dataset));
+fn score(rows: &str, change: impl FnOnce(&mut ScoreRequest)) -> Vec<Call> {
+    let mut request = request::score(TaskType::Sts, ENCODER, request::inline([("test.jsonl", rows)]));
+    change(&mut request);
     vec![call("eval.v1.TaskService/Score", request)]
 }
 
@@ -164,28 +141,14 @@ fn pairs() -> String {
         .collect()
 }
 
-const SUITE: &str = "name = \"small\"\nseeds = [1]\ntransformations = [\"paraphrase\"]\n[[dataset]]\ntask = \"sts\"\nbuiltin = \"quick/sts\"\n";
-
 fn create_run(change: impl FnOnce(&mut RunSpec)) -> Vec<Call> {
-    let mut spec = RunSpec {
-        suite: Some(SuiteRef {
-            source: Some(suite_ref::Source::Toml(SUITE.to_owned())),
-            ..SuiteRef::default()
-        }),
-        encoder_ids: vec![ENCODER.to_owned()],
-        limit: Some(8),
-        ..RunSpec::default()
-    };
-    change(&mut spec);
-    let request = CreateRunRequest {
-        spec: Some(spec),
-        ..CreateRunRequest::default()
-    };
+    let mut request = request::small_run(ENCODER);
+    change(request.spec.as_mut().unwrap());
     vec![call("eval.v1.RunService/CreateRun", request)]
 }
 
 fn suite(spec: &mut RunSpec, text: &str) {
-    spec.suite.as_mut().unwrap().source = Some(suite_ref::Source::Toml(text.to_owned()));
+    spec.suite = Some(request::suite(text));
 }
 
 fn rule(limit: Limit) -> GateRule {
@@ -294,7 +257,7 @@ pub fn honest() -> Vec<Call> {
         judge(|_| ()),
         augment(|_| ()),
         encode_augmented(|_| ()),
-        score(&pairs(), |_, _| ()),
+        score(&pairs(), |_| ()),
         create_run(|_| ()),
     ]
     .into_iter()
@@ -499,12 +462,16 @@ fn transforms() -> Vec<Row> {
 fn tasks() -> Vec<Row> {
     let s = "TaskService.Score";
     let rows = pairs();
-    let dataset = |change: fn(&mut DatasetRef)| score(&pairs(), |_, input| change(input.dataset.as_mut().unwrap()));
+    let dataset = |change: fn(&mut DatasetRef)| {
+        score(&pairs(), |request| {
+            change(request::dataset(request).dataset.as_mut().unwrap());
+        })
+    };
     vec![
         row(
             s,
             "INVALID_ARGUMENT: a broken row (file, line and field named)",
-            score("{}\n", |_, _| ()),
+            score("{}\n", |_| ()),
         ),
         row(
             s,
@@ -514,14 +481,16 @@ fn tasks() -> Vec<Row> {
         row(
             s,
             "NOT_FOUND: unknown encoder",
-            score(&rows, |_, input| input.encoder_id = NOBODY.to_owned()),
+            score(&rows, |request| {
+                request::dataset(request).encoder_id = NOBODY.to_owned()
+            }),
         ),
         row(
             s,
             "FAILED_PRECONDITION: a metric that is undefined on this data (constant gold scores, one class only)",
             score(
                 &"{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 3}\n".repeat(4),
-                |_, _| (),
+                |_| (),
             ),
         ),
         row(
@@ -542,17 +511,21 @@ fn tasks() -> Vec<Row> {
         row(
             "EncoderPrompt.role",
             "INVALID_ARGUMENT when it is neither a part, nor a task type, nor the name of a data set",
-            score(&rows, |_, input| input.prompts = vec![prompt("quarry", "")]),
+            score(&rows, |request| {
+                request::dataset(request).prompts = vec![prompt("quarry", "")]
+            }),
         ),
         row(
             "DatasetInput.prompts",
             "INVALID_ARGUMENT for one with another encoder_id",
-            score(&rows, |_, input| input.prompts = vec![prompt("sts", NOBODY)]),
+            score(&rows, |request| {
+                request::dataset(request).prompts = vec![prompt("sts", NOBODY)]
+            }),
         ),
         row(
             "ScoreRequest.index",
             "Retrieval only (INVALID_ARGUMENT elsewhere): look for documents through an approximate index",
-            score(&rows, |request, _| {
+            score(&rows, |request| {
                 request.index = Some(SearchIndex {
                     kind: Some(search_index::Kind::Hnsw(search_index::Hnsw::default())),
                 });
@@ -587,7 +560,7 @@ fn runs() -> Vec<Row> {
                 create_run(|spec| spec.encoder_ids = vec![NOBODY.to_owned()]),
                 create_run(|spec| spec.generator_id = NOBODY.to_owned()),
                 create_run(|spec| spec.judge.get_or_insert_default().generator_id = NOBODY.to_owned()),
-                create_run(|spec| suite(spec, &SUITE.replace("quick/sts", NOBODY))),
+                create_run(|spec| suite(spec, &request::SMALL_SUITE.replace("quick/sts", NOBODY))),
             ]
             .into_iter()
             .flatten()

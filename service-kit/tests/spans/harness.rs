@@ -138,14 +138,42 @@ fn value(key: &str, value: &Value) -> String {
 
 /// Blocks as a test writes them, in the form and order of those that are exported.
 pub fn lines(text: &str) -> String {
-    let mut blocks: Vec<String> = Vec::new();
+    let mut blocks: Vec<(String, Vec<String>)> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         match blocks.last_mut() {
-            Some(block) if line.contains(" = ") => block.push_str(&format!("  {line}\n")),
-            _ => blocks.push(format!("{line}\n")),
+            Some((_, attributes)) if line.contains(" = ") => attributes.push(format!("  {line}\n")),
+            _ => blocks.push((format!("{line}\n"), Vec::new())),
         }
     }
+    for (_, attributes) in &mut blocks {
+        attributes.sort();
+    }
     // How many traces there are stands behind all spans.
+    let mut blocks: Vec<String> = blocks
+        .into_iter()
+        .map(|(head, attributes)| head + &attributes.concat())
+        .collect();
     blocks.sort_by_key(|block| (block.starts_with('('), block.clone()));
     blocks.concat()
+}
+
+/// Where a server of the test is.
+pub const ADDRESS: &str = "
+    server.address = \"127.0.0.1\"
+    server.port = PORT";
+
+/// The span of a request over HTTP/1.1 that the router answers: its head, and its attributes beside those that each has.
+pub fn http_span(head: &str, attributes: &str) -> String {
+    format!("SERVER {head}\n{attributes}\nnetwork.protocol.version = \"1.1\"\nurl.scheme = \"http\"\n{ADDRESS}\n")
+}
+
+/// The span of an rpc over HTTP/1.1: the name of the rpc, what follows it in the head, and its attributes beside those that each has.
+pub fn web_span(rpc: &str, state: &str, attributes: &str) -> String {
+    format!(
+        "SERVER {rpc}{state}
+        network.protocol.name = \"http\"
+        network.protocol.version = \"1.1\"
+        {attributes}
+        {ADDRESS}\n"
+    )
 }

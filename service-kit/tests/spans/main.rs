@@ -20,36 +20,22 @@ use axum::{
     http::StatusCode,
     routing::{get, post},
 };
-use harness::{Spans, lines};
-use isomer_proto::encoder::v1::{
-    GetEncoderRequest, GetEncoderResponse,
-    encoder_service_server::{EncoderService, EncoderServiceServer},
-};
+use harness::{ADDRESS, Spans, http_span, lines, web_span};
 use isomer_service_kit::{
-    GrpcChannel, LimitsConfig, Services, client, memory,
+    LimitsConfig, client,
     server::ServerConfig,
     telemetry::{
         gen_ai::{ModelCall, Operation, Provider},
         unsampled,
     },
 };
-use support::{Obedient, Running, StreamKind, encoder, http, open, services};
-use tonic::{Request, Response, Status};
+use support::{Obedient, Running, StreamKind, http, in_memory, open, relay, services};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 use tracing::Instrument;
 
+const RPC: &str = "isomer.encoder.v1.EncoderService/GetEncoder";
 const GET: &str = "/isomer.encoder.v1.EncoderService/GetEncoder";
 const JSON: (&str, &str) = ("content-type", "application/json");
-
-/// Passes every question on to a service of its own process.
-struct Relay(GrpcChannel);
-
-#[tonic::async_trait]
-impl EncoderService for Relay {
-    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
-        encoder(self.0.clone()).get_encoder(request.into_inner()).await
-    }
-}
 
 async fn start() -> Running {
     let broken = || async {
@@ -160,41 +146,39 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
     );
 
     // Within the process: the caller's SERVER span, and an INTERNAL one below it.
-    let inner = memory::channel(services(&Obedient::default()), &LimitsConfig::default())
-        .await
-        .unwrap();
-    let front = Running::start(
-        Services::new().add(EncoderServiceServer::new(Relay(inner.clone()))),
-        ServerConfig::default(),
-    )
-    .await;
+    let inner = in_memory(&Obedient::default(), &LimitsConfig::default()).await;
+    let front = Running::start(relay(inner.clone()), ServerConfig::default()).await;
     let outside = front.connect().await;
     let (answer, found) = spans.of(support::get(&outside, "x")).await;
     answer.unwrap();
     hold(
         "a request that is answered within the process",
         found,
-        &format!("{}{}", both("", "\"OK\"", "\"OK\"", ""), INTERNAL),
+        &format!(
+            "{}{}",
+            both("", "\"OK\"", "\"OK\"", ""),
+            internal(&format!(" in SERVER {RPC}"))
+        ),
     );
     let (answer, found) = spans.of(support::get(&inner, "x")).await;
     answer.unwrap();
-    hold("a call within the process of nobody's request", found, INTERNAL_ROOT);
+    hold("a call within the process of nobody's request", found, &internal(""));
 
     // HTTP
-    for (name, method, path, headers, expected) in HTTP {
+    for (name, method, path, headers, expected) in http_requests() {
         let (status, found) = spans.of(ask(&running, method, path, headers, "")).await;
         assert!(
             expected.contains(&format!("http.response.status_code = {status}\n")),
             "{name}: {status}"
         );
-        hold(name, found, expected);
+        hold(name, found, &expected);
     }
 
     // Connect and gRPC-Web
-    for (name, path, headers, body, status, expected) in RPC_OVER_HTTP {
+    for (name, path, headers, body, status, expected) in rpcs_over_http() {
         let (answered, found) = spans.of(ask(&running, "POST", path, headers, body)).await;
-        assert_eq!(answered, *status, "{name}");
-        hold(name, found, expected);
+        assert_eq!(answered, status, "{name}");
+        hold(name, found, &expected);
     }
 
     // What is asked all the time, by whomever: nothing.
@@ -231,7 +215,7 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
     let nobody = client::connect_lazy(&client::ClientConfig::plain("127.0.0.1:9")).unwrap();
     let (answer, found) = spans.of(support::get(&nobody, "x")).await;
     answer.unwrap_err();
-    hold("a server that is not there", found, NOBODY);
+    hold("a server that is not there", found, &no_server());
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -239,45 +223,48 @@ async fn each_kind_of_request_exports_exactly_its_spans() {
 fn both(server_error: &str, server_status: &str, client_status: &str, client_error: &str) -> String {
     let state = |error: &str| if error.is_empty() { "" } else { " ERROR" };
     format!(
-        "CLIENT isomer.encoder.v1.EncoderService/GetEncoder{}
+        "CLIENT {RPC}{}
         {client_error}
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.response.status_code = {client_status}
-        rpc.system.name = \"grpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        SERVER isomer.encoder.v1.EncoderService/GetEncoder in CLIENT isomer.encoder.v1.EncoderService/GetEncoder{}
+        {}
+        {ADDRESS}
+        SERVER {RPC} in CLIENT {RPC}{}
         {server_error}
         network.protocol.name = \"http\"
         network.protocol.version = \"2\"
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.response.status_code = {server_status}
-        rpc.system.name = \"grpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT\n",
+        {}
+        {ADDRESS}\n",
         state(client_error),
+        grpc(client_status),
         state(server_error),
+        grpc(server_status),
     )
 }
 
-const INTERNAL: &str =
-    "INTERNAL isomer.encoder.v1.EncoderService/GetEncoder in SERVER isomer.encoder.v1.EncoderService/GetEncoder
-    rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-    rpc.response.status_code = \"OK\"
-    rpc.system.name = \"grpc\"";
+/// The attributes of a gRPC call to `GetEncoder`.
+fn grpc(status: &str) -> String {
+    format!(
+        "rpc.method = \"{RPC}\"
+        rpc.response.status_code = {status}
+        rpc.system.name = \"grpc\""
+    )
+}
 
-const INTERNAL_ROOT: &str = "INTERNAL isomer.encoder.v1.EncoderService/GetEncoder
-    rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-    rpc.response.status_code = \"OK\"
-    rpc.system.name = \"grpc\"";
+/// The span of a call within the process.
+fn internal(parent: &str) -> String {
+    format!("INTERNAL {RPC}{parent}\n{}", grpc("\"OK\""))
+}
 
-const NOBODY: &str = "CLIENT isomer.encoder.v1.EncoderService/GetEncoder ERROR
-    error.type = \"UNAVAILABLE\"
-    rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-    rpc.response.status_code = \"UNAVAILABLE\"
-    rpc.system.name = \"grpc\"
-    server.address = \"127.0.0.1\"
-    server.port = 9";
+/// The client's span of a call to a server that is not there.
+fn no_server() -> String {
+    format!(
+        "CLIENT {RPC} ERROR
+        error.type = \"UNAVAILABLE\"
+        {}
+        server.address = \"127.0.0.1\"
+        server.port = 9",
+        grpc("\"UNAVAILABLE\"")
+    )
+}
 
 const MODELS: &str = "CLIENT chat m
     gen_ai.operation.name = \"chat\"
@@ -297,208 +284,176 @@ const MODELS: &str = "CLIENT chat m
 type Headers = &'static [(&'static str, &'static str)];
 
 /// Name, method, path, headers, spans.
-const HTTP: &[(&str, &str, &str, Headers, &str)] = &[
-    (
-        "an answer",
-        "GET",
-        "/v1/things/7?secret=x",
-        &[("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")],
-        "SERVER GET /v1/things/{id} in another process
-        http.request.method = \"GET\"
-        http.response.status_code = 200
-        http.route = \"/v1/things/{id}\"
-        network.protocol.version = \"1.1\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        url.path = \"/v1/things/7\"
-        url.scheme = \"http\"",
-    ),
-    (
-        "no such path",
-        "GET",
-        "/made/up",
-        &[("host", "example.com")],
-        "SERVER GET
-        http.request.method = \"GET\"
-        http.response.status_code = 404
-        network.protocol.version = \"1.1\"
-        server.address = \"example.com\"
-        server.port = 80
-        url.path = \"/made/up\"
-        url.scheme = \"http\"",
-    ),
-    (
-        "a method that nobody knows",
-        "BREW",
-        "/v1/refused",
-        &[],
-        "SERVER HTTP /v1/refused
-        http.request.method = \"_OTHER\"
-        http.request.method_original = \"BREW\"
-        http.response.status_code = 405
-        http.route = \"/v1/refused\"
-        network.protocol.version = \"1.1\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        url.path = \"/v1/refused\"
-        url.scheme = \"http\"",
-    ),
-    (
-        "a failure that is the caller's",
-        "POST",
-        "/v1/refused",
-        &[],
-        "SERVER POST /v1/refused
-        http.request.method = \"POST\"
-        http.response.status_code = 422
-        http.route = \"/v1/refused\"
-        network.protocol.version = \"1.1\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        url.path = \"/v1/refused\"
-        url.scheme = \"http\"",
-    ),
-    (
-        "a failure that is the server's",
-        "GET",
-        "/v1/failed",
-        &[],
-        "SERVER GET /v1/failed ERROR
-        error.type = \"502\"
-        http.request.method = \"GET\"
-        http.response.status_code = 502
-        http.route = \"/v1/failed\"
-        network.protocol.version = \"1.1\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        url.path = \"/v1/failed\"
-        url.scheme = \"http\"",
-    ),
-    (
-        "an answer that breaks off",
-        "GET",
-        "/v1/broken",
-        &[],
-        "SERVER GET /v1/broken ERROR
-        error.type = \"_OTHER\"
-        http.request.method = \"GET\"
-        http.response.status_code = 200
-        http.route = \"/v1/broken\"
-        network.protocol.version = \"1.1\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        url.path = \"/v1/broken\"
-        url.scheme = \"http\"",
-    ),
-];
+fn http_requests() -> Vec<(&'static str, &'static str, &'static str, Headers, String)> {
+    vec![
+        (
+            "an answer",
+            "GET",
+            "/v1/things/7?secret=x",
+            &[("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")],
+            http_span(
+                "GET /v1/things/{id} in another process",
+                "http.request.method = \"GET\"
+                http.response.status_code = 200
+                http.route = \"/v1/things/{id}\"
+                url.path = \"/v1/things/7\"",
+            ),
+        ),
+        (
+            "no such path",
+            "GET",
+            "/made/up",
+            &[("host", "example.com")],
+            "SERVER GET
+            http.request.method = \"GET\"
+            http.response.status_code = 404
+            network.protocol.version = \"1.1\"
+            server.address = \"example.com\"
+            server.port = 80
+            url.path = \"/made/up\"
+            url.scheme = \"http\""
+                .to_owned(),
+        ),
+        (
+            "a method that nobody knows",
+            "BREW",
+            "/v1/refused",
+            &[],
+            http_span(
+                "HTTP /v1/refused",
+                "http.request.method = \"_OTHER\"
+                http.request.method_original = \"BREW\"
+                http.response.status_code = 405
+                http.route = \"/v1/refused\"
+                url.path = \"/v1/refused\"",
+            ),
+        ),
+        (
+            "a failure that is the caller's",
+            "POST",
+            "/v1/refused",
+            &[],
+            http_span(
+                "POST /v1/refused",
+                "http.request.method = \"POST\"
+                http.response.status_code = 422
+                http.route = \"/v1/refused\"
+                url.path = \"/v1/refused\"",
+            ),
+        ),
+        (
+            "a failure that is the server's",
+            "GET",
+            "/v1/failed",
+            &[],
+            http_span(
+                "GET /v1/failed ERROR",
+                "error.type = \"502\"
+                http.request.method = \"GET\"
+                http.response.status_code = 502
+                http.route = \"/v1/failed\"
+                url.path = \"/v1/failed\"",
+            ),
+        ),
+        (
+            "an answer that breaks off",
+            "GET",
+            "/v1/broken",
+            &[],
+            http_span(
+                "GET /v1/broken ERROR",
+                "error.type = \"_OTHER\"
+                http.request.method = \"GET\"
+                http.response.status_code = 200
+                http.route = \"/v1/broken\"
+                url.path = \"/v1/broken\"",
+            ),
+        ),
+    ]
+}
 
 /// Name, path, headers, body, HTTP status, spans.
-const RPC_OVER_HTTP: &[(&str, &str, Headers, &str, u16, &str)] = &[
-    (
-        "Connect",
-        GET,
-        &[JSON],
-        r#"{"id":"x"}"#,
-        200,
-        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
-        network.protocol.name = \"http\"
-        network.protocol.version = \"1.1\"
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.system.name = \"connectrpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT",
-    ),
-    (
-        "Connect, a failure that is the server's",
-        GET,
-        &[JSON],
-        r#"{"id":"panic"}"#,
-        500,
-        "SERVER isomer.encoder.v1.EncoderService/GetEncoder ERROR
-        error.type = \"internal\"
-        network.protocol.name = \"http\"
-        network.protocol.version = \"1.1\"
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.response.status_code = \"internal\"
-        rpc.system.name = \"connectrpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT",
-    ),
-    (
-        "Connect, a body that cannot be read",
-        GET,
-        &[JSON],
-        "{",
-        400,
-        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
-        network.protocol.name = \"http\"
-        network.protocol.version = \"1.1\"
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.response.status_code = \"invalid_argument\"
-        rpc.system.name = \"connectrpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT",
-    ),
-    (
-        "Connect, refused before it is a call",
-        GET,
-        &[JSON, ("connect-timeout-ms", "soon")],
-        "{}",
-        400,
-        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
-        network.protocol.name = \"http\"
-        network.protocol.version = \"1.1\"
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.response.status_code = \"invalid_argument\"
-        rpc.system.name = \"connectrpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT",
-    ),
-    (
-        "Connect, the wrong kind of body",
-        GET,
-        &[("content-type", "application/connect+json")],
+fn rpcs_over_http() -> Vec<(&'static str, &'static str, Headers, &'static str, u16, String)> {
+    let connect = "rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
+        rpc.system.name = \"connectrpc\"";
+    let refused = web_span(
+        RPC,
         "",
-        415,
-        "SERVER POST
-        http.request.method = \"POST\"
-        http.response.status_code = 415
-        network.protocol.version = \"1.1\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT
-        url.path = \"/isomer.encoder.v1.EncoderService/GetEncoder\"
-        url.scheme = \"http\"",
-    ),
-    (
-        "gRPC-Web",
-        GET,
-        &[("content-type", "application/grpc-web")],
-        "\0\0\0\0\0",
-        200,
-        "SERVER isomer.encoder.v1.EncoderService/GetEncoder
-        network.protocol.name = \"http\"
-        network.protocol.version = \"1.1\"
-        rpc.method = \"isomer.encoder.v1.EncoderService/GetEncoder\"
-        rpc.response.status_code = \"OK\"
-        rpc.system.name = \"grpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT",
-    ),
-    (
-        "gRPC-Web, a method that nobody serves",
-        "/isomer.encoder.v1.EncoderService/Xyzzy",
-        &[("content-type", "application/grpc-web")],
-        "\0\0\0\0\0",
-        200,
-        "SERVER grpc ERROR
-        error.type = \"UNIMPLEMENTED\"
-        network.protocol.name = \"http\"
-        network.protocol.version = \"1.1\"
-        rpc.method = \"_OTHER\"
-        rpc.method_original = \"isomer.encoder.v1.EncoderService/Xyzzy\"
-        rpc.response.status_code = \"UNIMPLEMENTED\"
-        rpc.system.name = \"grpc\"
-        server.address = \"127.0.0.1\"
-        server.port = PORT",
-    ),
-];
+        &format!("{connect}\nrpc.response.status_code = \"invalid_argument\""),
+    );
+    vec![
+        (
+            "Connect",
+            GET,
+            &[JSON],
+            r#"{"id":"x"}"#,
+            200,
+            web_span(RPC, "", connect),
+        ),
+        (
+            "Connect, a failure that is the server's",
+            GET,
+            &[JSON],
+            r#"{"id":"panic"}"#,
+            500,
+            web_span(
+                RPC,
+                " ERROR",
+                &format!("{connect}\nerror.type = \"internal\"\nrpc.response.status_code = \"internal\""),
+            ),
+        ),
+        (
+            "Connect, a body that cannot be read",
+            GET,
+            &[JSON],
+            "{",
+            400,
+            refused.clone(),
+        ),
+        (
+            "Connect, refused before it is a call",
+            GET,
+            &[JSON, ("connect-timeout-ms", "soon")],
+            "{}",
+            400,
+            refused,
+        ),
+        (
+            "Connect, the wrong kind of body",
+            GET,
+            &[("content-type", "application/connect+json")],
+            "",
+            415,
+            http_span(
+                "POST",
+                "http.request.method = \"POST\"
+                http.response.status_code = 415
+                url.path = \"/isomer.encoder.v1.EncoderService/GetEncoder\"",
+            ),
+        ),
+        (
+            "gRPC-Web",
+            GET,
+            &[("content-type", "application/grpc-web")],
+            "\0\0\0\0\0",
+            200,
+            web_span(RPC, "", &grpc("\"OK\"")),
+        ),
+        (
+            "gRPC-Web, a method that nobody serves",
+            "/isomer.encoder.v1.EncoderService/Xyzzy",
+            &[("content-type", "application/grpc-web")],
+            "\0\0\0\0\0",
+            200,
+            web_span(
+                "grpc",
+                " ERROR",
+                "error.type = \"UNIMPLEMENTED\"
+                rpc.method = \"_OTHER\"
+                rpc.method_original = \"isomer.encoder.v1.EncoderService/Xyzzy\"
+                rpc.response.status_code = \"UNIMPLEMENTED\"
+                rpc.system.name = \"grpc\"",
+            ),
+        ),
+    ]
+}

@@ -5,14 +5,11 @@ use isomer_proto::transform::v1::{
     transformation::Kind,
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::openai::{Answer, Stub, numbers};
 use tonic::Code;
 
 use crate::{
-    support::{
-        client, config, spec,
-        stub::{Answer, Stub, numbers},
-        transform, try_transform,
-    },
+    support::{client, config, spec, transform, try_transform},
     tiny::TinyModel,
 };
 

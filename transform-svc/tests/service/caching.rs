@@ -10,15 +10,12 @@ use isomer_proto::{
     common::v1::Usage,
     transform::v1::{Outcome, Sampling, TransformResponse, TransformSpec},
 };
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::{TransformConfig, cache::CacheStats};
 
 use crate::{
     status,
-    support::{
-        Client, client_of, config, paraphrase, service,
-        stub::{Answer, Stub},
-        transform,
-    },
+    support::{Client, client_of, config, paraphrase, service, transform},
     tiny::TinyModel,
 };
 

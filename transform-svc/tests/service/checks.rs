@@ -1,15 +1,12 @@
 //! Texts that a check catches: made again, and how they end when that does not help.
 
 use isomer_proto::transform::v1::{Check, OnFailure, Outcome, Summarisation, TransformSpec, transformation::Kind};
+use isomer_stubs::openai::{Answer, Stub};
 use tonic::Code;
 
 use crate::{
     TEXT, counts, one,
-    support::{
-        client, config, paraphrase, spec,
-        stub::{Answer, Stub},
-        try_transform,
-    },
+    support::{client, config, paraphrase, spec, try_transform},
 };
 
 /// Answers that a check catches, and the check.

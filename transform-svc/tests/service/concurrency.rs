@@ -6,15 +6,12 @@ use futures::{FutureExt, StreamExt};
 use isomer_proto::transform::v1::{
     Outcome, TransformRequest, TransformResponse, TransformStreamRequest, transform_stream_response::Event,
 };
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::{TransformConfig, config::Hedge, engine::Engine};
 
 use crate::{
     TEXT, status,
-    support::{
-        client, config, items, paraphrase, resolver,
-        stub::{Answer, Stub},
-        transform,
-    },
+    support::{client, config, items, paraphrase, resolver, transform},
 };
 
 fn texts(name: &str, count: usize) -> Vec<String> {

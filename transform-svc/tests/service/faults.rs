@@ -3,16 +3,13 @@
 use std::time::{Duration, Instant};
 
 use isomer_proto::transform::v1::{Check, Outcome, Sampling, TransformSpec};
+use isomer_stubs::openai::{Answer, Seen, Stub};
 use isomer_transform::config::BudgetConfig;
 use tonic::Code;
 
 use crate::{
     TEXT, counts, one, status,
-    support::{
-        client, config, paraphrase,
-        stub::{Answer, Seen, Stub},
-        transform, try_transform,
-    },
+    support::{client, config, paraphrase, transform, try_transform},
 };
 
 #[tokio::test]

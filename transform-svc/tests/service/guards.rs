@@ -7,12 +7,9 @@ use isomer_proto::transform::v1::{
 
 use crate::{
     one,
-    support::{
-        client, config, paraphrase, spec,
-        stub::{Answer, Stub},
-        transform,
-    },
+    support::{client, config, paraphrase, spec, transform},
 };
+use isomer_stubs::openai::{Answer, Stub};
 
 const ORIGINAL: &str = "The dose of 40 mg was not changed for three weeks.";
 const KEPT: &str = "For three weeks nobody altered the 40 mg dose.";

@@ -4,14 +4,12 @@ use isomer_proto::transform::v1::{
     JudgeRequest, JudgeResponse, JudgeScale, Summarisation, Transformation, judge_request::Pair, transformation::Kind,
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::openai::{Answer, Stub};
 use tonic::Code;
 
 use crate::{
     status,
-    support::{
-        Client, client, config,
-        stub::{Answer, Stub},
-    },
+    support::{Client, client, config},
 };
 
 const PAIRS: [(&str, &str); 3] = [

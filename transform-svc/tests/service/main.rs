@@ -20,11 +20,8 @@ mod transformations;
 mod wordings;
 
 use isomer_proto::transform::v1::{TransformResponse, TransformSpec};
-use support::{
-    client, config,
-    stub::{Answer, Stub},
-    transform,
-};
+use isomer_stubs::openai::{Answer, Stub};
+use support::{client, config, transform};
 
 /// A text that every check is content with.
 const TEXT: &str = "A man is playing the guitar on a busy street in town.";

@@ -8,14 +8,11 @@ use std::{
 
 use isomer_proto::transform::v1::Check;
 use isomer_service_kit::config::Secret;
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::cache::Cache;
 use tonic::Code;
 
-use crate::support::{
-    client, config, paraphrase,
-    stub::{Answer, Stub},
-    transform, try_transform,
-};
+use crate::support::{client, config, paraphrase, transform, try_transform};
 
 /// Everything logged by this program, at every level.
 #[derive(Clone, Default)]

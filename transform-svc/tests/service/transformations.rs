@@ -8,14 +8,12 @@ use isomer_proto::transform::v1::{
     SummarisedExpansion, TextItem, TransformRequest, TransformResponse, TransformSpec, Translation,
     transformation::Kind,
 };
+use isomer_stubs::openai::{Answer, SENTENCES, Stub};
 use isomer_transform::TransformConfig;
 
 use crate::{
     TEXT, one,
-    support::{
-        Client, client, client_of, config, paraphrase, service, spec,
-        stub::{Answer, SENTENCES, Stub},
-    },
+    support::{Client, client, client_of, config, paraphrase, service, spec},
     tiny::TinyModel,
 };
 

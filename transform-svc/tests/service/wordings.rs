@@ -7,16 +7,13 @@ use isomer_proto::transform::v1::{
     TextItem, TransformRequest, TransformSpec, Translation, transformation::Kind,
 };
 use isomer_service_kit::Fault;
+use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::TransformService;
 use tonic::Code;
 
 use crate::{
     TEXT,
-    support::{
-        Client, client, config, paraphrase, resolver, spec,
-        stub::{Answer, Stub},
-        transform, try_transform,
-    },
+    support::{Client, client, config, paraphrase, resolver, spec, transform, try_transform},
 };
 
 fn with_prompts(spec: TransformSpec, prompts: &[&str]) -> TransformSpec {

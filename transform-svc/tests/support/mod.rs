@@ -1,9 +1,6 @@
-//! What the tests of this crate share; the stub server alone (`stub.rs`) is included by other crates' tests too.
+//! What the tests of this crate share.
 #![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-pub mod encoder;
-pub mod stub;
 
 use std::path::Path;
 
@@ -12,9 +9,9 @@ use isomer_proto::transform::v1::{
     Paraphrase, TextItem, TransformRequest, TransformResponse, TransformSpec, Transformation,
     transform_service_client::TransformServiceClient, transformation::Kind,
 };
-use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_stubs::{openai::Stub, rpc::channel};
 use isomer_transform::{GeneratorConfig, TransformConfig, TransformService, services};
-use stub::Stub;
 
 pub type Client = TransformServiceClient<GrpcChannel>;
 
@@ -55,11 +52,7 @@ pub async fn client(config: TransformConfig, home: &Path) -> Client {
 }
 
 pub async fn client_of(service: TransformService) -> Client {
-    TransformServiceClient::new(
-        memory::channel(services(service), &LimitsConfig::default())
-            .await
-            .unwrap(),
-    )
+    TransformServiceClient::new(channel(services(service)).await)
 }
 
 pub fn spec(kind: Kind) -> TransformSpec {

@@ -1,100 +1,31 @@
 //! Providers that implement our own protocol.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{future::ready, time::Duration};
 
 use isomer_adapters::{EncoderBackend, IsomerBackend};
 use isomer_proto::{
-    common::v1::{Dtype, Matrix, Usage, VectorSpace},
-    encoder::v1::{
-        EncodeRequest, EncodeResponse, Encoder, GetEncoderRequest, GetEncoderResponse, Input, ListEncodersRequest,
-        ListEncodersResponse,
-        encoder_service_server::{EncoderService, EncoderServiceServer},
-        input,
-    },
+    common::v1::{Dtype, VectorSpace},
+    encoder::v1::{EncodeRequest, EncodeResponse, Encoder},
     gateway::v1::{Provider, ProviderKind, ProviderLimits},
 };
-use isomer_service_kit::{LimitsConfig, Services, memory, vectors::sealed};
+use isomer_service_kit::vectors::sealed;
+use isomer_stubs::encoder::{Call, StubEncoder, answer, named, texts, unknown};
 use tokio::time::Instant;
-use tonic::{Code, Request, Response, Status, metadata::MetadataMap};
+use tonic::{Code, Status};
 
 use crate::support::{SECRET, connect, of, provider, rows, vector, vectors, with_secret};
 
-type Change = Arc<dyn Fn(&mut EncodeResponse) + Send + Sync>;
-
-/// An encoder service with two encoders, listed on two pages.
-#[derive(Clone, Default)]
-struct Toy {
-    seen: Arc<Mutex<Vec<(MetadataMap, EncodeRequest)>>>,
-    change: Option<Change>,
-    slow: bool,
-}
-
-#[tonic::async_trait]
-impl EncoderService for Toy {
-    async fn list_encoders(
-        &self,
-        request: Request<ListEncodersRequest>,
-    ) -> Result<Response<ListEncodersResponse>, Status> {
-        let (id, next) = match request.get_ref().page_token.as_str() {
-            "" => ("theirs", "more"),
-            _ => ("another", ""),
-        };
-        Ok(Response::new(ListEncodersResponse {
-            encoders: vec![Encoder {
-                id: id.into(),
-                max_tokens: 99,
-                ..Encoder::default()
-            }],
-            next_page_token: next.into(),
-        }))
-    }
-
-    async fn get_encoder(&self, request: Request<GetEncoderRequest>) -> Result<Response<GetEncoderResponse>, Status> {
-        match request.get_ref().id.as_str() {
-            id @ ("theirs" | "another") => Ok(Response::new(GetEncoderResponse {
-                encoder: Some(Encoder {
-                    id: id.into(),
-                    dimensions: 4,
-                    ..Encoder::default()
-                }),
-            })),
-            _ => Err(Status::not_found("no such encoder")),
-        }
-    }
-
-    async fn encode(&self, request: Request<EncodeRequest>) -> Result<Response<EncodeResponse>, Status> {
-        let (metadata, _, request) = request.into_parts();
-        self.seen.lock().unwrap().push((metadata, request.clone()));
-        if self.slow {
-            tokio::time::sleep(Duration::from_secs(30)).await;
-        }
-        if request.encoder_id != "theirs" {
-            return Err(Status::not_found("no such encoder"));
-        }
-        let rows: Vec<Vec<f32>> = request
-            .inputs
-            .iter()
-            .map(|input| match &input.input {
-                Some(input::Input::Text(text)) => vector(text),
-                _ => panic!("a text"),
-            })
-            .collect();
-        let count = rows.len();
+/// An encoder service with two encoders, of which `theirs` encodes. Each answer is changed before it is sent.
+fn toy(change: impl Fn(&mut EncodeResponse) + Send + Sync + 'static) -> StubEncoder {
+    let encoder = |id| Encoder {
+        max_tokens: 99,
+        dimensions: 4,
+        ..named(id)
+    };
+    StubEncoder::of(["theirs", "another"].map(encoder)).on_encode(move |request| {
+        let request = request.into_inner();
+        let count = request.inputs.len();
         let mut answer = EncodeResponse {
-            embeddings: Some(Matrix {
-                rows: count.try_into().unwrap(),
-                cols: 4,
-                dtype: Dtype::F32.into(),
-                data: rows
-                    .concat()
-                    .iter()
-                    .flat_map(|value| value.to_le_bytes())
-                    .collect::<Vec<_>>()
-                    .into(),
-            }),
             token_counts: vec![3; count],
             truncated: vec![false; count],
             vector_space: Some(sealed(VectorSpace {
@@ -102,27 +33,22 @@ impl EncoderService for Toy {
                 dimensions: 4,
                 ..VectorSpace::default()
             })),
-            usage: Some(Usage {
-                texts: count as u64,
-                tokens: 3 * count as u64,
-                ..Usage::default()
-            }),
-            ..EncodeResponse::default()
+            ..answer(texts(&request).map(vector), 3)
         };
-        if let Some(change) = &self.change {
-            change(&mut answer);
-        }
-        Ok(Response::new(answer))
-    }
+        change(&mut answer);
+        ready(match request.encoder_id.as_str() {
+            "theirs" => Ok(answer),
+            id => Err(unknown(id)),
+        })
+    })
 }
 
-/// Without grpc.health, as a provider of somebody else's may be.
-async fn start(toy: Toy) -> String {
-    let router = tonic::service::Routes::new(EncoderServiceServer::new(toy)).into_axum_router();
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("grpc://{}", listener.local_addr().unwrap());
-    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-    address
+/// One that takes half a minute.
+fn slow() -> StubEncoder {
+    StubEncoder::default().on_encode(|_| async {
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        Err(Status::internal("nobody waits for this"))
+    })
 }
 
 fn isomer(address: &str) -> Provider {
@@ -131,15 +57,14 @@ fn isomer(address: &str) -> Provider {
 
 #[tokio::test]
 async fn ids_are_rewritten_both_ways_and_the_space_is_the_providers() {
-    let toy = Toy::default();
-    let seen = Arc::clone(&toy.seen);
-    let (mut provider, _secret) = with_secret(isomer(&start(toy).await));
+    let toy = toy(|_| ());
+    let (mut provider, _secret) = with_secret(isomer(&toy.serve().await));
     provider.headers.insert("x-project".into(), "search".into());
     let backend = connect(&provider);
     let answer = backend.encode(of(&["one", "two"]), None).await.unwrap();
     assert_eq!(rows(&answer), vectors(&["one", "two"]));
     assert_eq!(answer.vector_space.unwrap().model_id, "their-model");
-    let (metadata, request) = seen.lock().unwrap()[0].clone();
+    let Call { metadata, request, .. } = toy.calls()[0].clone();
     assert_eq!(request.encoder_id, "theirs");
     assert_eq!(
         metadata.get("authorization").unwrap(),
@@ -157,7 +82,7 @@ async fn ids_are_rewritten_both_ways_and_the_space_is_the_providers() {
 
 #[tokio::test]
 async fn without_a_map_everything_is_offered() {
-    let mut provider = isomer(&start(Toy::default()).await);
+    let mut provider = isomer(&toy(|_| ()).serve().await);
     provider.encoders.clear();
     let backend = connect(&provider);
     assert!(backend.is_open());
@@ -183,10 +108,7 @@ async fn without_a_map_everything_is_offered() {
 
 #[tokio::test]
 async fn a_channel_in_this_process_is_a_backend_too() {
-    let toy = Toy::default();
-    let services = Services::new().add(EncoderServiceServer::new(toy));
-    let channel = memory::channel(services, &LimitsConfig::default()).await.unwrap();
-    let backend = IsomerBackend::over(channel, 1 << 20);
+    let backend = IsomerBackend::over(toy(|_| ()).channel().await, 1 << 20);
     assert!(backend.is_open());
     let request = EncodeRequest {
         encoder_id: "theirs".into(),
@@ -202,9 +124,8 @@ async fn a_channel_in_this_process_is_a_backend_too() {
 
 #[tokio::test]
 async fn a_large_request_goes_in_pieces_and_is_put_together() {
-    let toy = Toy::default();
-    let seen = Arc::clone(&toy.seen);
-    let mut provider = isomer(&start(toy).await);
+    let toy = toy(|_| ());
+    let mut provider = isomer(&toy.serve().await);
     provider.limits = Some(ProviderLimits {
         max_batch_items: 3,
         ..ProviderLimits::default()
@@ -217,25 +138,16 @@ async fn a_large_request_goes_in_pieces_and_is_put_together() {
     assert_eq!((answer.token_counts.len(), answer.truncated.len()), (11, 11));
     let usage = answer.usage.unwrap();
     assert_eq!((usage.texts, usage.tokens), (11, 33));
-    assert!(
-        seen.lock()
-            .unwrap()
-            .iter()
-            .all(|(_, request)| request.inputs.len() <= 3)
-    );
+    assert!(toy.calls().iter().all(|call| call.request.inputs.len() <= 3));
 }
 
 #[tokio::test]
 async fn pieces_of_different_spaces_are_not_put_together() {
-    let change: Change = Arc::new(|answer| {
+    let toy = toy(|answer| {
         let rows = answer.embeddings.as_ref().unwrap().rows;
         answer.vector_space.as_mut().unwrap().digest = format!("{rows} rows");
     });
-    let toy = Toy {
-        change: Some(change),
-        ..Toy::default()
-    };
-    let mut provider = isomer(&start(toy).await);
+    let mut provider = isomer(&toy.serve().await);
     provider.limits = Some(ProviderLimits {
         max_batch_items: 2,
         ..ProviderLimits::default()
@@ -268,11 +180,7 @@ async fn answers_that_do_not_fit_are_refused() {
         }),
     ];
     for (says, change) in changes {
-        let toy = Toy {
-            change: Some(Arc::new(change)),
-            ..Toy::default()
-        };
-        let backend = connect(&isomer(&start(toy).await));
+        let backend = connect(&isomer(&toy(change).serve().await));
         let fault = backend.encode(of(&["one", "two"]), None).await.unwrap_err();
         assert_eq!(fault.code, Code::DataLoss, "{says}: {fault}");
         assert!(fault.message.contains(says), "{says}: {fault}");
@@ -281,12 +189,8 @@ async fn answers_that_do_not_fit_are_refused() {
 
 #[tokio::test]
 async fn the_time_left_goes_with_the_call_and_ends_it() {
-    let toy = Toy {
-        slow: true,
-        ..Toy::default()
-    };
-    let seen = Arc::clone(&toy.seen);
-    let backend = connect(&isomer(&start(toy).await));
+    let slow = slow();
+    let backend = connect(&isomer(&slow.serve().await));
     let start = Instant::now();
     let fault = backend
         .encode(of(&["a"]), Some(start + Duration::from_secs(1)))
@@ -294,14 +198,8 @@ async fn the_time_left_goes_with_the_call_and_ends_it() {
         .unwrap_err();
     assert_eq!(fault.code, Code::DeadlineExceeded, "{fault}");
     assert!(start.elapsed() < Duration::from_secs(25));
-    assert!(seen.lock().unwrap()[0].0.contains_key("grpc-timeout"));
-    let mut impatient = isomer(
-        &self::start(Toy {
-            slow: true,
-            ..Toy::default()
-        })
-        .await,
-    );
+    assert!(slow.calls()[0].metadata.contains_key("grpc-timeout"));
+    let mut impatient = isomer(&slow.serve().await);
     impatient.limits = Some(ProviderLimits {
         timeout: Some(Duration::from_millis(150).try_into().unwrap()),
         ..ProviderLimits::default()
@@ -316,25 +214,17 @@ async fn the_time_left_goes_with_the_call_and_ends_it() {
 
 #[tokio::test]
 async fn token_ids_and_texts_go_through_as_they_are() {
-    let change: Change = Arc::new(|_| ());
-    let toy = Toy {
-        change: Some(change),
-        ..Toy::default()
-    };
-    let seen = Arc::clone(&toy.seen);
-    let backend = connect(&isomer(&start(toy).await));
+    let toy = toy(|_| ());
+    let backend = connect(&isomer(&toy.serve().await));
     let request = EncodeRequest {
-        inputs: vec![Input {
-            input: Some(input::Input::Text("one".into())),
-        }],
         dimensions: Some(4),
         normalise: Some(false),
-        ..of(&[])
+        ..of(&["one"])
     };
     backend.encode(request.clone(), None).await.unwrap();
     let sent = EncodeRequest {
         encoder_id: "theirs".into(),
         ..request
     };
-    assert_eq!(seen.lock().unwrap()[0].1, sent);
+    assert_eq!(toy.calls()[0].request, sent);
 }

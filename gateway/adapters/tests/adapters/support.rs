@@ -1,117 +1,20 @@
-//! Stub servers over HTTP, and requests.
+//! Providers, requests to them, and what they answer.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::Arc;
 
-use axum::{Router, body::Bytes, extract::Request, response::IntoResponse};
-use http::{HeaderMap, StatusCode};
 use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Surroundings};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, EncodeResponse, Input, RerankRequest, Truncation, encode_request::Prompt, input},
+    encoder::v1::{EncodeRequest, EncodeResponse, RerankRequest, Truncation, encode_request::Prompt},
     gateway::v1::{Provider, ProviderKind, SecretRef, secret_ref::Source},
 };
 use isomer_service_kit::Fault;
-use serde_json::{Value, json};
+pub(crate) use isomer_stubs::http::{Call, Reply, Stub};
+use isomer_stubs::{openai, request};
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 /// The secret of every provider that has one.
 pub(crate) const SECRET: &str = "sk-stub-secret-42";
-
-/// What a stub was sent.
-#[derive(Debug, Clone)]
-pub(crate) struct Call {
-    pub(crate) method: String,
-    pub(crate) path: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Value,
-}
-
-/// What a stub answers.
-#[derive(Debug, Clone)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) headers: Vec<(&'static str, String)>,
-    pub(crate) body: String,
-    pub(crate) after: Duration,
-}
-
-impl Reply {
-    pub(crate) fn ok(body: Value) -> Self {
-        Self::of(200, body)
-    }
-
-    pub(crate) fn of(status: u16, body: Value) -> Self {
-        Self {
-            status,
-            headers: Vec::new(),
-            body: body.to_string(),
-            after: Duration::ZERO,
-        }
-    }
-
-    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
-        self.headers.push((name, value.into()));
-        self
-    }
-
-    pub(crate) fn after(mut self, time: Duration) -> Self {
-        self.after = time;
-        self
-    }
-}
-
-/// A server on a port of its own that remembers what it was sent.
-pub(crate) struct Stub {
-    pub(crate) address: String,
-    calls: Arc<Mutex<Vec<Call>>>,
-}
-
-impl Stub {
-    pub(crate) async fn start(answer: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
-        let calls = Arc::new(Mutex::new(Vec::new()));
-        let router = router(Arc::clone(&calls), answer);
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = format!("http://{}", listener.local_addr().unwrap());
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, calls }
-    }
-
-    pub(crate) fn calls(&self) -> Vec<Call> {
-        self.calls.lock().unwrap().clone()
-    }
-
-    /// The calls of one path.
-    pub(crate) fn calls_of(&self, path: &str) -> Vec<Call> {
-        self.calls().into_iter().filter(|call| call.path == path).collect()
-    }
-}
-
-pub(crate) fn router(calls: Arc<Mutex<Vec<Call>>>, answer: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Router {
-    let answer = Arc::new(answer);
-    Router::new().fallback(move |request: Request| {
-        let (calls, answer) = (Arc::clone(&calls), Arc::clone(&answer));
-        async move {
-            let (parts, body) = request.into_parts();
-            let body: Bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
-            let call = Call {
-                method: parts.method.to_string(),
-                path: parts.uri.path().to_owned(),
-                headers: parts.headers,
-                body: serde_json::from_slice(&body).unwrap_or(Value::Null),
-            };
-            let reply = answer(&call);
-            calls.lock().unwrap().push(call);
-            tokio::time::sleep(reply.after).await;
-            let mut response = (StatusCode::from_u16(reply.status).unwrap(), reply.body).into_response();
-            for (name, value) in reply.headers {
-                response.headers_mut().insert(name, value.parse().unwrap());
-            }
-            response
-        }
-    })
-}
 
 /// A vector of unit length that tells texts apart.
 pub(crate) fn vector(text: &str) -> Vec<f32> {
@@ -131,16 +34,10 @@ pub(crate) fn texts(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// An answer in OpenAI's shape, with the vectors as numbers and backwards: clients go by the index.
+/// An answer in OpenAI's shape; a text has seven tokens.
 pub(crate) fn listed(call: &Call) -> Value {
-    let texts = texts(&call.body["input"]);
-    let data: Vec<Value> = texts
-        .iter()
-        .enumerate()
-        .rev()
-        .map(|(index, text)| json!({"object": "embedding", "index": index, "embedding": vector(text)}))
-        .collect();
-    json!({"object": "list", "data": data, "model": call.body["model"], "usage": {"prompt_tokens": 7 * texts.len(), "total_tokens": 7 * texts.len()}})
+    let tokens = 7 * openai::inputs(&call.body).len() as u64;
+    openai::embeddings(&call.body, vector, tokens)
 }
 
 pub(crate) fn provider(kind: ProviderKind, address: &str) -> Provider {
@@ -182,14 +79,7 @@ pub(crate) fn connect(provider: &Provider) -> Arc<dyn EncoderBackend> {
 }
 
 pub(crate) fn of(texts: &[&str]) -> EncodeRequest {
-    let input = |text: &&str| Input {
-        input: Some(input::Input::Text((*text).to_owned())),
-    };
-    EncodeRequest {
-        encoder_id: "ours".into(),
-        inputs: texts.iter().map(input).collect(),
-        ..EncodeRequest::default()
-    }
+    request::encode("ours", texts.iter().copied())
 }
 
 pub(crate) fn named(prompt: &str, texts: &[&str]) -> EncodeRequest {

@@ -1,16 +1,17 @@
 //! TLS to providers: their authority, our certificate, the name we expect.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-};
+use std::net::SocketAddr;
 
 use isomer_authority::Authority;
 use isomer_proto::gateway::v1::{Provider, ProviderKind, TlsSettings};
-use isomer_service_kit::{Services, server, server::ServerConfig, tls::TlsConfig};
+use isomer_service_kit::{Services, server::ServerConfig, tls::TlsConfig};
+use isomer_stubs::{
+    http::{Record, router},
+    rpc,
+};
 use tonic::Code;
 
-use crate::support::{Reply, connect, listed, of, provider, router, rows, vectors};
+use crate::support::{Reply, connect, listed, of, provider, rows, vectors};
 
 /// The name in the server's certificate, which nobody resolves.
 const NAME: &str = "encoder.test";
@@ -33,20 +34,17 @@ fn settings(authority: &Authority, server_name: &str, with_certificate: bool) ->
 }
 
 /// Serves OpenAI's shapes to those with a certificate of the authority.
-async fn serve(authority: &Authority) -> SocketAddr {
+fn serve(authority: &Authority) -> SocketAddr {
     let config = ServerConfig {
         tls: Some(TlsConfig {
             certificate_file: authority.file("server.pem"),
             key_file: authority.file("server.key"),
             client_ca_file: Some(authority.file("ca.pem")),
         }),
-        ..ServerConfig::default()
+        ..ServerConfig::at("127.0.0.1:0".parse().unwrap())
     };
-    let services = Services::new().http(router(Arc::new(Mutex::new(Vec::new())), |call| Reply::ok(listed(call))));
-    let listener = server::bind(&ServerConfig::at("127.0.0.1:0".parse().unwrap())).unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { server::serve(services, &config, listener, std::future::pending()).await });
-    address
+    let routes = router(Record::default(), |call| Reply::ok(listed(call)));
+    rpc::start(Services::new().http(routes), config)
 }
 
 fn secured(address: SocketAddr, kind: ProviderKind, tls: TlsSettings) -> Provider {
@@ -59,7 +57,7 @@ fn secured(address: SocketAddr, kind: ProviderKind, tls: TlsSettings) -> Provide
 #[tokio::test]
 async fn http_is_secured_with_their_authority_our_certificate_and_the_expected_name() {
     let authority = Authority::new(NAME);
-    let address = serve(&authority).await;
+    let address = serve(&authority);
     let fine = secured(address, ProviderKind::Openai, settings(&authority, NAME, true));
     let answer = connect(&fine).encode(of(&["one"]), None).await.unwrap();
     assert_eq!(rows(&answer), vectors(&["one"]));
@@ -77,7 +75,7 @@ async fn http_is_secured_with_their_authority_our_certificate_and_the_expected_n
 #[tokio::test]
 async fn grpc_is_secured_the_same_way() {
     let authority = Authority::new(NAME);
-    let address = serve(&authority).await;
+    let address = serve(&authority);
     let fine = secured(address, ProviderKind::Isomer, settings(&authority, NAME, true));
     // Behind TLS there is no such service: the connection was made.
     let fault = connect(&fine).encode(of(&["one"]), None).await.unwrap_err();

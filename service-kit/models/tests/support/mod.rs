@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     fs::File,
     future::Future,
     io::Write,
@@ -281,8 +281,4 @@ pub fn contents(folder: &Path) -> BTreeMap<String, String> {
         }
     }
     found
-}
-
-pub fn map_of(files: &[(String, Vec<u8>)]) -> HashMap<String, Vec<u8>> {
-    files.iter().cloned().collect()
 }

@@ -1,6 +1,7 @@
 //! Variants, vectors and pooling in one call (GASE), with stubs for the generators and the encoder.
 
 mod arrival;
+mod encoder;
 mod refusals;
 mod vectors;
 
@@ -12,18 +13,19 @@ use isomer_proto::transform::v1::{
     Transformation, VariantSource, augmentation_service_client::AugmentationServiceClient, transformation::Kind,
 };
 use isomer_proto::transform::v1::{Expansion, Paraphrase, Summarisation};
-use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, memory};
+use isomer_service_kit::{Fault, GrpcChannel};
+use isomer_stubs::{
+    encoder::{StubEncoder, texts},
+    openai::{Answer, Stub},
+    rpc::channel,
+};
 use isomer_transform::{TransformConfig, services};
 use tonic::Code;
 
+use self::encoder::{encoder, own_space, vector};
 use crate::{
     status,
-    support::{
-        config,
-        encoder::{StubEncoder, own_space, vector},
-        service,
-        stub::{Answer, Stub},
-    },
+    support::{config, service},
 };
 
 type Client = AugmentationServiceClient<GrpcChannel>;
@@ -53,17 +55,14 @@ impl House {
             home,
             stub,
             slow: late,
-            encoder: StubEncoder::new(Duration::from_millis(5)),
+            encoder: encoder(false, None),
             config,
         }
     }
 
     async fn client(&self) -> Client {
         let service = service(self.config.clone(), self.home.path()).with_encoder(self.encoder.channel().await);
-        let channel = memory::channel(services(service), &LimitsConfig::default())
-            .await
-            .unwrap();
-        AugmentationServiceClient::new(channel)
+        AugmentationServiceClient::new(channel(services(service)).await)
     }
 }
 

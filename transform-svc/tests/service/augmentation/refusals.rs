@@ -97,12 +97,8 @@ async fn bad_requests_are_refused_with_their_field() {
     assert_eq!(house.stub.calls(), 0, "nothing was generated for a wrong request");
 
     let alone = service(house.config.clone(), house.home.path());
-    let channel = memory::channel(services(alone), &LimitsConfig::default())
-        .await
-        .unwrap();
-    let fault = encode(&mut AugmentationServiceClient::new(channel), request(good(), &[TEXT]))
-        .await
-        .unwrap_err();
+    let mut client = AugmentationServiceClient::new(channel(services(alone)).await);
+    let fault = encode(&mut client, request(good(), &[TEXT])).await.unwrap_err();
     assert_eq!(
         (fault.code, fault.reason.as_str()),
         (Code::FailedPrecondition, "NO_ENCODER_SERVICE")

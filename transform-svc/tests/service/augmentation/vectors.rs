@@ -30,7 +30,7 @@ async fn one_generator_with_several_transformations_is_encoded_and_pooled_by_ite
     // Equal texts are generated and encoded once, and never more than the encoder takes.
     assert_eq!(house.stub.calls(), 2);
     assert_eq!(house.encoder.texts().len(), 6);
-    assert!(house.encoder.log().iter().all(|call| call.texts.len() <= 3));
+    assert!(house.encoder.calls().iter().all(|call| call.request.inputs.len() <= 3));
     let usage = response.usage.unwrap();
     assert_eq!((usage.texts, usage.generator_calls), (3, 2));
     assert_eq!(usage.tokens, 2 * 11 + 6 * 5);
@@ -137,7 +137,7 @@ async fn vectors_are_normalised_where_the_request_or_the_encoder_says() {
         (true, Some(false), false),
         (false, Some(true), true),
     ] {
-        house.encoder.normalises = normalises;
+        house.encoder = encoder(normalises, None);
         let response = encode(&mut house.client().await, ask(after)).await.unwrap();
         let long = length(&rows(&response)[0]);
         assert_eq!((long - 1.0).abs() < 1e-6, unit, "{long}");
@@ -194,7 +194,7 @@ async fn augment_gives_variants_only_and_asks_no_encoder() {
     assert_eq!(response.items[1].variants[0].text, reversed(OTHER));
     assert_eq!(response.items[1].variants[0].index, 1);
     assert_eq!(response.usage.unwrap().generator_calls, 2);
-    assert!(house.encoder.log().is_empty());
+    assert!(house.encoder.calls().is_empty());
 }
 
 #[tokio::test]
@@ -206,11 +206,11 @@ async fn the_prompt_of_the_encoder_goes_with_originals_and_variants() {
         ..request(spec([paraphrase("stub")]), &[TEXT])
     };
     encode(&mut house.client().await, named).await.unwrap();
-    let log = house.encoder.log();
+    let log = house.encoder.calls();
     assert_eq!(log.len(), 2);
     assert!(
         log.iter()
-            .all(|call| call.prompt == Some(Prompt::PromptName("query".into())))
+            .all(|call| call.request.prompt == Some(Prompt::PromptName("query".into())))
     );
 }
 
@@ -221,7 +221,7 @@ async fn originals_that_were_cut_are_told_and_nothing_is_told_where_the_encoder_
     let asked = || request(spec([without_stopwords()]), &texts);
     let silent = encode(&mut house.client().await, asked()).await.unwrap();
     assert!(silent.truncated.is_empty());
-    house.encoder.limit = Some(10);
+    house.encoder = encoder(false, Some(10));
     let told = encode(&mut house.client().await, asked()).await.unwrap();
     assert_eq!(told.truncated, [true, false, true]);
 }

@@ -1,5 +1,4 @@
 //! What the stub says.
-#![allow(dead_code)]
 
 use super::Seen;
 
@@ -37,7 +36,7 @@ pub const SENTENCES: [(&str, &str, &str); 6] = [
     ("ar", "Arabic", "رجل يعزف على الغيتار في شارع مزدحم في المدينة."),
 ];
 
-pub fn polyglot(seen: &Seen) -> &'static str {
+pub(super) fn polyglot(seen: &Seen) -> &'static str {
     let asked = seen.messages().first().map_or("", |(_, content)| content).to_owned();
     let into = asked.split("into ").nth(1).unwrap_or_default();
     SENTENCES
@@ -46,7 +45,7 @@ pub fn polyglot(seen: &Seen) -> &'static str {
         .map_or(SENTENCES[0].2, |(_, _, sentence)| sentence)
 }
 
-pub fn obeyed(seen: &Seen) -> String {
+pub(super) fn obeyed(seen: &Seen) -> String {
     let mut outside = String::new();
     for (_, content) in seen.messages() {
         let mut rest = content;
@@ -65,13 +64,13 @@ pub fn obeyed(seen: &Seen) -> String {
 }
 
 /// What stands between the prompt's delimiters.
-pub fn given(prompt: &str) -> &str {
+pub(super) fn given(prompt: &str) -> &str {
     let after = prompt.rsplit("<text>").next().unwrap_or_default();
     after.split("</text>").next().unwrap_or_default().trim()
 }
 
 /// The words between the prompt's delimiters, reversed, after one that is not among them.
-pub fn reversed(prompt: &str) -> String {
+pub(super) fn reversed(prompt: &str) -> String {
     let words: Vec<&str> = given(prompt).split_whitespace().rev().collect();
     format!("Indeed {}", words.join(" "))
 }

@@ -1,9 +1,5 @@
-//! A stub of an OpenAI-compatible server: says what it is told to, as badly as it is told to, and counts.
-//!
-//! It needs axum, serde_json and tokio only, so that any crate's tests can include it:
-//! `#[path = "…/transform-svc/tests/support/stub.rs"] mod stub;`
-#![allow(unreachable_pub)]
-#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+//! A language model behind OpenAI's interface: says what it is told to, as badly as it is told to, and counts. Bodies of answers
+//! in OpenAI's shapes, for a [`Stub`](crate::http::Stub) over HTTP.
 
 use std::{
     collections::VecDeque,
@@ -23,10 +19,8 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-#[path = "stub_texts.rs"]
 mod texts;
 
-#[allow(unused_imports)]
 pub use texts::{SENTENCES, numbers};
 use texts::{given, obeyed, polyglot, reversed};
 
@@ -83,8 +77,11 @@ fn one_in_five(pause: Duration, number: usize) -> Answer {
 /// One request as it came.
 #[derive(Debug, Clone)]
 pub struct Seen {
+    /// When it came.
     pub at: Instant,
+    /// Its message.
     pub body: Value,
+    /// Its `Authorization` header.
     pub authorization: Option<String>,
 }
 
@@ -113,14 +110,17 @@ impl Seen {
             .collect()
     }
 
+    /// The seed; 0 where there is none.
     pub fn seed(&self) -> u64 {
         self.body["seed"].as_u64().unwrap_or_default()
     }
 
+    /// The most tokens of the answer; 0 where it is not limited.
     pub fn max_tokens(&self) -> u64 {
         self.body["max_tokens"].as_u64().unwrap_or_default()
     }
 
+    /// The temperature; NaN where there is none.
     pub fn temperature(&self) -> f64 {
         self.body["temperature"].as_f64().unwrap_or(f64::NAN)
     }
@@ -314,16 +314,41 @@ async fn give(mut answer: Answer, seen: &Seen) -> Response {
     }
 }
 
-fn completion(text: &str) -> Response {
-    Json(json!({
+/// A model's answer to a conversation. `usage` is the tokens that it has read and written.
+pub fn chat_completion(text: &str, usage: (u64, u64)) -> Value {
+    json!({
         "id": "chatcmpl-stub",
         "object": "chat.completion",
         "created": 0,
         "model": "stub-model",
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18},
-    }))
-    .into_response()
+        "usage": {"prompt_tokens": usage.0, "completion_tokens": usage.1, "total_tokens": usage.0 + usage.1},
+    })
+}
+
+/// The texts that a request for embeddings holds. Panics where its input is not a list of texts.
+pub fn inputs(request: &Value) -> Vec<&str> {
+    let inputs = request["input"].as_array().expect("a list of texts");
+    inputs.iter().map(|text| text.as_str().expect("a text")).collect()
+}
+
+/// The answer to a request for embeddings, backwards: clients go by the index.
+pub fn embeddings(request: &Value, vector: impl Fn(&str) -> Vec<f32>, tokens: u64) -> Value {
+    let vectors = inputs(request).into_iter().map(vector).enumerate();
+    let mut data: Vec<Value> = vectors
+        .map(|(index, vector)| json!({"object": "embedding", "index": index, "embedding": vector}))
+        .collect();
+    data.reverse();
+    json!({
+        "object": "list",
+        "data": data,
+        "model": request["model"],
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    })
+}
+
+fn completion(text: &str) -> Response {
+    Json(chat_completion(text, (11, 7))).into_response()
 }
 
 fn continued(prompt: &str, tokens: u64) -> Response {

@@ -1,0 +1,164 @@
+//! A server over HTTP whose answers a closure makes.
+
+use std::{
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{Router, body::Bytes, extract::Request, response::IntoResponse};
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+/// Serves routes on a port of its own of the loopback interface, until the runtime ends.
+pub async fn serve(routes: Router) -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+    address
+}
+
+/// What a stub was sent.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The method, in capitals.
+    pub method: String,
+    /// The path, without the query.
+    pub path: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; null where it is not JSON.
+    pub body: Value,
+}
+
+/// What a stub answers.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// Headers beside those of every answer.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: String,
+    /// How long the stub waits before it answers.
+    pub after: Duration,
+}
+
+impl Reply {
+    /// Status 200 with this JSON.
+    pub fn ok(body: Value) -> Self {
+        Self::of(200, body)
+    }
+
+    /// This status with this JSON.
+    pub fn of(status: u16, body: Value) -> Self {
+        Self::text(status, body.to_string()).header("content-type", "application/json")
+    }
+
+    /// This status with this body.
+    pub fn text(status: u16, body: impl Into<String>) -> Self {
+        Self {
+            status,
+            headers: Vec::new(),
+            body: body.into(),
+            after: Duration::ZERO,
+        }
+    }
+
+    /// No answer, however long the client waits.
+    pub fn never() -> Self {
+        Self::text(200, "").after(Duration::MAX)
+    }
+
+    /// The same with a header.
+    #[must_use]
+    pub fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// The same after a pause.
+    #[must_use]
+    pub fn after(mut self, time: Duration) -> Self {
+        self.after = time;
+        self
+    }
+}
+
+/// A running stub that records what it was sent.
+#[derive(Debug, Clone)]
+pub struct Stub {
+    /// Its base URL, e.g. `http://127.0.0.1:1234`.
+    pub address: String,
+    record: Record,
+}
+
+/// What the routes of a stub record.
+#[derive(Debug, Clone, Default)]
+pub struct Record(Arc<Mutex<(Vec<Call>, usize)>>);
+
+impl Record {
+    /// The calls that have come, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.0.lock().unwrap().0.clone()
+    }
+
+    /// Calls that have come and were not answered: those under way, and those whose client went away before the answer.
+    pub fn unanswered(&self) -> usize {
+        let record = self.0.lock().unwrap();
+        record.0.len() - record.1
+    }
+}
+
+impl Stub {
+    /// Serves answers on a port of its own.
+    pub async fn start(answer: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
+        let record = Record::default();
+        let address = format!("http://{}", serve(router(record.clone(), answer)).await);
+        Self { address, record }
+    }
+
+    /// The calls that have come, in order.
+    pub fn calls(&self) -> Vec<Call> {
+        self.record.calls()
+    }
+
+    /// The calls of one path.
+    pub fn calls_of(&self, path: &str) -> Vec<Call> {
+        self.calls().into_iter().filter(|call| call.path == path).collect()
+    }
+
+    /// See [`Record::unanswered`].
+    pub fn unanswered(&self) -> usize {
+        self.record.unanswered()
+    }
+}
+
+/// The routes of a stub, for a server that the test starts itself, e.g. with TLS.
+pub fn router(record: Record, answer: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Router {
+    let answer = Arc::new(answer);
+    Router::new().fallback(move |request: Request| {
+        let (record, answer) = (record.clone(), Arc::clone(&answer));
+        async move {
+            let (parts, body) = request.into_parts();
+            let body: Bytes = axum::body::to_bytes(body, 64 << 20).await.unwrap();
+            let call = Call {
+                method: parts.method.to_string(),
+                path: parts.uri.path().to_owned(),
+                headers: parts.headers,
+                body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+            };
+            let reply = answer(&call);
+            record.0.lock().unwrap().0.push(call);
+            if !reply.after.is_zero() {
+                tokio::time::sleep(reply.after).await;
+            }
+            record.0.lock().unwrap().1 += 1;
+            let mut response = (StatusCode::from_u16(reply.status).unwrap(), reply.body).into_response();
+            for (name, value) in reply.headers {
+                response.headers_mut().insert(name, value.parse().unwrap());
+            }
+            response
+        }
+    })
+}

@@ -1,0 +1,192 @@
+//! The Hugging Face hub, as far as downloads ask it: what is in a repository, and files in ranges.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    body::Body,
+    extract::{Path, State},
+    http::{HeaderMap, Response, StatusCode, header},
+    response::IntoResponse,
+    routing::get,
+};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+/// The commit that every branch is at.
+pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+
+/// The files of a repository by their paths.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// What a hub has and how it answers. Models and datasets are served alike.
+#[derive(Default)]
+pub struct Hub {
+    /// The repositories by `org/name`. Every repository that is not named has the files of `""`, where there are any.
+    pub repositories: BTreeMap<String, Files>,
+    /// Paths that are listed beside the files.
+    pub listed_too: Vec<String>,
+    /// Gives a file's etag in place of [`Asked::etag`].
+    pub etag: Option<Box<dyn Fn(&Asked<'_>) -> String + Send + Sync>>,
+    /// The status of every question about a repository.
+    pub refuses: Option<u16>,
+    /// Questions about a repository are never answered.
+    pub hangs: bool,
+}
+
+/// A file that is asked for.
+#[derive(Debug)]
+pub struct Asked<'a> {
+    /// The repository.
+    pub repository: &'a str,
+    /// The path of the file.
+    pub path: &'a str,
+    /// Its content.
+    pub data: &'a [u8],
+    /// How many requests for files the hub has had, with this one.
+    pub number: usize,
+}
+
+impl Asked<'_> {
+    /// An etag as the hub gives small files: forty hexadecimal digits, which are not the SHA-256 of its content.
+    pub fn etag(&self) -> String {
+        let place = format!("{}/{}", self.repository, self.path);
+        hex::encode(Sha256::digest(place))[..40].to_owned()
+    }
+}
+
+/// A running hub.
+pub struct Running {
+    /// Its base URL.
+    pub address: String,
+    hub: Hub,
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    asked: Vec<String>,
+    authorizations: Vec<String>,
+    told: BTreeSet<String>,
+}
+
+impl Hub {
+    /// A hub where every repository has these files.
+    pub fn of(files: Files) -> Self {
+        Self {
+            repositories: [(String::new(), files)].into(),
+            ..Self::default()
+        }
+    }
+
+    /// Serves it on a port of its own.
+    pub async fn serve(self) -> Arc<Running> {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let running = Arc::new(Running {
+            address: format!("http://{}", listener.local_addr().unwrap()),
+            hub: self,
+            seen: Mutex::default(),
+        });
+        let routes = Router::new()
+            .route("/api/{kind}/{org}/{name}/revision/{revision}", get(info))
+            .route("/{org}/{name}/resolve/{revision}/{*path}", get(file))
+            .route("/datasets/{org}/{name}/resolve/{revision}/{*path}", get(file))
+            .with_state(Arc::clone(&running));
+        tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
+        running
+    }
+}
+
+impl Running {
+    /// How many questions held this text. A question is `info ORG/NAME@REVISION`, or `file PATH FROM-TO` for a file that is there.
+    pub fn asked(&self, part: &str) -> usize {
+        let seen = self.seen.lock().unwrap();
+        seen.asked.iter().filter(|question| question.contains(part)).count()
+    }
+
+    /// The `Authorization` headers that came with questions about repositories.
+    pub fn authorizations(&self) -> Vec<String> {
+        self.seen.lock().unwrap().authorizations.clone()
+    }
+
+    fn files(&self, repository: &str) -> Option<&Files> {
+        let repositories = &self.hub.repositories;
+        repositories.get(repository).or_else(|| repositories.get(""))
+    }
+}
+
+async fn info(
+    State(running): State<Arc<Running>>,
+    Path((_, org, name, revision)): Path<(String, String, String, String)>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let repository = format!("{org}/{name}");
+    let commit = if revision.len() == COMMIT.len() {
+        &revision
+    } else {
+        COMMIT
+    };
+    {
+        let mut seen = running.seen.lock().unwrap();
+        seen.asked.push(format!("info {repository}@{revision}"));
+        let authorization = headers.get(header::AUTHORIZATION);
+        seen.authorizations
+            .extend(authorization.map(|value| value.to_str().unwrap().to_owned()));
+        seen.told.insert(commit.to_owned());
+    }
+    if running.hub.hangs {
+        std::future::pending::<()>().await;
+    }
+    if let Some(status) = running.hub.refuses {
+        return StatusCode::from_u16(status).unwrap().into_response();
+    }
+    let Some(files) = running.files(&repository) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let paths = files.keys().chain(&running.hub.listed_too);
+    let siblings: Vec<_> = paths.map(|path| json!({ "rfilename": path })).collect();
+    Json(json!({ "sha": commit, "siblings": siblings })).into_response()
+}
+
+async fn file(
+    State(running): State<Arc<Running>>,
+    Path((org, name, revision, path)): Path<(String, String, String, String)>,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let repository = format!("{org}/{name}");
+    let Some(data) = running.files(&repository).and_then(|files| files.get(&path)) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let range = headers[header::RANGE].to_str().unwrap().strip_prefix("bytes=").unwrap();
+    {
+        let mut seen = running.seen.lock().unwrap();
+        assert!(
+            seen.told.contains(&revision),
+            "files are asked for at the commit that was named"
+        );
+        seen.asked.push(format!("file {path} {range}"));
+    }
+    let (from, to) = range.split_once('-').unwrap();
+    let (from, to): (usize, usize) = (from.parse().unwrap(), to.parse::<usize>().unwrap().min(data.len() - 1));
+    let asked = Asked {
+        repository: &repository,
+        path: &path,
+        data,
+        number: running.asked("file "),
+    };
+    let etag = running
+        .hub
+        .etag
+        .as_ref()
+        .map_or_else(|| asked.etag(), |etag| etag(&asked));
+    Response::builder()
+        .status(StatusCode::PARTIAL_CONTENT)
+        .header("x-repo-commit", revision)
+        .header(header::ETAG, format!("\"{etag}\""))
+        .header(header::CONTENT_RANGE, format!("bytes {from}-{to}/{}", data.len()))
+        .body(Body::from(data[from..=to].to_vec()))
+        .unwrap()
+}

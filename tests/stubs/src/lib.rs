@@ -1,0 +1,35 @@
+//! Stub servers that tests put in place of real ones, a module for each kind, and the messages that several tests send ([`request`]).
+//!
+//! A stub records what it is asked. What it answers is a closure, so that the test itself shows what is special about its stub:
+//!
+//! ```
+//! use isomer_stubs::encoder::{StubEncoder, answer, named, texts};
+//!
+//! // The vector of a text is its length, and its tokens are 4. More than two texts are refused.
+//! let encoder = StubEncoder::of([named("short")]).on_encode(|request| async move {
+//!     let request = request.into_inner();
+//!     if request.inputs.len() > 2 {
+//!         return Err(tonic::Status::invalid_argument("at most two texts"));
+//!     }
+//!     Ok(answer(texts(&request).map(|text| [text.len() as f32]), 4))
+//! });
+//! assert!(encoder.calls().is_empty());
+//! ```
+//!
+//! A service that one test alone needs implements the generated trait in that test: the rpcs it leaves out are unimplemented.
+//!
+//! The crate is a dev-dependency only. Its stubs panic where a test is set up wrongly.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "only tests depend on it"
+)]
+
+pub mod encoder;
+pub mod http;
+pub mod hub;
+pub mod openai;
+pub mod request;
+pub mod rpc;
