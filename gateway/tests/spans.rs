@@ -8,7 +8,7 @@
     dead_code
 )]
 
-#[path = "../../service-kit/tests/spans/harness.rs"]
+#[path = "../../crates/service-kit/tests/spans/harness.rs"]
 mod harness;
 
 use std::{

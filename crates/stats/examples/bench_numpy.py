@@ -1,7 +1,7 @@
 """The Hodges–Lehmann bootstrap in numpy and in isomer-stats, in one run.
 
     cargo build --release -p isomer-stats --example bench
-    python eval-svc/stats/examples/bench_numpy.py target/release/examples/bench
+    python crates/stats/examples/bench_numpy.py target/release/examples/bench
 
 numpy: all n (n + 1) / 2 Walsh averages of each resample, and their median by partition.
 """

@@ -55,7 +55,7 @@ fn text(index: usize) -> String {
 
 /// The messages of the paraphrase prompt for a text.
 fn paraphrase(index: usize) -> GenerateRequest {
-    let file = include_str!("../../prompts/paraphrase.txt");
+    let file = include_str!("../../../transform-svc/prompts/paraphrase.txt");
     let body = file.rsplit("+++\n").next().unwrap_or_default();
     let mut messages: Vec<ChatMessage> = Vec::new();
     for line in body.lines() {
