@@ -47,7 +47,6 @@ pub use error::EvalError;
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
 pub use run::EvalClients;
-pub use run_service::CALLER;
 
 use places::{HubRules, Places};
 use run::RunManager;

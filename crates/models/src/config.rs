@@ -2,7 +2,10 @@
 
 use std::{env, path::PathBuf};
 
-use isomer_service_kit::config::{ConfigError, Validate};
+use isomer_service_kit::{
+    config::{ConfigError, Validate},
+    home::{self, user_cache},
+};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a [`crate::Resolver`].
@@ -37,7 +40,7 @@ pub struct ModelsConfig {
 impl Default for ModelsConfig {
     fn default() -> Self {
         Self {
-            home: user_cache().join("isomer"),
+            home: home::folder(),
             catalogue: None,
             offline: false,
             hub: true,
@@ -55,7 +58,7 @@ impl ModelsConfig {
     /// Lays the environment over these settings.
     #[must_use]
     pub fn with_env(mut self) -> Self {
-        if let Some(home) = path_var("ISOMER_HOME") {
+        if let Some(home) = home::from_env() {
             self.home = home;
         }
         if let Some(catalogue) = path_var("ISOMER_CATALOGUE") {
@@ -141,12 +144,6 @@ impl Validate for ModelsConfig {
         }
         Ok(())
     }
-}
-
-/// The user's cache folder: `XDG_CACHE_HOME`, else what is usual on the platform.
-fn user_cache() -> PathBuf {
-    use etcetera::BaseStrategy as _;
-    etcetera::choose_base_strategy().map_or_else(|_| env::temp_dir(), |strategy| strategy.cache_dir())
 }
 
 fn path_var(name: &str) -> Option<PathBuf> {

@@ -7,9 +7,11 @@
 //! * [`client`]: the channel every generated client runs over.
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
 //! * [`page_token`]: the tokens of lists.
+//! * [`home`]: the folder where a server keeps its own files.
 //! * [`Doorkeeper`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
+mod caller;
 pub mod client;
 pub mod config;
 mod connect;
@@ -20,6 +22,7 @@ mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod health;
+pub mod home;
 mod layers;
 pub mod limits;
 pub mod memory;
@@ -37,6 +40,7 @@ pub mod vectors;
 mod web;
 mod wire;
 
+pub use caller::CALLER;
 pub use client::GrpcChannel;
 pub use door::Doorkeeper;
 pub use error::{Fault, with_subject};

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use isomer_access::{AccessConfig, Budget, Keys, Limits, Mode, NewKey, Period, Scope, Scopes};
 use isomer_adapters::GuardConfig;
+use isomer_all_in_one::{Caller, IsomerConfig, compose};
 use isomer_database::Database;
-use isomer_gateway::{Caller, IsomerConfig, compose};
 use isomer_registry::ProvidersConfig;
 use isomer_service_kit::{
     config::Secret,

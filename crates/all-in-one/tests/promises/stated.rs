@@ -17,7 +17,7 @@ const fn stated(element: &'static str, quote: &'static str, file: &'static str, 
 const EMBED: &str = "embed-svc/tests/service.rs";
 const RUNS: &str = "eval-svc/tests/run_pipeline.rs";
 const KEYS: &str = "gateway/access/tests/door/keys.rs";
-const EVERY: &str = "gateway/tests/promises/every.rs";
+const EVERY: &str = "crates/all-in-one/tests/promises/every.rs";
 
 pub const ALL: &[Stated] = &[
     stated(
@@ -29,7 +29,7 @@ pub const ALL: &[Stated] = &[
     stated(
         "RunCounters",
         "Once the run has succeeded, texts_planned = texts_generated + texts_by_rule + texts_cached",
-        "gateway/tests/promises/counters.rs",
+        "crates/all-in-one/tests/promises/counters.rs",
         "texts_planned_are_those_generated_made_by_rule_and_cached",
     ),
     stated(

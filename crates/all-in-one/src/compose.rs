@@ -1,4 +1,4 @@
-//! Every service in this process, meeting over in-memory channels, with the gateway's face in front.
+//! Builds the services and connects them over in-memory channels, with the gateway in front.
 
 use std::{
     net::SocketAddr,
@@ -15,20 +15,17 @@ use isomer_eval::{
     EvalClients, EvalService,
     places::{HubAccess, Places},
 };
+use isomer_gateway::{
+    front::{self, Behind, Follower, Settings},
+    proxy::Servers,
+    routing::Fixed,
+};
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
 use isomer_transform::TransformService;
-use isomer_usage::report::Reporting;
 
-use crate::{
-    config::IsomerConfig,
-    encoder_service,
-    front::{self, Behind, Settings},
-    proxy::Servers,
-    routing::Fixed,
-    runs::Follower,
-};
+use crate::config::IsomerConfig;
 
 /// How this process is named among providers.
 const HERE: &str = "this process";
@@ -110,8 +107,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     };
     let ways = front::ways(&settings, database, vec![here]).await?;
     // The other services ask for encoders as everybody does: those of others are theirs too.
-    let encoders = encoder_service::server(ways.router.clone(), limits.max_inner_message_bytes());
-    let encoders = Services::new().add(Reporting(encoders));
+    let encoders = Services::new().add(front::encoders(&ways.router, limits.max_inner_message_bytes()));
     let encoder = memory::channel(encoders, &limits).await?;
     let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
     let transform = memory::channel(isomer_transform::services(transform), &limits).await?;

@@ -27,11 +27,11 @@ pub const ALL: &[Held] = &[
          UNIMPLEMENTED",
         &[
             (
-                "gateway/tests/promises/every.rs",
+                "crates/all-in-one/tests/promises/every.rs",
                 "messages_that_cannot_be_decoded_are_refused_by_every_rpc",
             ),
             (
-                "gateway/tests/promises/every.rs",
+                "crates/all-in-one/tests/promises/every.rs",
                 "unknown_methods_and_codings_are_explained",
             ),
         ],
@@ -40,7 +40,7 @@ pub const ALL: &[Held] = &[
         "isomer.common.v1",
         "A List rpc answers INVALID_ARGUMENT to a `page_token` that it did not give out",
         &[(
-            "gateway/tests/promises/every.rs",
+            "crates/all-in-one/tests/promises/every.rs",
             "a_page_token_that_was_not_given_out_is_refused_by_every_list",
         )],
     ),
@@ -155,7 +155,7 @@ pub const ALL: &[Held] = &[
         "RunService.DeleteRun",
         "FAILED_PRECONDITION while it is active",
         &[(
-            "gateway/tests/promises/every.rs",
+            "crates/all-in-one/tests/promises/every.rs",
             "a_run_that_is_under_way_has_no_report_and_is_not_deleted",
         )],
     ),
@@ -163,7 +163,7 @@ pub const ALL: &[Held] = &[
         "RunService.GetReport",
         "FAILED_PRECONDITION before that",
         &[(
-            "gateway/tests/promises/every.rs",
+            "crates/all-in-one/tests/promises/every.rs",
             "a_run_that_is_under_way_has_no_report_and_is_not_deleted",
         )],
     ),
@@ -171,7 +171,7 @@ pub const ALL: &[Held] = &[
         "CancelRunRequest.reason",
         "INVALID_ARGUMENT otherwise",
         &[(
-            "gateway/tests/promises/every.rs",
+            "crates/all-in-one/tests/promises/every.rs",
             "a_run_that_is_under_way_has_no_report_and_is_not_deleted",
         )],
     ),

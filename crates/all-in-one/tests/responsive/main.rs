@@ -2,7 +2,7 @@
 //!
 //! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the test. A case is a large legal request, or one
 //! that takes long. In a debug build its numbers are smaller. Print the milliseconds with
-//! `cargo test --release -p isomer-gateway --test responsive -- --nocapture`.
+//! `cargo test --release -p isomer-all-in-one --test responsive -- --nocapture`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

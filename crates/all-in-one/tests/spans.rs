@@ -8,7 +8,7 @@
     dead_code
 )]
 
-#[path = "../../crates/service-kit/tests/spans/harness.rs"]
+#[path = "../../service-kit/tests/spans/harness.rs"]
 mod harness;
 
 use std::{
@@ -30,7 +30,7 @@ use axum::{
 };
 use harness::{Spans, lines};
 use isomer_adapters::GuardConfig;
-use isomer_gateway::{Caller, IsomerConfig, compose};
+use isomer_all_in_one::{Caller, IsomerConfig, compose};
 use isomer_registry::ProvidersConfig;
 use isomer_service_kit::server::{self, ServerConfig};
 use isomer_transform::config::GeneratorConfig;
