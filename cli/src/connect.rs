@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use isomer_eval::{EvalError, places::Wanted};
 use isomer_all_in_one::{Caller, House, IsomerConfig};
+use isomer_eval::{EvalError, places::Wanted};
 use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::{
     GrpcChannel,

@@ -76,6 +76,19 @@ impl VectorMatrix {
         Self { rows, cols, data }
     }
 
+    /// A copy of these rows, in this order.
+    ///
+    /// # Panics
+    /// Where a row is not there.
+    pub fn select(&self, rows: impl IntoIterator<Item = usize>) -> Self {
+        let (mut count, mut data) = (0, Vec::new());
+        for row in rows {
+            data.extend_from_slice(self.row(row));
+            count += 1;
+        }
+        Self::of_checked(count, self.cols, data)
+    }
+
     /// Number of vectors.
     pub fn rows(&self) -> usize {
         self.rows

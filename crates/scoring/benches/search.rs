@@ -2,7 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use isomer_eval::metric::{
+use isomer_scoring::metric::{
     Similarity, VectorMatrix,
     search::{Ties, id_order, top_k},
 };

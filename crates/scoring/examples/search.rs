@@ -6,7 +6,7 @@
 
 use std::{error::Error, fs, time::Instant};
 
-use isomer_eval::metric::{
+use isomer_scoring::metric::{
     Similarity, VectorMatrix,
     search::{Ties, top_k},
 };

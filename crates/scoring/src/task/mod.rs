@@ -65,8 +65,11 @@ impl Scores {
         })
     }
 
-    /// The same scores with another one as the main one.
-    pub(crate) fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
+    /// The same scores with another one as the main one. Evidence is of the main score, so another one has none.
+    ///
+    /// # Errors
+    /// A score that is not among them.
+    pub fn with_main(mut self, key: &'static str) -> Result<Self, ScoreError> {
         if key != self.main_key {
             self.evidence = None;
         }
