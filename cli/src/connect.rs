@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
+use isomer_all_in_one::{Caller, House, IsomerConfig};
 use isomer_eval::{EvalError, places::Wanted};
-use isomer_gateway::{Caller, House, IsomerConfig};
 use isomer_models::{ModelKind, Resolver};
 use isomer_service_kit::{
     GrpcChannel,
@@ -113,7 +113,7 @@ pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>
 }
 
 async fn in_process(config: IsomerConfig) -> Result<Connection, Failure> {
-    let house = isomer_gateway::compose(config.clone(), Caller::Owner).await?;
+    let house = isomer_all_in_one::compose(config.clone(), Caller::Owner).await?;
     Ok(Connection {
         channel: house.channel(),
         resolver: Some(house.resolver()),

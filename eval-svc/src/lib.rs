@@ -1,7 +1,6 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
-//! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`task`], [`metric`], [`stats`],
-//! [`evidence`], [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
+//! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
@@ -10,10 +9,8 @@ pub mod config;
 pub mod dataset;
 mod encoding;
 pub mod error;
-pub mod evidence;
 pub mod gate;
 pub mod judging;
-pub mod metric;
 mod metric_names;
 pub mod mteb_result;
 mod pivot;
@@ -27,7 +24,6 @@ pub mod selection;
 pub mod separation;
 mod statistics_service;
 pub mod suite;
-pub mod task;
 mod task_service;
 pub mod truncation;
 
@@ -44,10 +40,11 @@ use tokio::net::TcpListener;
 
 pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
+/// Scores: the crate `isomer-scoring`.
+pub use isomer_scoring::{evidence, metric, task};
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
 pub use run::EvalClients;
-pub use run_service::CALLER;
 
 use places::{HubRules, Places};
 use run::RunManager;

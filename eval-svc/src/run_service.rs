@@ -13,7 +13,7 @@ use isomer_proto::eval::v1::{
     GetReportRequest, GetReportResponse, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse,
     ReportFormat, WatchRunRequest, WatchRunResponse, run_service_server::RunService,
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{CALLER, Fault};
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
 use crate::run::{self, RunError, RunManager};
@@ -60,9 +60,6 @@ impl RunFace {
         done.map_err(Into::into)
     }
 }
-
-/// Names the caller on whose behalf a gateway asks. Without it, access is not divided: all runs are seen.
-pub const CALLER: &str = "isomer-caller";
 
 fn caller<T>(request: &Request<T>) -> Option<String> {
     let value = request.metadata().get(CALLER)?;

@@ -5,11 +5,11 @@ mod run_stubs;
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use isomer_eval::CALLER;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, DeleteRunRequest, GetReportRequest, GetRunRequest, ListRunsRequest, RunSpec,
     RunState, SuiteRef, WatchRunRequest, suite_ref,
 };
+use isomer_service_kit::CALLER;
 use run_stubs::*;
 use tonic::{Code, Request};
 

@@ -1,7 +1,7 @@
 //! The transformations that the transform service serves: what it says itself, which may be of another version than this gateway.
 
 use isomer_proto::transform::v1::{
-    ListTransformationsRequest, TransformationInfo, transform_service_client::TransformServiceClient,
+    ListTransformationsRequest, Transformation, TransformationInfo, transform_service_client::TransformServiceClient,
     transformation::Kind,
 };
 use isomer_service_kit::Fault;
@@ -49,10 +49,12 @@ pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, 
                 .mend(format!("the transform service serves {}", names.join(", "))),
         );
     };
-    let kind = isomer_transform::catalogue::with_defaults(name).map_err(|_| {
-        let why = format!("the transform service serves `{name}`, and this gateway does not know its parameters");
-        Fault::invalid("transformation", why).mend("bring the gateway up to the version of its transform service")
-    })?;
+    let kind = Transformation::named(name)
+        .and_then(|message| message.kind)
+        .ok_or_else(|| {
+            let why = format!("the transform service serves `{name}`, and this gateway does not know its parameters");
+            Fault::invalid("transformation", why).mend("bring the gateway up to the version of its transform service")
+        })?;
     Ok((kind, info.needs_generator))
 }
 

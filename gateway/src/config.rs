@@ -1,12 +1,9 @@
-//! Configuration of the gateway, and of a whole house in one process.
+//! Configuration of the gateway.
 
 use std::{collections::HashSet, path::Path};
 
 use isomer_access::AccessConfig;
 use isomer_adapters::GuardConfig;
-use isomer_embed::EmbedConfig;
-use isomer_eval::EvalConfig;
-use isomer_models::ModelsConfig;
 use isomer_registry::ProvidersConfig;
 use isomer_service_kit::{
     client::{ClientConfig, ClientTls},
@@ -14,7 +11,6 @@ use isomer_service_kit::{
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
-use isomer_transform::TransformConfig;
 use serde::{Deserialize, Serialize};
 
 use crate::routing::RoutingConfig;
@@ -34,50 +30,6 @@ impl DatabaseConfig {
             Some(url) => url.to_owned(),
             None => home.join("gateway.sqlite").display().to_string(),
         }
-    }
-}
-
-/// Every service in one process: what `isomer` reads from its configuration file.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct IsomerConfig {
-    /// Where model files come from.
-    pub models: ModelsConfig,
-    /// The port in front of everything (`isomer serve`), its limits and TLS.
-    pub server: ServerConfig,
-    /// Logs and traces.
-    pub telemetry: TelemetryConfig,
-    /// The gateway's records.
-    pub database: DatabaseConfig,
-    /// Who may ask for what.
-    pub access: AccessConfig,
-    /// Encoders of others.
-    pub providers: ProvidersConfig,
-    /// Which addresses of this network may be called as providers.
-    pub addresses: GuardConfig,
-    /// How requests find their way.
-    pub routing: RoutingConfig,
-    /// Pages that may call from a browser.
-    pub web: WebConfig,
-    /// Text to vectors.
-    pub embed: EmbedConfig,
-    /// Text to text.
-    pub transform: TransformConfig,
-    /// Scores, runs, reports.
-    pub eval: EvalConfig,
-}
-
-impl Validate for IsomerConfig {
-    fn validate(&self) -> Result<(), ConfigError> {
-        self.server.validate()?;
-        self.access.validate().map_err(|error| error.within("access"))?;
-        self.providers.validate().map_err(|error| error.within("providers"))?;
-        self.addresses.validate().map_err(|error| error.within("addresses"))?;
-        self.routing.validate()?;
-        self.web.validate().map_err(|error| error.within("web"))?;
-        self.embed.validate()?;
-        self.transform.validate()?;
-        self.eval.validate()
     }
 }
 

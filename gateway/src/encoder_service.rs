@@ -23,7 +23,7 @@ const LIST: &str = "ListEncoders";
 
 /// The router's face.
 #[derive(Debug, Clone)]
-pub(crate) struct Face {
+pub struct Face {
     router: Router,
 }
 

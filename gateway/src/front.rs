@@ -1,4 +1,4 @@
-//! The gateway's face: the router over every encoder, its registry, a way to each other service, HTTP in OpenAI's shapes, and the door in
+//! What a gateway serves: the router over every encoder, its registry, a way to each other service, HTTP in OpenAI's shapes, and the door in
 //! front of it all.
 
 use std::{convert::Infallible, sync::Arc};
@@ -7,8 +7,9 @@ use http::request::Parts;
 use isomer_access::{Access, AccessServer};
 use isomer_adapters::{AddressGuard, GuardConfig, Surroundings, connect};
 use isomer_database::Database;
-use isomer_proto::gateway::v1::{
-    access_service_server::AccessServiceServer, provider_service_server::ProviderServiceServer,
+use isomer_proto::{
+    encoder::v1::encoder_service_server::EncoderServiceServer,
+    gateway::v1::{access_service_server::AccessServiceServer, provider_service_server::ProviderServiceServer},
 };
 use isomer_registry::{ProvidersConfig, Registry};
 use isomer_service_kit::{Doorkeeper, Fault, Services};
@@ -24,9 +25,11 @@ use crate::{
     provider::Audited,
     proxy::{self, Servers, Upstream},
     routing::{Fixed, Memory, Router, RoutingConfig},
-    runs::{self, Follower, Pace},
+    runs::{self, Pace},
     screening::Screen,
 };
+
+pub use crate::{encoder_service::Face, runs::Follower};
 
 const TRANSFORM: &[&str] = &[
     "isomer.transform.v1.TransformService",
@@ -44,9 +47,11 @@ pub(crate) fn is_passed_on(service: &str) -> bool {
 
 /// Who answers for what is not about encoders.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Behind {
-    pub(crate) transform: Option<Servers>,
-    pub(crate) eval: Option<Servers>,
+pub struct Behind {
+    /// Servers of transform-svc.
+    pub transform: Option<Servers>,
+    /// Servers of eval-svc.
+    pub eval: Option<Servers>,
 }
 
 impl Behind {
@@ -58,23 +63,32 @@ impl Behind {
 
 /// What the configuration says of the front.
 #[derive(Debug)]
-pub(crate) struct Settings {
-    pub(crate) providers: ProvidersConfig,
-    pub(crate) addresses: GuardConfig,
-    pub(crate) routing: RoutingConfig,
-    pub(crate) web: WebConfig,
-    pub(crate) max_message_bytes: usize,
+pub struct Settings {
+    /// Encoders of others.
+    pub providers: ProvidersConfig,
+    /// Which addresses of this network may be called as providers.
+    pub addresses: GuardConfig,
+    /// How requests find their way.
+    pub routing: RoutingConfig,
+    /// Pages that may call from a browser.
+    pub web: WebConfig,
+    /// Largest message that is read, in bytes.
+    pub max_message_bytes: usize,
 }
 
 /// The ways to encoders, known and watched.
 #[derive(Debug, Clone)]
-pub(crate) struct Ways {
-    pub(crate) router: Router,
+pub struct Ways {
+    /// Routes to every encoder.
+    pub router: Router,
     pub(crate) registry: Registry,
 }
 
 /// Opens the registry and the router over it and `fixed`.
-pub(crate) async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fixed>) -> Result<Ways, Fault> {
+///
+/// # Errors
+/// Records that cannot be opened, declared providers that cannot be read.
+pub async fn ways(settings: &Settings, database: Option<Database>, fixed: Vec<Fixed>) -> Result<Ways, Fault> {
     let guard =
         AddressGuard::new(&settings.addresses).map_err(|error| Fault::invalid("addresses", error.to_string()))?;
     let surroundings = Surroundings {
@@ -98,15 +112,19 @@ pub(crate) async fn ways(settings: &Settings, database: Option<Database>, fixed:
     Ok(Ways { router, registry })
 }
 
+/// The encoders behind a router, as a service.
+pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderServiceServer<Face>> {
+    Reporting(encoder_service::server(router.clone(), max_message_bytes))
+}
+
 /// Everything that is served, and who follows the runs that are asked for there. Without `access` the registry's changes and the keys are not served: that is for a process's own clients.
-pub(crate) fn services(
+pub fn services(
     settings: &Settings,
     ways: &Ways,
     behind: &Behind,
     access: Option<&Access>,
 ) -> (Services, Option<Follower>) {
-    let encoders = encoder_service::server(ways.router.clone(), settings.max_message_bytes);
-    let mut services = add_charged(Services::new(), Reporting(encoders));
+    let mut services = add_charged(Services::new(), encoders(&ways.router, settings.max_message_bytes));
     let transform = behind
         .transform
         .iter()

@@ -5,8 +5,7 @@ use std::{future::Future, net::SocketAddr, sync::Arc};
 use isomer_access::Access;
 use isomer_adapters::IsomerBackend;
 use isomer_database::Database;
-use isomer_models::ModelsConfig;
-use isomer_service_kit::{Fault, client, config::ConfigError, server};
+use isomer_service_kit::{Fault, client, config::ConfigError, home, server};
 use tokio::net::TcpListener;
 
 use crate::{
@@ -28,7 +27,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<(), Fault> {
     let max_message_bytes = config.server.limits.max_inner_message_bytes();
-    let home = config.home.unwrap_or_else(|| ModelsConfig::default().with_env().home);
+    let home = config.home.unwrap_or_else(home::folder);
     let database = Database::open(&config.database.address(&home)).await?;
     let access = Access::open(config.access, database.clone()).await?;
     let address = listener

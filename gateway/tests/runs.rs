@@ -108,7 +108,7 @@ impl RunService for Stub {
     }
 
     async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
-        let caller = request.metadata().get(isomer_eval::CALLER);
+        let caller = request.metadata().get(isomer_service_kit::CALLER);
         let caller = caller.map(|caller| caller.to_str().unwrap().to_owned());
         self.callers.lock().unwrap().push(caller);
         Ok(Response::new(ListRunsResponse::default()))
@@ -388,7 +388,7 @@ async fn the_evaluation_service_is_told_who_asks_and_a_client_cannot_say_it_is_a
         if let Some(claimed) = claimed {
             request
                 .metadata_mut()
-                .insert(isomer_eval::CALLER, claimed.parse().unwrap());
+                .insert(isomer_service_kit::CALLER, claimed.parse().unwrap());
         }
         one.list_runs(request).await.unwrap();
     }

@@ -1,4 +1,4 @@
-//! The `.proto` files of Isomer and the code generated from them. No logic lives here.
+//! The `.proto` files of Isomer and the code generated from them. No logic lives here but what reads the descriptors.
 //!
 //! The reference manual is in the `.proto` comments, below `proto/isomer/` and `proto/tei/`.
 #![allow(
@@ -27,6 +27,24 @@ pub mod encoder {
 pub mod transform {
     pub mod v1 {
         tonic::include_proto!("isomer.transform.v1");
+
+        impl Transformation {
+            /// The transformation of this name (`paraphrase`) with default parameters. A name is that of a field of the message.
+            pub fn named(name: &str) -> Option<Self> {
+                use prost::{Message as _, encoding};
+                let set = prost_types::FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET).ok()?;
+                let ours = set.file.iter().filter(|file| file.package() == "isomer.transform.v1");
+                let mut messages = ours.flat_map(|file| &file.message_type);
+                let message = messages.find(|message| message.name() == "Transformation")?;
+                let field = message.field.iter().find(|field| field.name() == name)?;
+                // That field, set to an empty message.
+                let mut wire = Vec::new();
+                let number = u32::try_from(field.number()).ok()?;
+                encoding::encode_key(number, encoding::WireType::LengthDelimited, &mut wire);
+                encoding::encode_varint(0, &mut wire);
+                Self::decode(&*wire).ok()
+            }
+        }
     }
 }
 

@@ -216,7 +216,7 @@ def rows():
 
 def catalogue():
     """The shortest entry of each kind of recipe in the built-in catalogue."""
-    _, *entries = (ROOT / "service-kit/models/catalogue.toml").read_text().split("\n[[model]]\n")
+    _, *entries = (ROOT / "crates/models/catalogue.toml").read_text().split("\n[[model]]\n")
     found = {}
     for step in ("onnx", "join", "join-zip", "take", "word-vectors", "e5s1-weights", "hub", "write"):
         holding = [entry for entry in entries if f'"{step}"' in entry or f"[model.{step}]" in entry]
@@ -274,7 +274,7 @@ def build():
         "word_vectors": {"glove": "the 0.1 0.2 -3e-2\ncat 1 2 3\n", "word2vec": "2 3\nthe 0.1 0.2 0.3\ncat 1 2 3\n"},
         "onnx": onnx(),
         "e5s1": e5s1(),
-        "parquet_words": {"pyarrow": (ROOT / "service-kit/models/fixtures/words.parquet").read_bytes()},
+        "parquet_words": {"pyarrow": (ROOT / "crates/models/fixtures/words.parquet").read_bytes()},
         "npy": {"rows": npy("(2, 3)"), "columns": npy("(3, 2)", "True"), "doubles": npy("(2, 3)", kind="<f8")},
         "catalogue": catalogue(),
         "rows": rows(),

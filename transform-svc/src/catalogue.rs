@@ -64,26 +64,11 @@ const fn entry(
 /// # Errors
 /// The nearest name there is, if one is near, where no transformation has this one.
 pub fn with_defaults(name: &str) -> Result<proto::transformation::Kind, Option<&'static str>> {
-    use proto::transformation::Kind as Message;
-    let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name) else {
-        return Err(nearest(name, ENTRIES.iter().map(|entry| entry.name)));
-    };
-    Ok(match entry.kind {
-        Kind::Paraphrase => Message::Paraphrase(proto::Paraphrase {}),
-        Kind::Backtranslation => Message::Backtranslation(proto::Backtranslation::default()),
-        Kind::StyleChange => Message::StyleChange(proto::StyleChange {}),
-        Kind::Expansion => Message::Expansion(proto::Expansion {}),
-        Kind::Summarisation => Message::Summarisation(proto::Summarisation {}),
-        Kind::SummarisedExpansion => Message::SummarisedExpansion(proto::SummarisedExpansion {}),
-        Kind::Translation => Message::Translation(proto::Translation::default()),
-        Kind::CrossTranslation => Message::CrossTranslation(proto::CrossTranslation::default()),
-        Kind::Keywords => Message::Keywords(proto::Keywords {}),
-        Kind::RandomKeywords => Message::RandomKeywords(proto::RandomKeywords::default()),
-        Kind::StopwordRemoval => Message::StopwordRemoval(proto::StopwordRemoval {}),
-        Kind::Distractors => Message::Distractors(proto::Distractors::default()),
-        Kind::MultiSwap => Message::MultiSwap(proto::MultiSwap::default()),
-        Kind::Continuation => Message::Continuation(proto::Continuation::default()),
-    })
+    let known = ENTRIES.iter().any(|entry| entry.name == name);
+    let message = known.then(|| proto::Transformation::named(name)).flatten();
+    message
+        .and_then(|message| message.kind)
+        .ok_or_else(|| nearest(name, ENTRIES.iter().map(|entry| entry.name)))
 }
 
 /// All of them, in the order in which they are listed.

@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::ExitCode};
 
-use isomer_gateway::Caller;
+use isomer_all_in_one::Caller;
 use isomer_models::ModelKind;
 use isomer_service_kit::{Fault, server, shutdown};
 
@@ -31,7 +31,7 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     } else {
         Some(server::bind(&config.server)?)
     };
-    let house = isomer_gateway::compose(config.clone(), Caller::Anyone).await?;
+    let house = isomer_all_in_one::compose(config.clone(), Caller::Anyone).await?;
     house
         .check_listen(config.server.listen)
         .await

@@ -119,11 +119,6 @@ fn read<L>(
 
 /// Vectors of the first texts and of the second, from vectors in the order of the texts.
 pub(super) fn split(vectors: &VectorMatrix) -> (VectorMatrix, VectorMatrix) {
-    let rows = vectors.iter();
-    let (first, second): (Vec<_>, Vec<_>) = rows.enumerate().partition(|(i, _)| i % 2 == 0);
-    let take = |rows: Vec<(usize, &[f32])>| {
-        let data = rows.iter().flat_map(|(_, row)| row.iter().copied()).collect();
-        VectorMatrix::of_checked(rows.len(), vectors.cols(), data)
-    };
-    (take(first), take(second))
+    let every_second = |from| vectors.select((from..vectors.rows()).step_by(2));
+    (every_second(0), every_second(1))
 }

@@ -1,11 +1,10 @@
 //! Runs of eval-svc and their reports.
 
 use isomer_access::Caller;
-use isomer_eval::CALLER;
 use isomer_proto::eval::v1::{
     GetReportRequest, ListRunsRequest, ReportFormat, Run, run_service_client::RunServiceClient,
 };
-use isomer_service_kit::{CallDeadline, Fault};
+use isomer_service_kit::{CALLER, CallDeadline, Fault};
 use tokio::time::Instant;
 use tonic::{Request, metadata::MetadataValue};
 

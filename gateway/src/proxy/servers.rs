@@ -81,7 +81,7 @@ impl Servers {
     }
 
     /// The services of this process.
-    pub(crate) fn here(routing: &RoutingConfig, name: &str, channel: GrpcChannel) -> Self {
+    pub fn here(routing: &RoutingConfig, name: &str, channel: GrpcChannel) -> Self {
         Self::new(routing, [(name.to_owned(), channel)])
     }
 

@@ -48,7 +48,7 @@ impl Default for Pace {
 
 /// Follows the runs of one server for their payers. Cheap to clone; ends with the last clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Follower(Arc<Inner>);
+pub struct Follower(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -98,7 +98,7 @@ impl Follower {
     }
 
     /// Waits until nothing is followed, at most so long: for a process whose runs have just been ended.
-    pub(crate) async fn settled(&self, most: Duration) {
+    pub async fn settled(&self, most: Duration) {
         let until = Instant::now() + most;
         while !locked(&self.0.followed).is_empty() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;

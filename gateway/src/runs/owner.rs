@@ -6,7 +6,7 @@
 use axum::{Router, extract::Request, middleware, response::Response};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use isomer_access::{Caller, Scope};
-use isomer_eval::CALLER;
+use isomer_service_kit::CALLER;
 
 const NAME: HeaderName = HeaderName::from_static(CALLER);
 

@@ -51,10 +51,10 @@ const fn last(path: &'static str) -> &'static str {
 }
 
 targets! {
-    models::safetensors, 16 << 10, ["embed-svc/src/weights.rs", "embed-svc/src/weights/file.rs", "service-kit/models/src/folder.rs"];
+    models::safetensors, 16 << 10, ["embed-svc/src/weights.rs", "embed-svc/src/weights/file.rs", "crates/models/src/folder.rs"];
     models::gguf, 64 << 10, [
-        "transform-svc/local-llm/src/gguf.rs", "transform-svc/local-llm/src/shape.rs", "transform-svc/local-llm/src/vocabulary/mod.rs",
-        "transform-svc/local-llm/src/vocabulary/bpe.rs", "transform-svc/local-llm/src/template.rs", "transform-svc/local-llm/src/weights.rs",
+        "crates/local-llm/src/gguf.rs", "crates/local-llm/src/shape.rs", "crates/local-llm/src/vocabulary/mod.rs",
+        "crates/local-llm/src/vocabulary/bpe.rs", "crates/local-llm/src/template.rs", "crates/local-llm/src/weights.rs",
     ];
     models::tokenizer, 16 << 10, ["embed-svc/src/tokenise.rs", "embed-svc/src/tokenise/pairs.rs", "embed-svc/src/tokenise/parts.rs"];
     models::model_folder, 16 << 10, [
@@ -62,11 +62,11 @@ targets! {
         "embed-svc/src/folder/stage.rs", "embed-svc/src/folder/words.rs", "embed-svc/src/folder/head.rs", "embed-svc/src/arch/settings.rs",
     ];
     models::word_vectors, 8 << 10, ["embed-svc/src/vectors/text_file.rs"];
-    models::onnx, 8 << 10, ["service-kit/models/src/assemble/onnx.rs"];
-    models::e5s1, 16 << 10, ["service-kit/models/src/assemble/e5s1.rs"];
-    models::parquet_words, 16 << 10, ["service-kit/models/src/assemble/parquet.rs"];
-    models::npy, 4 << 10, ["service-kit/models/src/assemble/word_vectors.rs"];
-    models::catalogue, 8 << 10, ["service-kit/models/src/catalogue/read.rs", "service-kit/models/src/catalogue/entry.rs"];
+    models::onnx, 8 << 10, ["crates/models/src/assemble/onnx.rs"];
+    models::e5s1, 16 << 10, ["crates/models/src/assemble/e5s1.rs"];
+    models::parquet_words, 16 << 10, ["crates/models/src/assemble/parquet.rs"];
+    models::npy, 4 << 10, ["crates/models/src/assemble/word_vectors.rs"];
+    models::catalogue, 8 << 10, ["crates/models/src/catalogue/read.rs", "crates/models/src/catalogue/entry.rs"];
     data::rows, 16 << 10, [
         "eval-svc/src/dataset/rows.rs", "eval-svc/src/dataset/row.rs", "eval-svc/src/dataset/files.rs", "eval-svc/src/dataset/load.rs",
         "eval-svc/src/dataset/labelled.rs", "eval-svc/src/dataset/lists.rs", "eval-svc/src/dataset/pairs.rs", "eval-svc/src/dataset/retrieval.rs",
@@ -77,10 +77,10 @@ targets! {
         "eval-svc/src/suite/protocol.rs", "eval-svc/src/suite/gate.rs",
     ];
     data::card, 4 << 10, ["eval-svc/src/places/card.rs"];
-    wire::grpc_messages, 16 << 10, ["service-kit/src/layers/elements.rs"];
-    wire::grpc_compression, 16 << 10, ["service-kit/src/layers/coding.rs"];
-    wire::connect_frames, 16 << 10, ["service-kit/src/connect/codec.rs"];
-    wire::connect_json, 8 << 10, ["service-kit/src/connect/codec.rs"];
+    wire::grpc_messages, 16 << 10, ["crates/service-kit/src/layers/elements.rs"];
+    wire::grpc_compression, 16 << 10, ["crates/service-kit/src/layers/coding.rs"];
+    wire::connect_frames, 16 << 10, ["crates/service-kit/src/connect/codec.rs"];
+    wire::connect_json, 8 << 10, ["crates/service-kit/src/connect/codec.rs"];
     http::dialects, 8 << 10, [
         "gateway/src/openai/inputs.rs", "gateway/src/openai/embeddings.rs", "gateway/src/openai/rerank.rs", "gateway/src/dialects/cohere.rs",
         "gateway/src/dialects/ollama.rs", "gateway/src/dialects/tei/mod.rs",
@@ -98,7 +98,7 @@ targets! {
     providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs", "crates/outbound/src/said.rs"];
     providers::addresses, 1 << 10, ["crates/outbound/src/guard.rs", "crates/outbound/src/guard/ranges.rs", "gateway/adapters/src/target.rs"];
     settings::provider_file, 8 << 10, ["gateway/registry/src/file.rs", "gateway/registry/src/document.rs"];
-    settings::configuration, 8 << 10, ["service-kit/src/config.rs", "service-kit/src/config/explain.rs"];
+    settings::configuration, 8 << 10, ["crates/service-kit/src/config.rs", "crates/service-kit/src/config/explain.rs"];
     settings::prompt_file, 4 << 10, ["transform-svc/src/prompt/parse.rs"];
     answers::texts, 8 << 10, ["transform-svc/src/clean/mod.rs", "transform-svc/src/clean/reasoning.rs", "transform-svc/src/checks/leaks.rs"];
     answers::lists, 4 << 10, ["transform-svc/src/list/mod.rs", "transform-svc/src/list/marks.rs", "transform-svc/src/distractors.rs"];
@@ -107,5 +107,5 @@ targets! {
         "transform-svc/src/guards/numbers/scan.rs", "transform-svc/src/guards/numbers/lex.rs", "transform-svc/src/guards/names.rs",
         "transform-svc/src/guards/negation/mod.rs",
     ];
-    names::hub_names, 1 << 10, ["service-kit/models/src/hub/choose.rs", "eval-svc/src/dataset/hub_ref.rs"];
+    names::hub_names, 1 << 10, ["crates/models/src/hub/choose.rs", "eval-svc/src/dataset/hub_ref.rs"];
 }

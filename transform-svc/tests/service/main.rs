@@ -3,7 +3,7 @@
 
 #[path = "../support/mod.rs"]
 mod support;
-#[path = "../../local-llm/tests/support/tiny.rs"]
+#[path = "../../../crates/local-llm/tests/support/tiny.rs"]
 mod tiny;
 
 mod adversarial;

@@ -1,6 +1,6 @@
 //! Files that configure servers.
 
-use isomer_gateway::IsomerConfig;
+use isomer_all_in_one::IsomerConfig;
 use isomer_registry::{document, file};
 use isomer_service_kit::config;
 use isomer_transform::prompt::{Prompt, Purpose};

@@ -1,0 +1,206 @@
+//! Builds the services and connects them over in-memory channels, with the gateway in front.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use isomer_access::Access;
+use isomer_adapters::IsomerBackend;
+use isomer_database::Database;
+use isomer_embed::{EmbedError, EmbedService};
+use isomer_eval::{
+    EvalClients, EvalService,
+    places::{HubAccess, Places},
+};
+use isomer_gateway::{
+    front::{self, Behind, Follower, Settings},
+    proxy::Servers,
+    routing::Fixed,
+};
+use isomer_models::Resolver;
+use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
+use isomer_service_kit::{Fault, GrpcChannel, LimitsConfig, Services, config::ConfigError, memory};
+use isomer_transform::TransformService;
+
+use crate::config::IsomerConfig;
+
+/// How this process is named among providers.
+const HERE: &str = "this process";
+/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after the next start.
+const SETTLING: Duration = Duration::from_secs(2);
+
+/// All services of one process. They stop when this and every channel to them is dropped.
+#[derive(Clone, Debug)]
+pub struct House {
+    resolver: Resolver,
+    eval: EvalService,
+    front: Services,
+    channel: GrpcChannel,
+    access: Option<Access>,
+    follower: Option<Follower>,
+}
+
+/// Who may name folders, generators and data files of this machine in a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caller {
+    /// The owner of this process (the command line): anything this user can read.
+    Owner,
+    /// Anyone who reaches the port: what the configuration allows.
+    Anyone,
+}
+
+/// Builds the services and the front. Nothing is loaded yet but what the configuration warms up.
+pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, Fault> {
+    if caller == Caller::Owner {
+        config.embed.allow_paths = true;
+        config.transform.allow_specs = true;
+        config.transform.by_owner = true;
+        // Folders named in the configuration are still looked through for data sets by name.
+        config.eval.dataset_dirs.append(&mut config.eval.data_roots);
+        config.eval.data_roots = vec![PathBuf::from("/")];
+        config.eval.hub = HubAccess::Any;
+    }
+    config
+        .transform
+        .addresses
+        .allow
+        .extend(config.addresses.allow.iter().cloned());
+    let home = config.models.home.clone();
+    config.eval.home.clone_from(&home);
+    let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
+    // Inside the process a service waits for its own queues; the port in front has the limit of requests.
+    let limits = LimitsConfig {
+        max_concurrent_requests: usize::MAX >> 4,
+        ..config.server.limits
+    };
+
+    let settings = Settings {
+        providers: config.providers,
+        addresses: config.addresses,
+        routing: config.routing,
+        web: config.web,
+        max_message_bytes: limits.max_inner_message_bytes(),
+    };
+    let address = config.database.address(&home);
+    // A command that only uses what is registered makes no records of its own.
+    let wanted = caller == Caller::Anyone || !config.database.url.is_empty() || Path::new(&address).exists();
+    let database = if wanted {
+        Some(Database::open(&address).await?)
+    } else {
+        None
+    };
+    let access = match (caller, &database) {
+        (Caller::Anyone, Some(database)) => Some(Access::open(config.access, database.clone()).await?),
+        _ => None,
+    };
+
+    let embed = EmbedService::new(config.embed, resolver.clone())?;
+    embed.warm_up().await?;
+    let embed = memory::channel(isomer_embed::services(embed), &limits).await?;
+    let here = Fixed {
+        name: HERE.to_owned(),
+        backend: Arc::new(IsomerBackend::over(embed, limits.max_inner_message_bytes())),
+        remote: false,
+    };
+    let ways = front::ways(&settings, database, vec![here]).await?;
+    // The other services ask for encoders as everybody does: those of others are theirs too.
+    let encoders = Services::new().add(front::encoders(&ways.router, limits.max_inner_message_bytes()));
+    let encoder = memory::channel(encoders, &limits).await?;
+    let transform = TransformService::new(config.transform, resolver.clone())?.with_encoder(encoder.clone());
+    let transform = memory::channel(isomer_transform::services(transform), &limits).await?;
+    let eval = EvalService::with_hub(
+        config.eval,
+        EvalClients {
+            encoder,
+            transform: transform.clone(),
+        },
+        Some(resolver.clone()),
+    )?;
+    let scores = memory::channel(isomer_eval::services(eval.clone()), &limits).await?;
+
+    let here = |channel| Some(Servers::here(&settings.routing, HERE, channel));
+    let behind = Behind {
+        transform: here(transform),
+        eval: here(scores),
+    };
+    let (front, follower) = front::services(&settings, &ways, &behind, access.as_ref());
+    let channel = memory::channel(front.clone(), &limits).await?;
+    Ok(House {
+        resolver,
+        eval,
+        front,
+        channel,
+        access,
+        follower,
+    })
+}
+
+impl House {
+    /// The way in for clients of this process.
+    pub fn channel(&self) -> GrpcChannel {
+        self.channel.clone()
+    }
+
+    /// What to serve on a port.
+    pub fn front(&self) -> Services {
+        self.front.clone()
+    }
+
+    /// Settles what access means at the address that will be served, and refuses one that others reach while nobody could be told apart.
+    ///
+    /// # Errors
+    /// Names `access.mode` and how to make the first key.
+    pub async fn check_listen(&self, listen: SocketAddr) -> Result<(), ConfigError> {
+        match &self.access {
+            Some(access) => access.check_listen(listen).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Writes what was counted of callers' use, that of runs which were just interrupted included; to be called when the port has drained.
+    ///
+    /// # Errors
+    /// When the records cannot be written.
+    pub async fn flush(&self) -> Result<(), Fault> {
+        if let Some(follower) = &self.follower {
+            follower.settled(SETTLING).await;
+        }
+        match &self.access {
+            Some(access) => {
+                access.release_tabs().await?;
+                access.flush().await
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Finds data sets.
+    pub fn places(&self) -> &Places {
+        self.eval.places()
+    }
+
+    /// Finds model files.
+    pub fn resolver(&self) -> Resolver {
+        self.resolver.clone()
+    }
+
+    /// Loads an encoder before it is first asked for.
+    pub async fn warm_up(&self, encoder_id: &str) -> Result<(), Fault> {
+        let request = GetEncoderRequest {
+            id: encoder_id.to_owned(),
+        };
+        EncoderServiceClient::new(self.channel())
+            .get_encoder(request)
+            .await
+            .map_err(|s| Fault::from_status(&s))?;
+        Ok(())
+    }
+
+    /// Ends runs that are under way, so that their watchers are told; what they finished is kept.
+    pub async fn interrupt_runs(&self) {
+        self.eval.runs().interrupt().await;
+    }
+}

@@ -1,0 +1,134 @@
+//! A gateway with every service in its process, in front of the models.
+
+use std::{net::SocketAddr, time::Duration};
+
+use isomer_access::{AccessConfig, Budget, Keys, Limits, Mode, NewKey, Period, Scope, Scopes};
+use isomer_adapters::GuardConfig;
+use isomer_all_in_one::{Caller, IsomerConfig, compose};
+use isomer_database::Database;
+use isomer_registry::ProvidersConfig;
+use isomer_service_kit::{
+    config::Secret,
+    server::{self, ServerConfig},
+};
+use isomer_transform::config::GeneratorConfig;
+use tempfile::TempDir;
+
+use crate::models::{Counted, ENCODER, Models};
+
+pub struct House {
+    pub models: Models,
+    pub address: SocketAddr,
+    home: TempDir,
+}
+
+pub struct Key {
+    id: String,
+    pub text: Secret,
+}
+
+impl House {
+    pub async fn new() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    /// One whose configuration is changed so.
+    pub async fn with(configure: impl FnOnce(&mut IsomerConfig)) -> Self {
+        isomer_service_kit::tls::install_crypto();
+        let models = Models::start().await;
+        let home = TempDir::new().unwrap();
+        let providers = home.path().join("providers.toml");
+        let declared = format!(
+            "[[provider]]\nid = \"far\"\nkind = \"isomer\"\naddress = \"{}\"\nprice_per_million_tokens = 1e6\nencoders = {{ {ENCODER} = \
+             \"{ENCODER}\" }}\n",
+            models.encoder
+        );
+        std::fs::write(&providers, declared).unwrap();
+        let url = format!("{}/v1", models.generator.address);
+        let generator = |model: &str| GeneratorConfig {
+            model: model.to_owned(),
+            url: Some(url.clone()),
+            max_tries: 1,
+            ..GeneratorConfig::default()
+        };
+        let mut config = IsomerConfig {
+            server: ServerConfig::at("127.0.0.1:0".parse().unwrap()),
+            access: AccessConfig {
+                mode: Mode::Required,
+                ..AccessConfig::default()
+            },
+            providers: ProvidersConfig {
+                file: Some(providers),
+                ..ProvidersConfig::default()
+            },
+            addresses: GuardConfig {
+                allow: vec!["127.0.0.1".to_owned()],
+            },
+            ..IsomerConfig::default()
+        };
+        config.server.limits.request_timeout_seconds = 3;
+        config.models.home = home.path().to_owned();
+        config.transform.generators = ["writer", "judge"]
+            .map(|name| (name.to_owned(), generator(name)))
+            .into();
+        config.transform.default_generator = "writer".to_owned();
+        // So that a task is more than one request.
+        config.eval.encode_batch_items = 2;
+        configure(&mut config);
+        let (listen, limits) = (config.server.clone(), server::bind(&config.server).unwrap());
+        let address = limits.local_addr().unwrap();
+        let composed = compose(config, Caller::Anyone).await.unwrap();
+        tokio::spawn(async move {
+            server::serve(composed.front(), &listen, limits, std::future::pending())
+                .await
+                .unwrap();
+            drop(composed);
+        });
+        Self { models, address, home }
+    }
+
+    async fn keys(&self) -> Keys {
+        let path = self.home.path().join("gateway.sqlite");
+        Keys::open(Database::open(path.to_str().unwrap()).await.unwrap())
+            .await
+            .unwrap()
+    }
+
+    /// A key for everything, with budgets that nothing uses up.
+    pub async fn key(&self) -> Key {
+        let new = NewKey {
+            name: "team".to_owned(),
+            scopes: Scopes::of(&[Scope::Encode, Scope::Transform, Scope::Evaluate, Scope::Admin]),
+            limits: Limits {
+                budgets: vec![Budget {
+                    per: Period::Total,
+                    tokens: Some(1 << 40),
+                    cost_usd: Some(9e6),
+                }],
+                ..Limits::default()
+            },
+            expires: None,
+        };
+        let (record, text) = self.keys().await.create("test", new).await.unwrap();
+        Key { id: record.id, text }
+    }
+
+    /// What the key has been charged, once nothing more is charged.
+    pub async fn settled(&self, key: &Key) -> Counted {
+        let keys = self.keys().await;
+        let mut before = None;
+        loop {
+            // Counts are written twice a second.
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            let total = keys.get(&key.id).await.unwrap().1.total;
+            let charged = (total.tokens, (total.cost_usd * 1e9).round() as u64);
+            if before == Some(charged) {
+                return Counted {
+                    finished: charged,
+                    cut: 0,
+                };
+            }
+            before = Some(charged);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Nothing heavy runs on the runtime's threads: on a server of one thread, health answers while any call is under way.
+//!
+//! The rows are all rpcs of the descriptor set and all HTTP paths: one without a case fails the test. A case is a large legal request, or one
+//! that takes long. In a debug build its numbers are smaller. Print the milliseconds with
+//! `cargo test --release -p isomer-all-in-one --test responsive -- --nocapture`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    missing_docs,
+    unreachable_pub
+)]
+
+mod alone;
+#[allow(dead_code, reason = "shared with the test of promises")]
+#[path = "../promises/comments.rs"]
+mod comments;
+#[allow(dead_code, reason = "shared with the test of charges")]
+#[path = "../charges/house.rs"]
+mod house;
+mod http;
+#[allow(dead_code, reason = "shared with the test of charges")]
+#[path = "../charges/models.rs"]
+mod models;
+#[path = "../charges/raw.rs"]
+mod raw;
+mod rows;
+mod statistics;
+
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
+
+use alone::Alone;
+use rows::{Row, Takes};
+
+/// A call is heavy if it takes as many times as long as health does by itself.
+const HEAVY: u32 = 5;
+/// How often a call is made before it counts as one that keeps health waiting.
+const TRIES: u8 = 3;
+
+#[test]
+fn every_rpc_and_every_route_has_a_case() {
+    let mut served: BTreeSet<String> = comments::rpcs().into_iter().map(|(path, _)| path).collect();
+    served.extend(isomer_gateway::http_paths().into_iter().map(str::to_owned));
+    let cases = rows::all().into_iter().map(|row| row.name);
+    let cases: BTreeSet<String> = cases
+        .chain(http::READ_NO_BODY.iter().map(ToString::to_string))
+        .collect();
+    assert_eq!(served, cases, "left: what is served; right: what has a case");
+}
+
+/// What health did while a call was under way.
+struct Watched {
+    call: Duration,
+    answers: usize,
+    longest: Duration,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn health_answers_while_any_call_is_under_way() {
+    let only = std::env::var("RESPONSIVE_ONLY").unwrap_or_default();
+    let wanted = |row: &Row| row.name.contains(&only);
+    let names: Vec<_> = rows::all().into_iter().filter(wanted).map(|row| row.name).collect();
+    let alone = Alone::start(names.len() * usize::from(TRIES));
+    let mut failed = Vec::new();
+    // Other programs take processors too: what fails is tried again, and what fails each time is our doing.
+    for left in (0..TRIES).rev() {
+        let again = std::mem::take(&mut failed);
+        for row in rows::all().into_iter().filter(wanted) {
+            let name = format!("{} ({})", row.name, row.what);
+            let is_first = left + 1 == TRIES;
+            if !is_first && !again.iter().any(|(known, _)| *known == name) {
+                continue;
+            }
+            if let Err(why) = measure(&alone, row, &name).await {
+                failed.push((name, why));
+            }
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+async fn measure(alone: &Alone, row: Row, name: &str) -> Result<(), String> {
+    let (own, takes) = (alone.health_by_itself().await, row.takes);
+    let watched = watch(alone, row).await;
+    println!(
+        "{:>8.1} ms, health {:>6.1} ms at most, {:>5} answers, alone {:>5.2} ms: {name}",
+        watched.call.as_secs_f64() * 1e3,
+        watched.longest.as_secs_f64() * 1e3,
+        watched.answers,
+        own.as_secs_f64() * 1e3,
+    );
+    if watched.answers == 0 {
+        return Err("health answered after the call".to_owned());
+    }
+    if watched.call < own * HEAVY {
+        return Err(format!("{:?} is not heavy beside {own:?}", watched.call));
+    }
+    // What is computed is computed elsewhere: health never waits for half of it. A message is decoded on the thread that serves it; that is
+    // a part of moving its bytes.
+    let most = match takes {
+        Takes::Computing => watched.call / 2,
+        Takes::Moving => watched.call * 4 / 5,
+    };
+    if watched.longest > most {
+        return Err(format!("health waited {:?} of {:?}", watched.longest, watched.call));
+    }
+    Ok(())
+}
+
+async fn watch(alone: &Alone, row: Row) -> Watched {
+    let mut health = alone.health().await;
+    let call = tokio::spawn(alone.call(row));
+    let began = Instant::now();
+    let (mut answers, mut longest) = (0, Duration::ZERO);
+    loop {
+        let asked = Instant::now();
+        alone::check(&mut health).await;
+        if call.is_finished() {
+            // This answer waited for the call, perhaps until it ended.
+            let ended = call.await.unwrap();
+            longest = longest.max(ended.saturating_duration_since(asked));
+            return Watched {
+                call: ended.duration_since(began),
+                answers,
+                longest,
+            };
+        }
+        answers += 1;
+        longest = longest.max(asked.elapsed());
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}

@@ -1,0 +1,14 @@
+//! Vectors and labels in; the scores of a task and what they are made of out.
+//!
+//! * [`task`]: task types, and the one place where vectors of a task become its scores.
+//! * [`metric`]: task metrics, each as the named reference library defines it.
+//! * [`evidence`]: what a main score is made of, item by item.
+//!
+//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here knows data sets, encoders or runs.
+
+pub mod evidence;
+pub mod metric;
+pub mod task;
+
+/// Statistics: the crate `isomer-stats`.
+use isomer_stats as stats;
