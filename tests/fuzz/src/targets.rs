@@ -76,13 +76,13 @@ targets! {
     models::npy, 4 << 10, ["service-kit/models/src/assemble/word_vectors.rs: npy"];
     models::catalogue, 8 << 10, ["service-kit/models/src/catalogue/read.rs", "service-kit/models/src/catalogue/entry.rs: packages target"];
     data::rows, 16 << 10, [
-        "eval-svc/src/dataset/rows.rs", "eval-svc/src/dataset/row.rs", "eval-svc/src/dataset/files.rs", "eval-svc/src/dataset/load.rs",
+        "eval-svc/src/dataset/rows.rs", "eval-svc/src/dataset/row.rs", "eval-svc/src/dataset/files.rs: in_memory single list table label is_tsv new text columns tables inside", "eval-svc/src/dataset/load.rs",
         "eval-svc/src/dataset/labelled.rs", "eval-svc/src/dataset/lists.rs", "eval-svc/src/dataset/pairs.rs", "eval-svc/src/dataset/retrieval.rs",
-        "eval-svc/src/dataset/clsd.rs", "eval-svc/src/dataset/bounds.rs",
+        "eval-svc/src/dataset/clsd.rs: add read one_word_apart", "eval-svc/src/dataset/bounds.rs",
     ];
     data::suite, 8 << 10, [
-        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "eval-svc/src/suite/transformation.rs",
-        "eval-svc/src/suite/protocol.rs", "eval-svc/src/suite/gate.rs",
+        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "eval-svc/src/suite/transformation.rs: named",
+        "eval-svc/src/suite/protocol.rs: guards retry_identical retry_temperature top_k worded with_prompt reworded", "eval-svc/src/suite/gate.rs",
     ];
     data::card, 4 << 10, ["eval-svc/src/places/card.rs"];
     wire::grpc_messages, 16 << 10, ["service-kit/src/layers/elements.rs"];
@@ -103,7 +103,7 @@ targets! {
         "gateway/adapters/src/kinds/voyage.rs: embed rerank", "gateway/adapters/src/kinds/ollama.rs: facts embed", "gateway/adapters/src/kinds/jina.rs: facts embed rerank",
         "gateway/adapters/src/kinds/tei_http.rs: info facts embed count rerank", "gateway/adapters/src/kinds/hugging_face.rs: facts embed", "gateway/adapters/src/kinds/listed.rs",
     ];
-    providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs", "crates/outbound/src/said.rs"];
+    providers::failures, 4 << 10, ["gateway/adapters/src/rest/failure.rs: of_status no_money", "crates/outbound/src/said.rs"];
     providers::addresses, 1 << 10, ["crates/outbound/src/guard/ranges.rs", "crates/outbound/src/guard.rs: check_literal"];
     settings::provider_file, 8 << 10, ["gateway/registry/src/file.rs", "gateway/registry/src/document.rs"];
     settings::configuration, 8 << 10, ["service-kit/src/config.rs: load_from accept data parse layer read_file without_absent deserialize", "service-kit/src/config/explain.rs"];
