@@ -229,3 +229,81 @@ def rows(fixtures):
         if b"=== " not in content and len(content) < 8000:
             found[f"parquet_{name}"] = f"{letter}=== test.parquet\n".encode() + content
     return found
+
+
+def configurations():
+    files = {
+        "type": '[server]\naddress = 1\n', "value": "[server.limits]\nmax_message_bytes = -1\n", "variant": '[access]\nmode = "closed"\n', "section": "server = 1\n",
+        "nested": "[embed]\nmax_batch_item = 1\n", "list": '[access]\njwt = [1]\n', "no_toml": "[server", "valid": "[embed]\nmax_batch_items = 0\n", "deep": "[server.limits.more]\na = 1\n",
+        "top": "servers = 1\n", "float": "[server.limits]\nmax_message_bytes = 1.5\n",
+        "variables": "\n===\nISOMER_SERVER__LIMITS__MAX_MESSAGE_BYTES=100000\nISOMER_TELEMETRY__FILTER=0123\nISOMER_ACCESS__MODE=true\nISOMER_HOME=/x\nOTHER__NAME=1",
+        "variable_unknown": "\n===\nISOMER_SERVER__ADRESS=x", "variable_type": "\n===\nISOMER_EMBED__MAX_BATCH_ITEMS=many", "variable_list": '\n===\nISOMER_EMBED__MODELS=["a", "b"]',
+        "variable_deep": "\n===\nISOMER_SERVER__LIMITS__MAX__MESSAGE=1",
+    }
+    return files
+
+
+def guarded():
+    """Texts in pairs: numbers in every dress, names, negations."""
+    pairs = [
+        ("At 5:30 pm on Monday, 3 May 2020, 12 of 40 (30 %) left.", "On May 3rd, 2020, at half past five, thirty percent of the forty left: a dozen."),
+        ("It cost $1,234.56, or 1.234,56 €, in Q3 2019.", "It was 1 234.56 dollars in the third quarter of 2019."),
+        ("Twenty-three thousand and five hundred people, two thirds of 1/2 million", "23,500 people, 2/3 of half a million"),
+        ("From 1990 to 1995, in the 1980s and the '90s, 5-7 kg, 3 x 4 m, -5 °C", "1990-95, the eighties, the nineties, between five and seven kilograms, 3 by 4 metres, minus five degrees"),
+        ("The 1st, 2nd and 3rd of 10^6; 1e-5; 0.5; .75; 3½; ½", "First, second, third; a million; 0.00001; a half; three quarters; 3.5"),
+        ("Version 2.10.3, phone +44 20 7946 0958, room B-12, ISO 9001, F16, 192.168.0.1", "Version 2.10, call 7946 0958, room B12"),
+        ("2020-05-03T17:30:00Z, 03/05/2020, 3.5.2020, 17h30, 12:00 noon, midnight", "3 May 2020, half past five in the afternoon, at twelve"),
+        ("a couple of dozen, a hundred, thousands, a score, once, twice, thrice, half, a quarter, double, triple", "24, 100, 20, 1 time, 2 times, 3 times, 50 %, 25 %, two times, three times"),
+        ("III, IV. Louis XIV, Chapter VII, World War II", "3, 4, Louis 14, chapter 7, the Second World War"),
+        ("10 million, 5bn, 3.2M, 7k, $5m, £3 thousand, ¥100", "10000000, 5 billion, 3,200,000, seven thousand, five million dollars, 3,000 pounds, 100 yen"),
+        ("zwölf von 1.234 Leuten, dreiundzwanzig Prozent, am 3. Mai, anderthalb", "12 von 1234, 23 %, der dritte Mai, 1,5"),
+        ("Am 3. Mai traf Frau Müller die EU in Berlin, nicht in Köln.", "Frau Müller traf am 03.05. die Union in Berlin; keine in Köln."),
+        ("Dr. Anna Smith-Jones of the United Nations met O'Neill, Intel Corp. and the BBC in New York, N.Y.", "Smith-Jones (UN) met Mr O'Neill of Intel, the BBC, in NYC."),
+        ("Barack Obama visited Paris, France, with Angela Merkel; Obama's Google phone rang at the Louvre.", "President Obama visited the French capital with Merkel."),
+        ("It isn't that nobody never came; hardly anyone, neither he nor she, can't, without, no longer, unable, impossible.", "Everybody came, and he and she can; with it, still, able, possible."),
+        ("Not only did he refuse to go, he failed to deny it; I doubt it, few do, and there's no way but this.", "He went, admitted it, and I believe it; many do."),
+        ("Nobody but Anna said nothing. No, thanks. Not bad! None the less, unless it rains, don't.", "Anna spoke. Yes. Good! Rain or not, do."),
+        ("Il n'est pas venu, ni Marie Curie, ni personne à Paris.", "Il est venu avec Marie à Paris."),
+    ]
+    found = {f"pair_{number}": f"{one}\0{other}" for number, (one, other) in enumerate(pairs)}
+    return found | {f"turned_{number}": f"{other}\0{one}" for number, (one, other) in enumerate(pairs)}
+
+
+def folders(fixtures):
+    """A model folder with one file of it changed at a time."""
+    base = fixtures / "bert_poolings"
+    files = {path.relative_to(base).as_posix(): path.read_text() for path in sorted(base.rglob("*.json")) if path.stat().st_size < 2000}
+    files.setdefault("tokenizer.json", "{}")
+    whole = lambda changed: "".join(f"=== {name}\n{content}\n" for name, content in (files | changed).items() if content is not None).encode()
+    module = lambda *kinds: json.dumps([{"idx": n, "name": str(n), "path": "" if n == 0 else f"{n}_M", "type": f"sentence_transformers.models.{kind}"} for n, kind in enumerate(kinds)])
+    index = lambda **map_: json.dumps({"metadata": {}, "weight_map": map_})
+    config = json.loads(files.get("config.json", "{}"))
+    changed = {
+        "no_config": {"config.json": None}, "no_tokenizer": {"tokenizer.json": None}, "no_modules": {"modules.json": None}, "modules_text": {"modules.json": '"x"'},
+        "modules_none": {"modules.json": "[]"}, "modules_unknown": {"modules.json": module("Transformer", "Poolin")}, "modules_order": {"modules.json": module("Pooling", "Transformer")},
+        "modules_many": {"modules.json": module("Transformer", "Pooling", "Dense", "LayerNorm", "Dropout", "Normalize"), "2_M/config.json": '{"in_features":4,"out_features":2,"bias":true,"activation_function":"torch.nn.modules.activation.Tanh"}',
+                         "1_M/config.json": '{"word_embedding_dimension":4,"pooling_mode_mean_tokens":true}', "3_M/config.json": '{"dimension":2}', "4_M/config.json": '{"dropout":0.1}'},
+        "dense_wrong": {"modules.json": module("Transformer", "Pooling", "Dense"), "2_M/config.json": '{"in_features":"x","activation_function":"None"}', "1_M/config.json": '{"word_embedding_dimension":4}'},
+        "layer_norm": {"modules.json": module("Transformer", "Pooling", "LayerNorm"), "1_M/config.json": '{"pooling_mode_cls_token":true}', "2_M/config.json": "{}"},
+        "weighted": {"modules.json": module("Transformer", "WeightedLayerPooling", "CNN", "LSTM", "BoW", "WordWeights", "Asym", "Router")},
+        "words": {"modules.json": module("WordEmbeddings", "Pooling"), "wordembedding_config.json": '{"tokenizer_class":"sentence_transformers.models.tokenizer.WhitespaceTokenizer","update_embeddings":false,"max_seq_length":9}',
+                  "whitespacetokenizer_config.json": '{"vocab":["a","b"],"stop_words":["the"],"do_lower_case":true}'},
+        "words_wrong": {"modules.json": module("WordEmbeddings"), "wordembedding_config.json": '{"tokenizer_class":"x.PhraseTokenizer"}', "phrasetokenizer_config.json": '{"vocab":1}'},
+        "static": {"modules.json": module("StaticEmbedding", "Normalize")},
+        "escaping": {"modules.json": module("Transformer", "Pooling").replace("1_M", "../x")},
+        "pooling_all": {"1_Pooling/config.json": json.dumps({"word_embedding_dimension": 4} | {f"pooling_mode_{mode}": True for mode in
+                        ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")} | {"include_prompt": False})},
+        "pooling_none": {"1_Pooling/config.json": '{"word_embedding_dimension":4,"pooling_mode_mean_tokens":false}'}, "pooling_text": {"1_Pooling/config.json": '{"pooling_mode":"cls"}'},
+        "pooling_wrong": {"1_Pooling/config.json": '{"pooling_mode_mean_tokens":1}'}, "pooling_unknown": {"1_Pooling/config.json": '{"pooling_mode":"attention"}'},
+        "prompts": {"config_sentence_transformers.json": '{"prompts":{"query":"q: ","document":""},"default_prompt_name":"query","similarity_fn_name":"dot","truncate_dim":2,"matryoshka_dims":[2,4]}'},
+        "prompts_wrong": {"config_sentence_transformers.json": '{"prompts":{"query":1}}'}, "prompts_default": {"config_sentence_transformers.json": '{"default_prompt_name":"x"}'},
+        "limit": {"sentence_bert_config.json": '{"max_seq_length":0}'}, "limit_text": {"sentence_bert_config.json": '{"max_seq_length":"x","do_lower_case":1}'},
+        "shards": {"model.safetensors.index.json": index(a="model.safetensors", b="model.safetensors")}, "shards_out": {"model.safetensors.index.json": index(a="../x.safetensors")},
+        "shards_wrong": {"model.safetensors.index.json": '{"weight_map":{"a":1}}'}, "shards_none": {"model.safetensors.index.json": '{"weight_map":{}}'}, "shards_text": {"model.safetensors.index.json": "x"},
+        "config_text": {"config.json": "x"}, "config_list": {"config.json": "[]"},
+    }
+    odd = {"model_type": "x", "hidden_size": 0, "num_attention_heads": 3, "num_hidden_layers": -1, "hidden_act": "swish", "position_embedding_type": "relative_key", "layer_norm_eps": "x", "vocab_size": 1e9,
+           "architectures": ["BertForSequenceClassification"], "id2label": {"0": "a"}, "is_decoder": True, "quantization_config": {"bits": 4}, "auto_map": {"AutoModel": "x.py"}}
+    for key, value in odd.items():
+        changed[f"config_{key}"] = {"config.json": json.dumps(config | {key: value})}
+    return {name: whole(files) for name, files in changed.items()}

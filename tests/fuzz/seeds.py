@@ -411,6 +411,7 @@ def build():
     }
     more = {"credentials": refused.credentials, "addresses": refused.addresses, "grpc_compression": refused.compressions, "catalogue": refused.catalogue,
             "suite": refused.suites, "failures": refused.failures, "dialects": refused.dialects, "embeddings": refused.embeddings,
+            "configuration": refused.configurations, "guards": refused.guarded, "model_folder": lambda: refused.folders(FIXTURES),
             "rows": lambda: refused.rows(ROOT / "eval-svc/fixtures/data")}
     for target, entries in more.items():
         seeds[target] |= entries()
