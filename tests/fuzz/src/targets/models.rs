@@ -84,7 +84,11 @@ pub(super) fn tokenizer(data: &[u8]) {
     if let Ok(tokens) = first.and_then(|first| tokenizer.encode_pair(&first, TEXT, LIMIT)) {
         assert!(tokens.second.is_none_or(|second| second <= tokens.ids.len()));
     }
-    let _ = (tokenizer.prompt_tokens("query: "), tokenizer.words(), tokenizer.vocabulary());
+    let _ = (
+        tokenizer.prompt_tokens("query: "),
+        tokenizer.words(),
+        tokenizer.vocabulary(),
+    );
     if let Ok(tokens) = tokenizer.encode("", TEXT, usize::MAX, Cut::Tail) {
         let _ = tokenizer.text_of(&tokens.ids, false);
     }
