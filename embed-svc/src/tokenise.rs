@@ -3,6 +3,7 @@
 pub(crate) mod marks;
 pub(crate) mod pairs;
 pub(crate) mod parts;
+mod pieces;
 pub mod words;
 
 use std::{
@@ -19,7 +20,7 @@ use tokenizers::{
 use crate::{batch::Sequence, error::EmbedError};
 use words::WordTokenizer;
 
-/// Larger texts, in bytes, are made into tokens one at a time: some hundred bytes of memory for each of theirs are held meanwhile.
+/// Larger texts, and larger pieces of one, in bytes, are made into tokens one at a time: some hundred bytes of memory for each of theirs are held meanwhile.
 const LARGE: usize = 32 << 10;
 static ONE_LARGE: Mutex<()> = Mutex::new(());
 
@@ -83,6 +84,8 @@ pub struct TextTokenizer {
     keeps_special: bool,
     /// Written after every text, where a model wants its end mark there.
     suffix: String,
+    /// Whether the tokens of a long text's pieces are those of the text.
+    in_pieces: bool,
 }
 
 #[derive(Debug)]
@@ -102,6 +105,7 @@ impl TextTokenizer {
             file_limit: None,
             keeps_special: false,
             suffix: String::new(),
+            in_pieces: false,
         }
     }
 
@@ -135,6 +139,7 @@ impl TextTokenizer {
             .get_post_processor()
             .map_or(0, |processor| processor.added_tokens(false));
         Ok(Self {
+            in_pieces: pieces::possible(&inner),
             kind: Kind::File(Box::new(inner)),
             special,
             file_limit,
@@ -240,9 +245,8 @@ impl TextTokenizer {
             Kind::File(inner) => inner,
             Kind::Words(words) => return Ok(cut_words(words.encode(text), limit, cut)),
         };
-        let _turn = turn(text);
-        let mut encoding = inner.encode_fast(text, false).map_err(|error| error.to_string())?;
-        let count = encoding.len() + self.special;
+        let whole = pieces::encode(inner, text, self.in_pieces, limit, cut)?;
+        let (mut encoding, count) = (whole.tokens, whole.count + self.special);
         if count > limit && self.keeps_special {
             let direction = match cut {
                 Cut::Head => TruncationDirection::Left,

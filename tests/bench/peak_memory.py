@@ -3,9 +3,13 @@
 
     pip install -r tests/python/requirements.txt
     python tests/bench/peak_memory.py --isomer target/release/isomer [--case WORD]
+    python tests/bench/peak_memory.py --isomer target/release/isomer --load all-MiniLM-L6-v2 [--repeats N]
 
 Prints, a line a case: what was sent, in MiB; resident memory before, in MiB; how much the peak was above that; seconds; what the server said. The limits are the
 defaults of `isomer serve`. The cases without a key are those of half-sent and idle calls of health; the others are requests of somebody who may ask.
+
+`--load MODEL` prints what it takes to load a model instead, a line a start: MiB of its weights; seconds from the start of `isomer serve` to its
+address, and from there to the first vector; resident memory then, in all and of mapped files, and its peak, in MiB.
 """
 
 import argparse
@@ -32,8 +36,8 @@ MIB = 1 << 20
 
 
 class Server:
-    def __init__(self, isomer, home):
-        self.process, self.address = serve(isomer, home, ["--model", MODEL])
+    def __init__(self, isomer, home, model=MODEL):
+        self.process, self.address = serve(isomer, home, ["--model", model])
 
     def resident(self, field):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
@@ -281,16 +285,40 @@ CASES = {
 }
 
 
+def loads(isomer, home, model, repeats):
+    """How long a model takes to load, and what memory it holds then."""
+    weights = sum(file.stat().st_size for file in (home / "models" / model).glob("*.safetensors"))
+    print(f"{'weights':>7} {'start':>6} {'first':>6} {'held':>7} {'mapped':>7} {'peak':>7}")
+    for _ in range(repeats):
+        begun = time.monotonic()
+        server = Server(isomer, home, model)
+        try:
+            started = time.monotonic()
+            _, told = grpc_call(server, ENCODE, field(1, model.encode()) + field(2, field(1, b"A man plays.")))
+            first = time.monotonic()
+            if not told.startswith("answered"):
+                sys.exit(f"{model} does not answer: {told}")
+            memory = " ".join(f"{server.resident(name):7.0f}" for name in ("VmRSS", "RssFile", "VmHWM"))
+            print(f"{weights / MIB:7.1f} {started - begun:6.2f} {first - started:6.2f} {memory}", flush=True)
+        finally:
+            server.end()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--isomer", required=True)
     parser.add_argument("--home", default=str(pathlib.Path.home() / ".cache/isomer"), help=f"where {MODEL} is (models/{MODEL})")
     parser.add_argument("--case", default="", help="only cases whose name holds this")
+    parser.add_argument("--load", metavar="MODEL", help="measure the loading of this model instead of requests")
+    parser.add_argument("--repeats", type=int, default=5, help="how many times a model is loaded (default: 5)")
     arguments = parser.parse_args()
-    print(f"{'sent':>7} {'before':>7} {'peak':>7} {'s':>6}")
     with tempfile.TemporaryDirectory() as folder:
         home = pathlib.Path(folder)
         (home / "models").symlink_to(pathlib.Path(arguments.home) / "models")
+        if arguments.load:
+            loads(arguments.isomer, home, arguments.load, arguments.repeats)
+            return
+        print(f"{'sent':>7} {'before':>7} {'peak':>7} {'s':>6}")
         for name, case in CASES.items():
             if arguments.case not in name:
                 continue

@@ -10,6 +10,8 @@ import json
 import struct
 from pathlib import Path
 
+import refused
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 CORPUS = ROOT / "tests/fuzz/corpus"
 FIXTURES = ROOT / "embed-svc/tests/fixtures"
@@ -407,6 +409,12 @@ def build():
         "hub_names": {"model": "org/name@v1:a.gguf", "dataset": "org/name:config@refs/convert/parquet", "file": "1_Pooling/config.json",
                       "etag": "0123456789abcdef-2", "climb": "org/../x", "dots": "org/name@main:../../x"},
     }
+    more = {"credentials": refused.credentials, "addresses": refused.addresses, "grpc_compression": refused.compressions, "catalogue": refused.catalogue,
+            "suite": refused.suites, "failures": refused.failures, "dialects": refused.dialects, "embeddings": refused.embeddings,
+            "configuration": refused.configurations, "guards": refused.guarded, "model_folder": lambda: refused.folders(FIXTURES),
+            "rows": lambda: refused.rows(ROOT / "eval-svc/fixtures/data")}
+    for target, entries in more.items():
+        seeds[target] |= entries()
     return seeds
 
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 /// Errors of loading a model and of generating with it.
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
-    /// The file cannot be opened or mapped.
+    /// The file cannot be opened.
     #[error("cannot open model file {path}: {source}")]
     Open {
         /// The file.

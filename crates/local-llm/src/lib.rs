@@ -9,7 +9,7 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | `gguf`, `shape` | the file: metadata with clear errors, mapped tensors, the numbers of an architecture |
+//! | `gguf`, `shape` | the file: metadata with clear errors, tensors, the numbers of an architecture |
 //! | `vocabulary`, `pre_tokenizer`, `template` | text ↔ tokens, messages → prompt |
 //! | `weights`, `decoder`, `attention`, `ops` | the forward pass over a ragged batch |
 //! | `cache` | keys and values; which beginnings are kept |

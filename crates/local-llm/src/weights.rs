@@ -92,7 +92,7 @@ pub(crate) struct Layer {
 /// All layers.
 #[derive(Debug)]
 pub(crate) struct Weights {
-    /// Read row by row from the mapped file.
+    /// Read row by row.
     pub(crate) embedding: Tensor,
     pub(crate) layers: Vec<Layer>,
     pub(crate) norm: Vec<f32>,

@@ -1,5 +1,5 @@
-//! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding tables read from the
-//! mapped file, buffers used again.
+//! The CPU, on our own kernels: weights packed once (as floats, or rounded to integers), embedding tables kept as
+//! the file has them, buffers used again.
 
 mod attention;
 mod buffer;

@@ -66,7 +66,7 @@ fn the_corpora_stay_small_and_name_real_files() {
     assert!(size <= LARGEST, "{size} bytes");
     for target in TARGETS {
         assert!(!target.reads.is_empty());
-        for file in target.reads {
+        for file in target.reads.iter().filter_map(|file| file.split(':').next()) {
             assert!(
                 root.join(file).is_file(),
                 "{} reads {file}, which is not there",

@@ -127,6 +127,12 @@ pub(super) fn credentials(data: &[u8]) {
     for word in words {
         assert!(fuzz::key_id(word).is_none(), "a key is left");
     }
+    for word in all.split_ascii_whitespace() {
+        if let Some(id) = fuzz::key_id(word) {
+            let rest = word.strip_prefix("iso_").unwrap_or_default();
+            assert!(rest.starts_with(id), "a key has the id that it says");
+        }
+    }
     let mut headers = HeaderMap::new();
     for line in data.split(|byte| *byte == b'\n') {
         let mut line = Input(line);

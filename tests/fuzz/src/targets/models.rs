@@ -84,6 +84,22 @@ pub(super) fn tokenizer(data: &[u8]) {
     if let Ok(tokens) = first.and_then(|first| tokenizer.encode_pair(&first, TEXT, LIMIT)) {
         assert!(tokens.second.is_none_or(|second| second <= tokens.ids.len()));
     }
+    let _ = (
+        tokenizer.prompt_tokens("query: "),
+        tokenizer.words(),
+        tokenizer.vocabulary(),
+    );
+    if let Ok(tokens) = tokenizer.encode("", TEXT, usize::MAX, Cut::Tail) {
+        let _ = tokenizer.text_of(&tokens.ids, false);
+    }
+    let _ = tokenizer.text_of(&[0, u32::MAX], true);
+    // Longer than a piece of it.
+    let long = TEXT.repeat(400);
+    for cut in [Cut::Tail, Cut::Head] {
+        if let Ok(tokens) = tokenizer.encode("", &long, LIMIT, cut) {
+            assert!(tokens.ids.len() <= LIMIT.max(tokenizer.special_tokens()));
+        }
+    }
     if let Ok(parts) = tokenizer.parts("", TEXT, true) {
         for part in parts {
             assert!(

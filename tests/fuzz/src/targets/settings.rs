@@ -28,14 +28,18 @@ pub(super) fn provider_file(data: &[u8]) {
     }
 }
 
-/// A configuration file, without an environment. What is wrong is said with a field.
+/// A configuration file; after a line `===`, variables of an environment, `NAME=VALUE` a line. What is wrong is said with a field.
 pub(super) fn configuration(data: &[u8]) {
     let Some(folder) = folder() else { return };
     let path = folder.path().join("isomer.toml");
-    if std::fs::write(&path, data).is_err() {
+    let all = text(data);
+    let (written, variables) = all.split_once("\n===\n").unwrap_or((&all, ""));
+    if std::fs::write(&path, written).is_err() {
         return;
     }
-    if let Err(error) = config::load_from::<IsomerConfig>(Some(path.as_path()), [], &json!({})) {
+    let variables = variables.lines().filter_map(|line| line.split_once('='));
+    let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    if let Err(error) = config::load_from::<IsomerConfig>(Some(path.as_path()), environment, &json!({})) {
         assert!(error.to_string().len() < 64 << 10);
     }
 }
