@@ -1,7 +1,7 @@
 //! The router.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -145,7 +145,7 @@ impl Router {
         let count = Count::of_part();
         let send = |request: EncodeRequest| {
             let (route, count) = (&route, &count);
-            async move { shared.encode(route, &request, deadline, count).await }
+            async move { shared.encode(route, request, deadline, count).await }
         };
         let look_up = |request: EncodeRequest| {
             let (route, send) = (&route, &send);
@@ -344,15 +344,26 @@ impl Shared {
     async fn encode(
         &self,
         route: &Route,
-        request: &EncodeRequest,
+        request: EncodeRequest,
         deadline: Option<Instant>,
         count: &Count,
     ) -> Result<EncodeResponse, Fault> {
         let replicas = route.usable().await?;
         let one_vector = request.output() != Output::TokenVectors;
+        // Work in this process is done once, so nothing of it is kept for another attempt: it may be large.
+        let once = matches!(&*replicas, [replica] if replica.peer.is_here());
+        let request = Mutex::new(Some(request));
+        let request = &request;
+        let take = || {
+            let mut request = request.lock().unwrap_or_else(PoisonError::into_inner);
+            let taken = if once { request.take() } else { request.clone() };
+            taken.ok_or_else(|| Fault::internal("a request of this process was to be sent twice"))
+        };
+        let take = &take;
         let call = |replica: Arc<Replica>| async move {
-            let open = count.begin(spending::of_encode(&replica, request));
-            let answer = replica.backend.encode(request.clone(), deadline).await;
+            let request = take()?;
+            let open = count.begin(spending::of_encode(&replica, &request));
+            let answer = replica.backend.encode(request, deadline).await;
             spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
             let answer = answer?;
             if one_vector {
