@@ -32,19 +32,31 @@ pub mod transform {
             /// The transformation of this name (`paraphrase`) with default parameters. A name is that of a field of the message.
             pub fn named(name: &str) -> Option<Self> {
                 use prost::{Message as _, encoding};
-                let set = prost_types::FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET).ok()?;
-                let ours = set.file.iter().filter(|file| file.package() == "isomer.transform.v1");
-                let mut messages = ours.flat_map(|file| &file.message_type);
-                let message = messages.find(|message| message.name() == "Transformation")?;
-                let field = message.field.iter().find(|field| field.name() == name)?;
+                let number = *NUMBERS.get(name)?;
                 // That field, set to an empty message.
                 let mut wire = Vec::new();
-                let number = u32::try_from(field.number()).ok()?;
                 encoding::encode_key(number, encoding::WireType::LengthDelimited, &mut wire);
                 encoding::encode_varint(0, &mut wire);
                 Self::decode(&*wire).ok()
             }
         }
+
+        /// Numbers of the fields of `Transformation` by their names. The descriptors are read once.
+        static NUMBERS: std::sync::LazyLock<std::collections::HashMap<String, u32>> = std::sync::LazyLock::new(|| {
+            use prost::Message as _;
+            let set = prost_types::FileDescriptorSet::decode(crate::FILE_DESCRIPTOR_SET).unwrap_or_default();
+            let ours = set
+                .file
+                .into_iter()
+                .filter(|file| file.package() == "isomer.transform.v1");
+            let mut messages = ours.flat_map(|file| file.message_type);
+            let message = messages.find(|message| message.name() == "Transformation");
+            let fields = message.into_iter().flat_map(|message| message.field);
+            let numbered = |field: prost_types::FieldDescriptorProto| {
+                Some((field.name().to_owned(), u32::try_from(field.number()).ok()?))
+            };
+            fields.filter_map(numbered).collect()
+        });
     }
 }
 

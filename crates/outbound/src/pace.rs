@@ -24,6 +24,24 @@ pub struct Rates {
     pub max_concurrency: usize,
 }
 
+impl Rates {
+    /// Checks the rates.
+    ///
+    /// # Errors
+    /// The first that is negative, infinite or not a number.
+    pub fn check(&self) -> Result<(), BadRate> {
+        for (field, rate) in [
+            ("requests_per_second", self.requests_per_second),
+            ("tokens_per_second", self.tokens_per_second),
+        ] {
+            if !(rate.is_finite() && rate >= 0.0) {
+                return Err(BadRate { field, rate });
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Makes callers wait their turn. One for a server, shared by all who call it.
 #[derive(Debug)]
 pub struct Pace {
@@ -48,11 +66,13 @@ pub enum NoTurn {
 }
 
 /// A rate that is negative, infinite or not a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is not a rate")]
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("{rate} is not a rate")]
 pub struct BadRate {
     /// A field of [`Rates`].
     pub field: &'static str,
+    /// Its value.
+    pub rate: f64,
 }
 
 #[derive(Debug)]
@@ -76,14 +96,11 @@ impl Pace {
     /// # Errors
     /// A rate that is not one.
     pub fn new(rates: Rates, patience: Duration) -> Result<Self, BadRate> {
-        let now = Instant::now();
-        let bucket = |field, rate: f64| match rate {
-            0.0 => Ok(Bucket {
-                rate: f64::INFINITY,
-                due: now,
-            }),
-            rate if rate.is_finite() && rate > 0.0 => Ok(Bucket { rate, due: now }),
-            _ => Err(BadRate { field }),
+        rates.check()?;
+        let due = Instant::now();
+        let bucket = |rate: f64| Bucket {
+            rate: if rate == 0.0 { f64::INFINITY } else { rate },
+            due,
         };
         Ok(Self {
             places: match rates.max_concurrency {
@@ -91,8 +108,8 @@ impl Pace {
                 most => Some(Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)))),
             },
             buckets: Mutex::new(Buckets {
-                requests: bucket("requests_per_second", rates.requests_per_second)?,
-                tokens: bucket("tokens_per_second", rates.tokens_per_second)?,
+                requests: bucket(rates.requests_per_second),
+                tokens: bucket(rates.tokens_per_second),
             }),
             patience,
         })

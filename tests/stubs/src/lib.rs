@@ -31,5 +31,6 @@ pub mod encoder;
 pub mod http;
 pub mod hub;
 pub mod openai;
+pub mod raw;
 pub mod request;
 pub mod rpc;

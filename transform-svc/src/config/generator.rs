@@ -254,18 +254,9 @@ impl GeneratorConfig {
                 format!("give 1 to {} (concurrency)", self.concurrency),
             ));
         }
-        for (field, rate) in [
-            ("requests_per_second", self.requests_per_second),
-            ("tokens_per_second", self.tokens_per_second),
-        ] {
-            if !(rate.is_finite() && rate >= 0.0) {
-                return Err(ConfigError::new(
-                    field,
-                    format!("{rate} is not a rate"),
-                    "give a number above 0, or 0 for no limit",
-                ));
-            }
-        }
+        self.rates()
+            .check()
+            .map_err(|bad| ConfigError::new(bad.field, bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         if self.api_key_file.is_some() && (!self.api_key.is_empty() || self.api_key_env.is_some()) {
             return Err(ConfigError::new(
                 "api_key_file",

@@ -7,12 +7,12 @@ use isomer_service_kit::{
     Fault,
     client::{self, ClientConfig},
 };
+use isomer_stubs::raw::Raw;
 use tonic::{Code, Request, Status, client::Grpc};
 
 use crate::{
     house::{House, Key},
     models::ENCODER,
-    raw::Raw,
 };
 
 /// How a call ends.

@@ -14,7 +14,6 @@ mod calls;
 mod cases;
 mod house;
 mod models;
-mod raw;
 
 use std::collections::BTreeSet;
 

@@ -2,12 +2,10 @@
 
 use futures::{TryStreamExt, stream};
 use isomer_service_kit::client::{self, ClientConfig};
+use isomer_stubs::raw::Raw;
 use tonic::{Request, Status, client::Grpc};
 
-use crate::{
-    house::{House, Key},
-    raw::Raw,
-};
+use crate::house::{House, Key};
 
 /// The answers to a call of whatever kind, or its status.
 pub async fn ask(

@@ -22,8 +22,6 @@ mod house;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]
 mod models;
-#[path = "../charges/raw.rs"]
-mod raw;
 mod services;
 mod stated;
 mod statistics;

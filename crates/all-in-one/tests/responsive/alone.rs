@@ -12,13 +12,13 @@ use isomer_service_kit::{
     client::{self, ClientConfig},
     config::Secret,
 };
+use isomer_stubs::raw::Raw;
 use tonic::{Request, Status, client::Grpc};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
 use crate::{
     house::House,
     models::ENCODER,
-    raw::Raw,
     rows::{Row, Way},
 };
 

@@ -23,8 +23,6 @@ mod http;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]
 mod models;
-#[path = "../charges/raw.rs"]
-mod raw;
 mod rows;
 mod statistics;
 

@@ -8,13 +8,10 @@ use std::{
 };
 
 use axum::{Router, body::Body, extract::Request, response::Response};
-use prost::{
-    Message,
-    bytes::{Buf, BufMut},
-};
+use isomer_stubs::raw::Raw;
+use prost::Message;
 use tonic::{
     Status,
-    codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
     metadata::MetadataMap,
     server::{Grpc, UnaryService},
 };
@@ -50,7 +47,7 @@ impl GrpcStub {
                 calls: Arc::clone(&seen),
             };
             async move {
-                let response: Response = Grpc::new(Bytes).unary(service, request).await.map(Body::new);
+                let response: Response = Grpc::new(Raw).unary(service, request).await.map(Body::new);
                 response
             }
         });
@@ -93,45 +90,5 @@ impl UnaryService<Vec<u8>> for Called {
         };
         self.calls.lock().unwrap().push((self.path.clone(), metadata, message));
         ready(answer)
-    }
-}
-
-/// Messages as they are on the wire.
-#[derive(Clone, Copy)]
-struct Bytes;
-
-impl Codec for Bytes {
-    type Encode = Vec<u8>;
-    type Decode = Vec<u8>;
-    type Encoder = Self;
-    type Decoder = Self;
-
-    fn encoder(&mut self) -> Self {
-        Self
-    }
-
-    fn decoder(&mut self) -> Self {
-        Self
-    }
-}
-
-impl Encoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn encode(&mut self, item: Vec<u8>, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
-        buffer.put_slice(&item);
-        Ok(())
-    }
-}
-
-impl Decoder for Bytes {
-    type Item = Vec<u8>;
-    type Error = Status;
-
-    fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let mut message = vec![0; buffer.remaining()];
-        buffer.copy_to_slice(&mut message);
-        Ok(Some(message))
     }
 }

@@ -1,4 +1,4 @@
-//! Messages as bytes, for calls of any rpc.
+//! Messages as bytes, for calls and stubs of any rpc.
 
 use bytes::{Buf, BufMut};
 use tonic::{
@@ -6,6 +6,7 @@ use tonic::{
     codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder},
 };
 
+/// A codec that leaves messages as they are on the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Raw;
 
