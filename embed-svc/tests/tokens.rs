@@ -156,6 +156,19 @@ async fn an_answer_of_too_many_tokens_is_refused() {
 }
 
 #[tokio::test]
+async fn an_answer_holds_at_most_400_000_tokens() {
+    let mut house = House::plain().await;
+    let text = "a ".repeat(100_000);
+    let answer = tokens(&mut house, tokenize(&[text.as_str(); 3])).await;
+    assert_eq!(answer.iter().map(Vec::len).sum::<usize>(), 300_006);
+    let status = house.client.tokenize(tokenize(&[text.as_str(); 4])).await.unwrap_err();
+    assert_eq!(
+        status.message(),
+        "texts[3] has too many tokens: the answer would exceed 400000 tokens"
+    );
+}
+
+#[tokio::test]
 async fn a_prompt_is_bounded_by_itself_and_with_all_texts() {
     let mut house = House::plain().await;
     let with = |prompt: usize, texts: usize| EncodeRequest {

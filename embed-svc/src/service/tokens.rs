@@ -21,6 +21,10 @@ use crate::{
 /// Bytes of a message that a token of an answer is allowed, beside the text.
 const TOKEN_BYTES: usize = 32;
 
+/// Most tokens of an answer, whatever a message may be. A token takes about 100 bytes of memory in this process and again in a gateway's, several times what it
+/// takes in the message; with this many, a request stays below 128 MiB.
+const MOST_TOKENS: usize = 400_000;
+
 /// Answers a `CountTokens`.
 pub(super) async fn count(inner: &Inner, request: CountTokensRequest) -> Result<CountTokensResponse, EmbedError> {
     check_texts(inner, &request.texts)?;
@@ -53,20 +57,26 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
     let prompt = prompt(&encoder.model.folder().prompts, asked)?;
     check_prompt(&prompt, request.texts.len(), inner)?;
     let (texts, special) = (request.texts, request.special_tokens.unwrap_or(true));
-    let room = inner.config.max_message_bytes.min(MOST_OF_AN_ANSWER);
+    let room = inner.config.max_message_bytes;
     inner
         .helped(move || {
             // One after the other, so that an answer which is too large is noticed before it is whole.
             let mut answer = TokenizeResponse::default();
-            let mut taken = 0;
+            let (mut bytes, mut count) = (0, 0);
             for (index, text) in texts.iter().enumerate() {
                 let parts = encoder.model.tokenizer().parts(&prompt, text, special);
                 let parts = parts.map_err(|message| EmbedError::tokenise(format_args!("texts[{index}]"), message))?;
-                taken += parts.len() * TOKEN_BYTES + text.len() + prompt.len();
-                if taken > room {
+                count += parts.len();
+                bytes += parts.len() * TOKEN_BYTES + text.len() + prompt.len();
+                let bound = if bytes > room {
+                    Some(format!("{room} bytes"))
+                } else {
+                    (count > MOST_TOKENS).then(|| format!("{MOST_TOKENS} tokens"))
+                };
+                if let Some(bound) = bound {
                     return Err(EmbedError::invalid(
                         format!("texts[{index}]"),
-                        format!("has too many tokens: the answer would exceed {room} bytes"),
+                        format!("has too many tokens: the answer would exceed {bound}"),
                         "send fewer or shorter texts at once",
                     ));
                 }
@@ -77,9 +87,6 @@ pub(super) async fn tokenize(inner: &Inner, request: TokenizeRequest) -> Result<
         })
         .await
 }
-
-/// Tokens take several times the memory of their message, so that an answer is held to this, whatever a message may be.
-const MOST_OF_AN_ANSWER: usize = 32 << 20;
 
 fn token(part: Part) -> Token {
     Token {

@@ -14,6 +14,7 @@ mod config;
 pub(crate) mod health;
 mod memory;
 pub(crate) mod metrics;
+mod outgoing;
 mod parts;
 mod peer;
 mod replica;

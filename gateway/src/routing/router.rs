@@ -1,7 +1,7 @@
 //! The router.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -28,7 +28,9 @@ use super::{
     config::RoutingConfig,
     health,
     memory::{Kept, Memory},
-    metrics, parts,
+    metrics,
+    outgoing::Outgoing,
+    parts,
     replica::Replica,
     route::Route,
     spending,
@@ -192,8 +194,8 @@ impl Router {
     /// # Errors
     /// As [`Router::encode`].
     pub async fn get(&self, encoder_id: &str, deadline: Option<Instant>) -> Result<Encoder, Fault> {
-        let call = |replica: Arc<Replica>| async move { replica.backend.get(encoder_id).await };
-        self.ask(encoder_id, deadline, call).await
+        let call = |replica: Arc<Replica>, ()| async move { replica.backend.get(encoder_id).await };
+        self.ask(encoder_id, (), deadline, call).await
     }
 
     /// Tokens of texts.
@@ -205,9 +207,10 @@ impl Router {
         request: CountTokensRequest,
         deadline: Option<Instant>,
     ) -> Result<CountTokensResponse, Fault> {
-        let request = &request;
-        let call = |replica: Arc<Replica>| async move { replica.backend.count_tokens(request.clone(), deadline).await };
-        self.ask(&request.encoder_id, deadline, call).await
+        let id = request.encoder_id.clone();
+        let call =
+            |replica: Arc<Replica>, request| async move { replica.backend.count_tokens(request, deadline).await };
+        self.ask(&id, request, deadline, call).await
     }
 
     /// Tokens of texts with the parts that they stand for.
@@ -219,9 +222,9 @@ impl Router {
         request: TokenizeRequest,
         deadline: Option<Instant>,
     ) -> Result<TokenizeResponse, Fault> {
-        let request = &request;
-        let call = |replica: Arc<Replica>| async move { replica.backend.tokenize(request.clone(), deadline).await };
-        self.ask(&request.encoder_id, deadline, call).await
+        let id = request.encoder_id.clone();
+        let call = |replica: Arc<Replica>, request| async move { replica.backend.tokenize(request, deadline).await };
+        self.ask(&id, request, deadline, call).await
     }
 
     /// Texts of tokens.
@@ -233,9 +236,9 @@ impl Router {
         request: DetokenizeRequest,
         deadline: Option<Instant>,
     ) -> Result<DetokenizeResponse, Fault> {
-        let request = &request;
-        let call = |replica: Arc<Replica>| async move { replica.backend.detokenize(request.clone(), deadline).await };
-        self.ask(&request.encoder_id, deadline, call).await
+        let id = request.encoder_id.clone();
+        let call = |replica: Arc<Replica>, request| async move { replica.backend.detokenize(request, deadline).await };
+        self.ask(&id, request, deadline, call).await
     }
 
     /// Documents by relevance.
@@ -243,26 +246,33 @@ impl Router {
     /// # Errors
     /// As [`Router::encode`].
     pub async fn rerank(&self, request: RerankRequest, deadline: Option<Instant>) -> Result<RerankResponse, Fault> {
-        let (request, count) = (&request, &Count::of_part());
-        let call = |replica: Arc<Replica>| async move {
-            let open = count.begin(spending::of_rerank(&replica, request));
-            let answer = replica.backend.rerank(request.clone(), deadline).await;
+        let (id, count) = (request.encoder_id.clone(), &Count::of_part());
+        let call = |replica: Arc<Replica>, request| async move {
+            let open = count.begin(spending::of_rerank(&replica, &request));
+            let answer = replica.backend.rerank(request, deadline).await;
             spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
             answer
         };
-        let mut answer = self.ask(&request.encoder_id, deadline, call).await?;
+        let mut answer = self.ask(&id, request, deadline, call).await?;
         answer.usage.get_or_insert_default().cost_nano_usd = count.used().cost_nano_usd;
         Ok(answer)
     }
 
-    async fn ask<T, F, Fut>(&self, encoder_id: &str, deadline: Option<Instant>, call: F) -> Result<T, Fault>
+    async fn ask<R, T, F, Fut>(
+        &self,
+        encoder_id: &str,
+        request: R,
+        deadline: Option<Instant>,
+        call: F,
+    ) -> Result<T, Fault>
     where
-        F: Fn(Arc<Replica>) -> Fut,
+        R: Clone,
+        F: Fn(Arc<Replica>, R) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
         let route = self.shared.table().route(encoder_id)?;
         let replicas = route.usable().await?;
-        Ok(self.shared.send(&replicas, deadline, call).await?.0)
+        self.shared.send(&replicas, request, deadline, call).await
     }
 
     /// The highest price of those who offer an encoder, in US dollars for a million tokens.
@@ -319,15 +329,17 @@ impl Shared {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Encoding, counting and reranking change nothing, so that any of them may be repeated.
-    async fn send<T, F, Fut>(
+    /// Sends a request to one replica after the other until one answers. No such request changes anything, so any of them may be repeated.
+    async fn send<R, T, F, Fut>(
         &self,
         replicas: &[Arc<Replica>],
+        request: R,
         deadline: Option<Instant>,
         call: F,
-    ) -> Result<(T, Arc<Replica>), Fault>
+    ) -> Result<T, Fault>
     where
-        F: Fn(Arc<Replica>) -> Fut,
+        R: Clone,
+        F: Fn(Arc<Replica>, R) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
         let order = Order {
@@ -337,8 +349,9 @@ impl Shared {
             deadline,
             again: &|| true,
         };
-        let (answer, replica, _) = attempts::send(&self.policy, order, call).await?;
-        Ok((answer, replica))
+        let (outgoing, call) = (&Outgoing::new(request, replicas), &call);
+        let attempt = |replica: Arc<Replica>| async move { call(replica, outgoing.take()?).await };
+        Ok(attempts::send(&self.policy, order, attempt).await?.0)
     }
 
     async fn encode(
@@ -350,18 +363,7 @@ impl Shared {
     ) -> Result<EncodeResponse, Fault> {
         let replicas = route.usable().await?;
         let one_vector = request.output() != Output::TokenVectors;
-        // Work in this process is done once, so nothing of it is kept for another attempt: it may be large.
-        let once = matches!(&*replicas, [replica] if replica.peer.is_here());
-        let request = Mutex::new(Some(request));
-        let request = &request;
-        let take = || {
-            let mut request = request.lock().unwrap_or_else(PoisonError::into_inner);
-            let taken = if once { request.take() } else { request.clone() };
-            taken.ok_or_else(|| Fault::internal("a request of this process was to be sent twice"))
-        };
-        let take = &take;
-        let call = |replica: Arc<Replica>| async move {
-            let request = take()?;
+        let call = |replica: Arc<Replica>, request| async move {
             let open = count.begin(spending::of_encode(&replica, &request));
             let answer = replica.backend.encode(request, deadline).await;
             spending::end(open, &replica, answer.as_ref().map(|answer| answer.usage));
@@ -371,7 +373,7 @@ impl Shared {
             }
             Ok(answer)
         };
-        Ok(self.send(&replicas, deadline, call).await?.0)
+        self.send(&replicas, request, deadline, call).await
     }
 
     /// Takes over the registry's list. A provider that has not changed keeps its connection and all that is known of it.

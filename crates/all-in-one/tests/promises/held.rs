@@ -110,6 +110,11 @@ pub const ALL: &[Held] = &[
     ),
     (
         "EncoderService.Tokenize",
+        "INVALID_ARGUMENT: an answer of more than 400000 tokens",
+        &[(TOKENS, "an_answer_holds_at_most_400_000_tokens")],
+    ),
+    (
+        "EncoderService.Tokenize",
         "UNIMPLEMENTED: a provider that only encodes",
         &[(KINDS, "tei_is_sent_its_fields_and_tells_its_limits")],
     ),

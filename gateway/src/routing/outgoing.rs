@@ -1,0 +1,36 @@
+//! A request on its way to the replicas.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use isomer_service_kit::Fault;
+
+use super::replica::Replica;
+
+/// A request that is sent to one replica after the other until one answers.
+///
+/// Each attempt takes a copy, because another may follow. Work in this process is done once, so its only attempt takes the request itself: it may be large.
+#[derive(Debug)]
+pub(super) struct Outgoing<R> {
+    request: Mutex<Option<R>>,
+    once: bool,
+}
+
+impl<R: Clone> Outgoing<R> {
+    /// A request to these replicas.
+    pub(super) fn new(request: R, replicas: &[Arc<Replica>]) -> Self {
+        Self {
+            request: Mutex::new(Some(request)),
+            once: matches!(replicas, [replica] if replica.peer.is_here()),
+        }
+    }
+
+    /// The request for the next attempt.
+    ///
+    /// # Errors
+    /// INTERNAL at a second attempt of work in this process.
+    pub(super) fn take(&self) -> Result<R, Fault> {
+        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = if self.once { request.take() } else { request.clone() };
+        taken.ok_or_else(|| Fault::internal("a request of this process was to be sent twice"))
+    }
+}
