@@ -1,6 +1,6 @@
 //! A GGUF file: metadata read with clear errors, tensors read once and never copied.
 
-use std::{collections::HashMap, io::Cursor, path::Path};
+use std::{collections::HashMap, io::Cursor, panic::catch_unwind, path::Path};
 
 use candle_core::quantized::{
     GgmlDType,
@@ -40,7 +40,10 @@ impl GgufFile {
         };
         // Read and not mapped: a mapped file that somebody cuts short ends the process (SIGBUS).
         let bytes = std::fs::read(path).map_err(open_error)?;
-        let content = Content::read(&mut Cursor::new(&bytes[..])).map_err(|e| format_error(e.to_string()))?;
+        // The library expects of some numbers that they make sense, such as an alignment above 0, and panics where they do not.
+        let content = catch_unwind(|| Content::read(&mut Cursor::new(&bytes[..])))
+            .map_err(|_| format_error("its header does not make sense".to_owned()))?
+            .map_err(|e| format_error(e.to_string()))?;
         let mut tensors = HashMap::with_capacity(content.tensor_infos.len());
         for (name, info) in content.tensor_infos {
             let bad = |message: String| LocalError::BadTensor {
@@ -57,7 +60,7 @@ impl GgufFile {
             let len = kind
                 .row_bytes(cols)
                 .and_then(|row| row.checked_mul(rows))
-                .ok_or_else(|| bad(format!("rows of {cols} are no whole {} blocks", kind.name())))?;
+                .ok_or_else(|| bad(format!("rows of {cols} are not whole {} blocks", kind.name())))?;
             let start = content
                 .tensor_data_offset
                 .checked_add(info.offset)

@@ -190,3 +190,22 @@ fn files_cut_anywhere_are_refused() {
     let absent = LocalModel::load(&folder.path().join("absent.gguf"), LoadOptions::default()).unwrap_err();
     assert!(matches!(absent, LocalError::Open { .. }), "{absent}");
 }
+
+#[test]
+fn an_alignment_of_zero_is_refused() {
+    let with = |alignment| {
+        let mut model = TinyModel::new("llama", 5);
+        let value = Value::U32(alignment);
+        model.metadata.insert("general.alignment".into(), value);
+        let (folder, path) = model.written();
+        (folder, LocalModel::load(&path, LoadOptions::default()))
+    };
+    let error = with(0).1.unwrap_err();
+    assert!(
+        matches!(&error, LocalError::Format { message, .. } if message == "its header does not make sense"),
+        "{error}"
+    );
+    let (_folder, loaded) = with(32);
+    let generated = block_on(loaded.unwrap().generate(request("x", 0.0, 0))).unwrap();
+    assert!(generated.generated_tokens > 0);
+}

@@ -50,10 +50,10 @@ impl QuantType {
         }
     }
 
-    /// Bytes of `k` weights; `None` when they are no whole number of blocks.
+    /// Bytes of `k` weights; `None` if they are not a whole number of blocks, or more bytes than a `usize` counts.
     pub fn row_bytes(self, k: usize) -> Option<usize> {
-        k.is_multiple_of(self.block_len())
-            .then(|| k / self.block_len() * self.block_bytes())
+        let blocks = k.is_multiple_of(self.block_len()).then(|| k / self.block_len())?;
+        blocks.checked_mul(self.block_bytes())
     }
 
     /// The name GGUF tools print.

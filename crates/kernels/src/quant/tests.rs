@@ -261,3 +261,11 @@ fn wrong_lengths_are_refused() {
     );
     assert_eq!(error.to_string(), "the shape takes 68 bytes, 34 are there");
 }
+
+#[test]
+fn a_row_of_more_bytes_than_can_be_counted_has_no_size() {
+    for kind in [QuantType::F32, QuantType::Q8_0, QuantType::Q6K] {
+        assert_eq!(kind.row_bytes(1 << (usize::BITS - 1)), None);
+        assert!(kind.row_bytes(1 << 32).is_some());
+    }
+}

@@ -11,7 +11,7 @@ use std::{
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use isomer_adapters::{AddressGuard, EncoderBackend, GuardConfig, Surroundings, connect, fuzz};
 use isomer_proto::{
-    encoder::v1::{EncodeRequest, Input as EncoderInput, RerankRequest, input},
+    encoder::v1::{CountTokensRequest, EncodeRequest, Input as EncoderInput, RerankRequest, input},
     gateway::v1::{Provider, ProviderKind},
 };
 use tokio::runtime::Runtime;
@@ -31,37 +31,40 @@ const KINDS: [ProviderKind; 7] = [
     ProviderKind::HuggingFace,
 ];
 const TEXTS: usize = 2;
+/// Ends what a provider tells of its model.
+const FACTS_END: u8 = 0x1e;
 
-/// The answer that the server gives to every request, but for the facts that some kinds ask for first.
-type Said = Arc<Mutex<(u16, Vec<u8>)>>;
+/// What the server answers: to questions about a model, and to everything else.
+#[derive(Debug, Default, Clone)]
+struct Said {
+    facts: Vec<u8>,
+    work: Vec<u8>,
+}
 
-/// A server on a port of this machine that answers every request alike, and a backend of each kind in front of it.
+/// A server on a port of this machine.
 struct Server {
     runtime: Runtime,
-    said: Said,
-    backends: Vec<Arc<dyn EncoderBackend>>,
+    said: Arc<Mutex<Said>>,
+    address: SocketAddr,
 }
 
 impl Server {
     fn new() -> Option<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
         let address = listener.local_addr().ok()?;
-        let said = Said::default();
-        let (answered, runtime) = (Arc::clone(&said), tokio::runtime::Builder::new_current_thread());
+        let said = Arc::<Mutex<Said>>::default();
+        let answered = Arc::clone(&said);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let said = Arc::clone(&answered);
                 std::thread::spawn(move || answer(&stream, &said));
             }
         });
-        let mut runtime = runtime;
-        let runtime = runtime.enable_all().build().ok()?;
-        let backends = runtime.block_on(async { KINDS.iter().filter_map(|kind| backend(*kind, address)).collect() });
-        Some(Self {
-            runtime,
-            said,
-            backends,
-        })
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .ok()?;
+        Some(Self { runtime, said, address })
     }
 }
 
@@ -78,11 +81,16 @@ fn backend(kind: ProviderKind, address: SocketAddr) -> Option<Arc<dyn EncoderBac
         ..Provider::default()
     };
     provider.set_kind(kind);
+    if kind == ProviderKind::CohereV2 {
+        // It wants one in each request.
+        let any = (String::new(), "search_document".to_owned());
+        provider.input_types = [any].into();
+    }
     connect(&provider, &surroundings).ok()
 }
 
 /// Reads requests with a length and answers each.
-fn answer(mut stream: &TcpStream, said: &Said) -> Option<()> {
+fn answer(mut stream: &TcpStream, said: &Mutex<Said>) -> Option<()> {
     let _ = stream.set_nodelay(true);
     let mut buffer = Vec::new();
     let mut chunk = [0; 8192];
@@ -111,16 +119,19 @@ fn answer(mut stream: &TcpStream, said: &Said) -> Option<()> {
             }
         }
         buffer.drain(..whole);
-        let (status, body) = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let asks_for_facts = head.starts_with("get ") || head.starts_with("post /api/show ");
+        let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let body = if asks_for_facts { said.facts } else { said.work };
         let head = format!(
-            "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            "HTTP/1.1 200 Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
         );
         stream.write_all(&[head.as_bytes(), &body].concat()).ok()?;
     }
 }
 
-/// The answer of a provider to two texts, or to a question and two documents: a letter for the kind, one for what is asked, the body.
+/// The answers of a provider: a letter for the kind, one for what is asked, what it tells of its model, `FACTS_END`, and its answer to two texts or to a question
+/// and two documents. Without `FACTS_END` it answers everything alike.
 /// What is taken has a vector for each text, each as long as the matrix says, and only finite numbers; a rank is of a document that
 /// was sent.
 pub(super) fn embeddings(data: &[u8]) {
@@ -129,21 +140,29 @@ pub(super) fn embeddings(data: &[u8]) {
     }
     let mut input = Input(data);
     let kind = usize::from(input.byte().wrapping_sub(b'a'));
-    let reranks = input.byte() == b'b';
+    let asked = input.byte();
+    let facts = input.until(FACTS_END);
+    let work = if input.0.is_empty() { facts } else { input.0 };
     SERVER.with(|server| {
         let Some(server) = server.get_or_init(Server::new) else {
             return;
         };
-        let Some(backend) = server.backends.get(kind % server.backends.len().max(1)) else {
-            return;
+        *server.said.lock().unwrap_or_else(PoisonError::into_inner) = Said {
+            facts: facts.to_vec(),
+            work: work.to_vec(),
         };
-        *server.said.lock().unwrap_or_else(PoisonError::into_inner) = (200, input.0.to_vec());
         server.runtime.block_on(async {
+            // A new one each time: a backend remembers what it was told of a model.
+            let Some(backend) = backend(KINDS[kind % KINDS.len()], server.address) else {
+                return;
+            };
             let call = async {
-                if reranks {
-                    rerank(backend.as_ref()).await;
-                } else {
-                    encode(backend.as_ref()).await;
+                match asked {
+                    b'b' => rerank(backend.as_ref()).await,
+                    b'c' => encode(backend.as_ref(), changed()).await,
+                    b'd' => count(backend.as_ref()).await,
+                    b'e' => drop(backend.get("one").await),
+                    _ => encode(backend.as_ref(), EncodeRequest::default()).await,
                 }
             };
             let ended = tokio::time::timeout(Duration::from_secs(20), call).await;
@@ -152,14 +171,23 @@ pub(super) fn embeddings(data: &[u8]) {
     });
 }
 
-async fn encode(backend: &dyn EncoderBackend) {
+/// A request for other vectors than those that a provider gives by itself.
+fn changed() -> EncodeRequest {
+    EncodeRequest {
+        dimensions: Some(2),
+        normalise: Some(false),
+        ..EncodeRequest::default()
+    }
+}
+
+async fn encode(backend: &dyn EncoderBackend, request: EncodeRequest) {
     let input = |text: &str| EncoderInput {
         input: Some(input::Input::Text(text.to_owned())),
     };
     let request = EncodeRequest {
         encoder_id: "one".to_owned(),
         inputs: vec![input("a man plays"), input("a guitar")],
-        ..EncodeRequest::default()
+        ..request
     };
     let Ok(answer) = backend.encode(request, None).await else {
         return;
@@ -169,6 +197,17 @@ async fn encode(backend: &dyn EncoderBackend) {
     assert_eq!(matrix.data.len(), TEXTS * matrix.cols as usize * size_of::<f32>());
     let values = matrix.data.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes));
     values.for_each(|value| assert!(value.is_finite(), "{value} among the vectors"));
+}
+
+async fn count(backend: &dyn EncoderBackend) {
+    let request = CountTokensRequest {
+        encoder_id: "one".to_owned(),
+        texts: vec!["a man plays".to_owned(), "a guitar".to_owned()],
+        prompt: None,
+    };
+    if let Ok(answer) = backend.count_tokens(request, None).await {
+        assert_eq!(answer.token_counts.len(), TEXTS);
+    }
 }
 
 async fn rerank(backend: &dyn EncoderBackend) {

@@ -1,9 +1,12 @@
 //! Files that configure servers.
 
+use std::collections::BTreeMap;
+
 use isomer_all_in_one::IsomerConfig;
 use isomer_registry::{document, file};
-use isomer_service_kit::config;
+use isomer_service_kit::config::{self, ConfigError, Validate};
 use isomer_transform::prompt::{Prompt, Purpose};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::input::{Input, folder, text};
@@ -39,8 +42,42 @@ pub(super) fn configuration(data: &[u8]) {
     }
     let variables = variables.lines().filter_map(|line| line.split_once('='));
     let environment = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    if let Err(error) = config::load_from::<IsomerConfig>(Some(path.as_path()), environment, &json!({})) {
-        assert!(error.to_string().len() < 64 << 10);
+    let environment: Vec<_> = environment.collect();
+    let file = Some(path.as_path());
+    for error in [
+        config::load_from::<IsomerConfig>(file, environment.clone(), &json!({})).err(),
+        config::load_from::<Shapes>(file, environment, &json!({})).err(),
+    ] {
+        assert!(error.is_none_or(|error| error.to_string().len() < 64 << 10));
+    }
+}
+
+/// A configuration with every shape that a key may have. It does not refuse unknown keys itself.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Shapes {
+    maybe: Option<Entry>,
+    list: Vec<Entry>,
+    named: BTreeMap<String, Entry>,
+    newtype: Wrapped,
+    pair: (u8, u8),
+    text: String,
+}
+
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct Entry {
+    size: u32,
+}
+
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct Wrapped(Entry);
+
+impl Validate for Shapes {
+    fn validate(&self) -> Result<(), ConfigError> {
+        if self.newtype.0.size > 10 {
+            return Err(ConfigError::new("newtype.size", "is above 10", "give at most 10"));
+        }
+        Ok(())
     }
 }
 
