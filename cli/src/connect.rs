@@ -4,7 +4,8 @@ use std::path::Path;
 
 use isomer_all_in_one::{Caller, House, IsomerConfig};
 use isomer_eval::{EvalError, places::Wanted};
-use isomer_models::{ModelKind, Resolver};
+use isomer_models::{ModelError, ModelKind, Resolver};
+use isomer_proto::encoder::v1::{GetEncoderRequest, encoder_service_client::EncoderServiceClient};
 use isomer_service_kit::{
     GrpcChannel,
     client::{self, ClientConfig},
@@ -40,13 +41,22 @@ impl Connection {
 
     /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it is the server's affair.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
-        if let Some(resolver) = &self.resolver {
-            resolver
-                .resolve(id, kind, display)
-                .await
-                .map_err(isomer_service_kit::Fault::from)?;
+        let Some(resolver) = &self.resolver else {
+            return Ok(());
+        };
+        match resolver.resolve(id, kind, display).await {
+            Ok(_) => Ok(()),
+            Err(ModelError::UnknownModel { .. }) if kind == ModelKind::Encoder && self.offers(id).await => Ok(()),
+            Err(error) => Err(isomer_service_kit::Fault::from(error).into()),
         }
-        Ok(())
+    }
+
+    /// Whether an encoder is offered under this id that is not in the catalogue of models: one of `embed.encoders`, or a
+    /// provider's.
+    async fn offers(&self, id: &str) -> bool {
+        let request = GetEncoderRequest { id: id.to_owned() };
+        let mut client = EncoderServiceClient::new(self.channel.clone());
+        client.get_encoder(request).await.is_ok()
     }
 
     /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere it is the server's affair.

@@ -95,3 +95,32 @@ fn token_vectors_come_one_a_token_on_stdout_and_in_a_matrix() {
         "{header}"
     );
 }
+
+#[test]
+fn encoders_of_the_configuration_are_asked_for_by_their_id() {
+    let home = Home::empty();
+    let config = home.path().join("isomer.toml");
+    std::fs::write(&config, format!("[embed.encoders]\nours = {:?}\n", fixture("mpnet"))).unwrap();
+    let input = home.path().join("texts.txt");
+    std::fs::write(&input, "a text\n").unwrap();
+    let (config, input) = (config.display().to_string(), input.display().to_string());
+    let ask = |model: &str| {
+        let arguments = [
+            "embed",
+            "--config",
+            &config,
+            "--offline",
+            "--model",
+            model,
+            "--input",
+            &input,
+        ];
+        finish(isomer(&home).args(arguments))
+    };
+    let (code, stdout, stderr) = ask("ours");
+    assert_eq!(code, 0, "{stderr}");
+    assert_eq!(rows(&stdout).len(), 1);
+    let (code, _, stderr) = ask("theirs");
+    assert_ne!(code, 0);
+    assert!(stderr.contains("unknown model `theirs`"), "{stderr}");
+}
