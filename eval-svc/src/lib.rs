@@ -1,12 +1,11 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
-//! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
+//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
 pub mod change;
 pub mod config;
-pub mod dataset;
 mod encoding;
 pub mod error;
 pub mod gate;
@@ -14,7 +13,6 @@ pub mod judging;
 mod metric_names;
 pub mod mteb_result;
 mod pivot;
-pub mod places;
 pub mod profile;
 pub mod prompts;
 pub mod report;
@@ -40,13 +38,17 @@ use tokio::net::TcpListener;
 
 pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
+/// Data sets: the crate `isomer-datasets`.
+pub use isomer_datasets as dataset;
+/// Where named data sets lie: a module of `isomer-datasets`.
+pub use isomer_datasets::places;
 /// Scores: the crate `isomer-scoring`.
 pub use isomer_scoring::{evidence, metric, task};
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
 pub use run::EvalClients;
 
-use places::{HubRules, Places};
+use places::Places;
 use run::RunManager;
 use run_service::RunFace;
 use statistics_service::StatisticsFace;
@@ -79,7 +81,7 @@ impl EvalService {
         let places = Arc::new(Places {
             folders: config.named_data(),
             hub,
-            rules: HubRules::of(&config),
+            rules: config.hub_rules(),
         });
         let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&places));
         let max_message_bytes = config.max_message_bytes;

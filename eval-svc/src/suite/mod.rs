@@ -100,7 +100,6 @@ mod encoder;
 mod error;
 mod gate;
 mod judge;
-mod nearest;
 mod parse;
 mod protocol;
 mod reader;
@@ -126,7 +125,7 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use nearest::nearest;
+pub use isomer_datasets::nearest::nearest;
 pub use protocol::Guards;
 pub use transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, sync::LazyLock};
 use serde::Deserialize;
 
 use super::{FieldMap, HubRef, LoadOptions};
-use crate::{suite::nearest, task::TaskType};
+use crate::nearest::nearest;
+use isomer_scoring::task::TaskType;
 
 /// A data set that can be named.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -105,7 +106,7 @@ pub fn entries() -> &'static [Entry] {
         dataset: Vec<Entry>,
     }
     static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
-        match toml::from_str::<File>(include_str!("../../catalogue/datasets.toml")) {
+        match toml::from_str::<File>(include_str!("../catalogue/datasets.toml")) {
             Ok(file) => file.dataset,
             // A test reads the file, so this cannot ship.
             Err(error) => {

@@ -11,7 +11,8 @@
 //! Where none of these says a language, the language of each text is detected when it is transformed.
 
 use super::{Dataset, DatasetError, LoadOptions, Role};
-use crate::{profile::LanguageGroup, task::TaskType};
+use crate::LanguageGroup;
+use isomer_scoring::task::TaskType;
 
 /// The languages of a data set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl Sides {
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
-    use crate::dataset::catalogue;
+    use crate::catalogue;
 
     fn named(task: TaskType, subset: &str) -> Sides {
         decide(task, &LoadOptions::default(), Some(subset)).unwrap()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes datasets.toml, the data sets of the papers with what mteb's own metadata says of them, and the papers' suites beside
-../suites/quick.toml (needs `pip install mteb==2.20.0`; no network).
+eval-svc/suites/quick.toml (needs `pip install mteb==2.20.0`; no network).
 
-    python3 eval-svc/catalogue/make.py
+    python3 crates/datasets/catalogue/make.py
 
 The lists of names are the papers': HTEB, Tables 9 and 10; PTEB, Table 13; GASE, Appendix E. Hub ids, pinned revisions, splits,
 subsets, languages, main scores and options of tasks are mteb's (the version is written into the file).
@@ -207,7 +207,7 @@ min_separation = 0.7"""
 def suite(family, tasks):
     description, transformations, about = SUITES[family]
     yield f"# {about}\n#"
-    yield "# Made by ../catalogue/make.py; do not edit. Data sets are found by their catalogue names: `isomer datasets` says where."
+    yield "# Made by crates/datasets/catalogue/make.py; do not edit. Data sets are found by their catalogue names: `isomer datasets` says where."
     yield f'name = "{family}"'
     yield f'description = "{description}"'
     yield PROTOCOL["pteb" if family == "pteb" else "hteb"].format(transformations=quoted(transformations or EIGHT))
@@ -232,7 +232,7 @@ def main():
     lines = [head, *itertools.chain.from_iterable(entry(name, task) for name, task in tasks.items())]
     (here / "datasets.toml").write_text("\n".join(lines) + "\n")
     for family in SUITES:
-        (here.parent / "suites" / f"{family}.toml").write_text("\n".join(suite(family, tasks)) + "\n")
+        (here.parents[2] / "eval-svc/suites" / f"{family}.toml").write_text("\n".join(suite(family, tasks)) + "\n")
 
 
 main()

@@ -1,12 +1,12 @@
 //! Times the reading of a data set and says what memory it took.
 //!
-//! `eval_load TASK PATH [LIMIT]`: prints the rows, the distinct parts of what was read, the seconds, and (on Linux) the most memory
+//! `load TASK PATH [LIMIT]`: prints the rows, the distinct parts of what was read, the seconds, and (on Linux) the most memory
 //! that the process ever held.
 #![allow(clippy::print_stdout, missing_docs)]
 
 use std::{error::Error, path::PathBuf, time::Instant};
 
-use isomer_eval::dataset::{LoadOptions, Source, load};
+use isomer_datasets::{LoadOptions, Source, load};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();

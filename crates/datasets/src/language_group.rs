@@ -30,7 +30,7 @@ impl LanguageGroup {
     }
 
     /// Of several data sets taken together: English only where every one of them is.
-    pub(super) fn of_all(mut groups: impl Iterator<Item = Self>) -> Self {
+    pub fn of_all(mut groups: impl Iterator<Item = Self>) -> Self {
         let Some(first) = groups.next() else {
             return Self::Unknown;
         };

@@ -3,8 +3,6 @@
 use isomer_models::hub::Terms;
 use serde::{Deserialize, Serialize};
 
-use crate::config::EvalConfig;
-
 /// Data sets that a request may have fetched from the Hugging Face hub (`eval.hub`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -17,6 +15,9 @@ pub enum HubAccess {
     /// Any that the caller names.
     Any,
 }
+
+/// Most bytes of one file of a data set that somebody else named, where no configuration says otherwise.
+pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// The rules of one service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,15 +38,6 @@ impl HubRules {
             access: HubAccess::Any,
             owner: true,
             max_file_bytes: u64::MAX,
-        }
-    }
-
-    /// As configured. Who may read every path is the owner.
-    pub fn of(config: &EvalConfig) -> Self {
-        Self {
-            access: config.hub,
-            owner: config.reads_everything(),
-            max_file_bytes: config.max_hub_file_bytes,
         }
     }
 
@@ -81,7 +73,11 @@ impl HubRules {
 
 impl Default for HubRules {
     fn default() -> Self {
-        Self::of(&EvalConfig::default())
+        Self {
+            access: HubAccess::default(),
+            owner: false,
+            max_file_bytes: MAX_FILE_BYTES,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The identity of a dataset's content.
 
 use super::{DatasetText, Labels, Role};
-use crate::task::{EXPERIMENTS, TaskType};
+use isomer_scoring::task::{EXPERIMENTS, TaskType};
 
 /// BLAKE3 (hex) of the task, every text and every label. Each part is preceded by its length, so that no two different
 /// datasets hash the same bytes.

@@ -9,6 +9,10 @@
 //! * `sides`: the language of each side.
 //! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
 //! * `digest`: what a dataset is, whatever file it came from.
+//! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
+//! * [`places`]: where a named data set lies: in a folder of this machine, else on the hub.
+//!
+//! Everything but [`places`] is pure: no async, no network, no clock. Nothing here knows encoders, suites or runs.
 
 mod bounds;
 mod builtin;
@@ -22,10 +26,13 @@ mod gold;
 mod hub_ref;
 mod items;
 mod labelled;
+mod language_group;
 mod layout;
 mod lists;
 mod load;
+pub mod nearest;
 mod pairs;
+pub mod places;
 mod retrieval;
 mod roots;
 mod row;
@@ -40,6 +47,7 @@ pub use builtin::BUILTIN_NAMES;
 pub use error::{DatasetError, Unit};
 pub(crate) use format::is_readable;
 pub use hub_ref::HubRef;
+pub use language_group::{LanguageGroup, is_english};
 pub(crate) use load::holds;
 pub use load::load;
 pub use roots::below_roots;
@@ -50,7 +58,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::task::{Scores, SummarisedText, TaskType};
+use isomer_scoring::task::{Scores, SummarisedText, TaskType};
 
 /// Which part of a dataset to load, and what to call it.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,10 +9,9 @@ use isomer_models::{
 };
 
 use super::{card::configurations, choose::Choice};
-use crate::{
-    dataset::{DatasetError, Fetched, HubRef, LoadOptions},
-    task::TaskType,
-};
+use isomer_scoring::task::TaskType;
+
+use crate::{DatasetError, Fetched, HubRef, LoadOptions};
 
 /// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked for again where the
 /// revision is a commit.

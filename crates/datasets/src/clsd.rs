@@ -5,7 +5,7 @@ use std::ops::Range;
 use isomer_tagger::Tagger;
 
 use super::{Dataset, DatasetError, DatasetText, Labels, Role, files::Files, lists, sample::Picked};
-use crate::task::OneWord;
+use isomer_scoring::task::OneWord;
 
 /// What discrimination is scored against.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,7 +1,7 @@
 //! Rows that hold lists of texts: reranking, summarisation, graded ranking.
 
 use super::{DatasetError, DatasetText, Role, files::Files, row::Row, rows::Rows, sample::Picked};
-use crate::task::{Candidates, SummarisedText, lexical_overlap};
+use isomer_scoring::task::{Candidates, SummarisedText, lexical_overlap};
 
 /// Reads the rows that are picked.
 pub(super) fn rows(

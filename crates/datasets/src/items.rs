@@ -58,10 +58,9 @@ fn joined(left: Vec<Vec<u32>>, right: Vec<Vec<u32>>) -> Vec<Vec<u32>> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use crate::{
-        dataset::{self, Dataset, InlineFile, LoadOptions, Source},
-        task::TaskType,
-    };
+    use isomer_scoring::task::TaskType;
+
+    use crate::{Dataset, InlineFile, LoadOptions, Source};
 
     fn load(task: TaskType, files: &[(&str, &str)]) -> Dataset {
         let file = |(path, content): &(&str, &str)| InlineFile {
@@ -69,7 +68,7 @@ mod tests {
             content: content.as_bytes().to_vec(),
         };
         let source = Source::Inline(files.iter().map(file).collect());
-        dataset::load(task, &source, &LoadOptions::default()).unwrap()
+        crate::load(task, &source, &LoadOptions::default()).unwrap()
     }
 
     /// Each item's texts, by their words.

@@ -1,6 +1,6 @@
 //! Where a named data set lies: in a folder of this machine, else on the hub.
 //!
-//! At the edge: the hub is asked here, and what [`crate::dataset`] then reads is files of this machine.
+//! At the edge: the hub is asked here, and what [`crate::load`] then reads is files of this machine.
 
 mod card;
 mod choose;
@@ -9,14 +9,13 @@ mod rules;
 
 use std::path::PathBuf;
 
-pub use rules::{HubAccess, HubRules};
+pub use rules::{HubAccess, HubRules, MAX_FILE_BYTES};
 
 use isomer_models::{Progress, Resolver, hub::Terms, progress::LogProgress};
 
-use crate::{
-    dataset::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds},
-    task::TaskType,
-};
+use isomer_scoring::task::TaskType;
+
+use crate::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds};
 
 /// Where data sets are looked for.
 #[derive(Debug, Clone, Default)]
@@ -42,7 +41,7 @@ pub struct Wanted {
     pub options: LoadOptions,
 }
 
-/// What [`crate::dataset::load`] needs: everything is on this machine.
+/// What [`crate::load`] needs: everything is on this machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Located {
     /// Kind of task.

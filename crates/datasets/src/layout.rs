@@ -6,7 +6,7 @@
 //! file of `test.jsonl` may as well be called `test.csv.gz` or `test-00000-of-00002.parquet` (see `files`).
 
 use super::{DatasetError, LoadOptions, files::Files};
-use crate::task::TaskType;
+use isomer_scoring::task::TaskType;
 
 /// The files chosen.
 #[derive(Debug, PartialEq, Eq)]

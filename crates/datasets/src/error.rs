@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::task::TaskType;
+use isomer_scoring::task::TaskType;
 
 /// What a row is counted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

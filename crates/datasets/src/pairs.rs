@@ -7,7 +7,7 @@ use super::{
     rows::Rows,
     sample::{Picked, Stratum},
 };
-use crate::{metric::VectorMatrix, task::TaskType};
+use isomer_scoring::{metric::VectorMatrix, task::TaskType};
 
 /// Reads `sentence1 sentence2 score`.
 pub(super) fn read_sts(

@@ -4,7 +4,8 @@
 use isomer_models::{hub::ChooseError, pattern};
 
 use super::card::Configurations;
-use crate::{dataset::is_readable, task::TaskType};
+use crate::is_readable;
+use isomer_scoring::task::TaskType;
 
 /// What is wanted of a repository.
 pub(super) struct Choice<'a> {

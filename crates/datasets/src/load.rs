@@ -13,7 +13,7 @@ use super::{
     sample::{self, Draw, Drawn, Picked, Strata, Stratum},
     sides,
 };
-use crate::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
+use isomer_scoring::task::{EXPERIMENTS, SAMPLES_PER_LABEL, TaskType};
 
 /// What a task's rows came to.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use super::{
     rows::{Lines, Rows},
     sample::{self, Drawn, Strata, Stratum},
 };
-use crate::task::Candidates;
+use isomer_scoring::task::Candidates;
 
 /// What retrieval is scored against.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,7 +1,7 @@
 //! Vectors of a dataset's texts, taken apart by the part each text plays, and scored.
 
 use super::{Dataset, Labels, pairs};
-use crate::{
+use isomer_scoring::{
     metric::{Similarity, VectorMatrix},
     task::{
         ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores,

@@ -5,23 +5,23 @@ type File = (&'static str, &'static [u8]);
 /// Names of the shipped datasets.
 pub const BUILTIN_NAMES: &[&str] = &["quick/sts", "quick/pair-classification", "quick/retrieval"];
 
-const STS: &[File] = &[("test.jsonl", include_bytes!("../../suites/quick/sts/test.jsonl"))];
+const STS: &[File] = &[("test.jsonl", include_bytes!("../quick/sts/test.jsonl"))];
 const PAIR_CLASSIFICATION: &[File] = &[(
     "test.jsonl",
-    include_bytes!("../../suites/quick/pair-classification/test.jsonl"),
+    include_bytes!("../quick/pair-classification/test.jsonl"),
 )];
 const RETRIEVAL: &[File] = &[
     (
         "corpus.jsonl",
-        include_bytes!("../../suites/quick/retrieval/corpus.jsonl"),
+        include_bytes!("../quick/retrieval/corpus.jsonl"),
     ),
     (
         "queries.jsonl",
-        include_bytes!("../../suites/quick/retrieval/queries.jsonl"),
+        include_bytes!("../quick/retrieval/queries.jsonl"),
     ),
     (
         "qrels/test.tsv",
-        include_bytes!("../../suites/quick/retrieval/qrels/test.tsv"),
+        include_bytes!("../quick/retrieval/qrels/test.tsv"),
     ),
 ];
 
