@@ -1,6 +1,6 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
-//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
+//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`], [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
@@ -13,9 +13,7 @@ pub mod judging;
 mod metric_names;
 pub mod mteb_result;
 mod pivot;
-pub mod profile;
 pub mod prompts;
-pub mod report;
 pub mod run;
 mod run_service;
 pub mod selection;
@@ -23,7 +21,6 @@ pub mod separation;
 mod statistics_service;
 pub mod suite;
 mod task_service;
-pub mod truncation;
 
 use std::sync::Arc;
 
@@ -42,6 +39,8 @@ pub use error::EvalError;
 pub use isomer_datasets as dataset;
 /// Where named data sets lie: a module of `isomer-datasets`.
 pub use isomer_datasets::places;
+/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate `isomer-report`.
+pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
 pub use isomer_scoring::{evidence, metric, task};
 /// Statistics: the crate `isomer-stats`.

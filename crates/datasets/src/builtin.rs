@@ -6,23 +6,11 @@ type File = (&'static str, &'static [u8]);
 pub const BUILTIN_NAMES: &[&str] = &["quick/sts", "quick/pair-classification", "quick/retrieval"];
 
 const STS: &[File] = &[("test.jsonl", include_bytes!("../quick/sts/test.jsonl"))];
-const PAIR_CLASSIFICATION: &[File] = &[(
-    "test.jsonl",
-    include_bytes!("../quick/pair-classification/test.jsonl"),
-)];
+const PAIR_CLASSIFICATION: &[File] = &[("test.jsonl", include_bytes!("../quick/pair-classification/test.jsonl"))];
 const RETRIEVAL: &[File] = &[
-    (
-        "corpus.jsonl",
-        include_bytes!("../quick/retrieval/corpus.jsonl"),
-    ),
-    (
-        "queries.jsonl",
-        include_bytes!("../quick/retrieval/queries.jsonl"),
-    ),
-    (
-        "qrels/test.tsv",
-        include_bytes!("../quick/retrieval/qrels/test.tsv"),
-    ),
+    ("corpus.jsonl", include_bytes!("../quick/retrieval/corpus.jsonl")),
+    ("queries.jsonl", include_bytes!("../quick/retrieval/queries.jsonl")),
+    ("qrels/test.tsv", include_bytes!("../quick/retrieval/qrels/test.tsv")),
 ];
 
 /// Files of a shipped dataset.

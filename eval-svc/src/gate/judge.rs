@@ -7,6 +7,7 @@ use super::{
     limits::Settled,
     observe::{Quantity, Source, SubsetScores, observations, range},
     sensitivity::{self, Separations},
+    spec::bounds,
     validity::{Facts, cut_originals, cut_short, invalid, mixed_up, rewrite_share, shared_vectors},
     worst,
 };
@@ -16,7 +17,6 @@ use crate::{
     stats::{
         self, StatsError,
         gate::{
-            Verdict,
             items::{Stratum, decide_items},
             non_inferiority::{Comparison, NonInferiority, non_inferiority},
             rule::{Decision, Rule, decide},
@@ -254,7 +254,7 @@ fn judge(
         Unit::Group => {
             let held = Rule {
                 limit: rule.rule.limit.held(),
-                basis: rule.basis.rule(range(rule, grid, encoder, &own)),
+                basis: bounds(rule.basis, range(rule, grid, encoder, &own)),
                 alpha,
             };
             decide(&held, &series).map_err(|error| refused(&error))
@@ -449,14 +449,4 @@ fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound
             format!("its own bounds would decide, the test adjusted for all {family} comparisons (Holm) does not")
         }
     });
-}
-
-impl From<Verdict> for GateVerdict {
-    fn from(verdict: Verdict) -> Self {
-        match verdict {
-            Verdict::Pass => Self::Pass,
-            Verdict::Undecided => Self::Undecided,
-            Verdict::Fail => Self::Fail,
-        }
-    }
 }

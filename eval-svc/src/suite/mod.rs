@@ -106,7 +106,6 @@ mod reader;
 mod separation;
 #[cfg(test)]
 mod tests;
-mod transformation;
 
 use std::{
     collections::BTreeMap,
@@ -126,8 +125,8 @@ use crate::{
 
 pub use error::SuiteError;
 pub use isomer_datasets::nearest::nearest;
+pub use isomer_report::terms::transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 pub use protocol::Guards;
-pub use transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 
 /// Suites that ship with Isomer: name and text.
 pub const BUILTIN: [(&str, &str); 5] = [
