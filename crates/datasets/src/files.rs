@@ -15,7 +15,7 @@ use parquet::file::{reader::FileReader, serialized_reader::SerializedFileReader}
 use super::{
     DatasetError, bounds,
     format::{self, Form, Format, LINES},
-    source::FieldMap,
+    row::FieldMap,
 };
 
 /// Bytes read from a file at a time.

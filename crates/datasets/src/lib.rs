@@ -51,8 +51,9 @@ pub use language_group::{LanguageGroup, is_english};
 pub(crate) use load::holds;
 pub use load::load;
 pub use roots::below_roots;
+pub use row::FieldMap;
 pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
-pub use source::{Fetched, FieldMap, InlineFile, Source};
+pub use source::{Fetched, InlineFile, Source};
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{DatasetError, error::Unit, source::FieldMap};
+use super::{DatasetError, error::Unit};
+
+/// Columns under our names: `(ours, theirs)`. Columns that are not named keep their own.
+pub type FieldMap = Vec<(String, String)>;
 
 fn class(value: &Value) -> Option<String> {
     match value {

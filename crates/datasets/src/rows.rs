@@ -11,8 +11,8 @@ use super::{
     error::Unit,
     files::{Files, Part, Table},
     format::Format,
+    row::FieldMap,
     row::{Place, Row, kind},
-    source::FieldMap,
 };
 
 /// Rows of a table, file after file.

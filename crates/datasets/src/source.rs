@@ -10,10 +10,8 @@ use super::{
     DatasetError, builtin,
     files::{Files, Table},
     hub_ref::HubRef,
+    row::FieldMap,
 };
-
-/// Columns under our names: `(ours, theirs)`. Columns that are not named keep their own.
-pub type FieldMap = Vec<(String, String)>;
 
 /// Where a dataset lies.
 #[derive(Debug, Clone, PartialEq, Eq)]

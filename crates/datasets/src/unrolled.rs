@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
+    row::FieldMap,
     row::{Place, Row},
-    source::FieldMap,
 };
 
 impl Row {

@@ -6,12 +6,18 @@ pub use isomer_report::terms::{Adjust, Basis, OnUndecided, Texts, Unit};
 
 use super::limits::Limits;
 use crate::{
-    stats::gate::{Limit, bounded::Range, rule, spending::Spending},
+    stats::{
+        StatsError,
+        gate::{Limit, bounded::Range, rule, spending::Spending},
+    },
     task::TaskType,
 };
 
 /// Points that a drop or a margin may name at most: from one end of a score's scale to the other.
 const WIDEST: f64 = 200.0;
+
+/// In the place of a quantity: all kinds of change.
+pub(crate) const SEPARATION: &str = "separation";
 
 /// Rules and how they are decided. What is absent is left to whoever is asked next: request, suite, default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -234,7 +240,7 @@ impl Rule {
             RuleLimit::MaxDropPercent(percent) => format!("{} drops by at most {percent} %", self.of),
             RuleLimit::MinScore(points) => format!("{} scores at least {points}", self.of),
             RuleLimit::Margin(points) => format!("{} is at most {points} points below the baseline", self.of),
-            RuleLimit::MinSeparation(share) if self.of == super::sensitivity::ALL => {
+            RuleLimit::MinSeparation(share) if self.of == SEPARATION => {
                 format!("separation is at least {share}")
             }
             RuleLimit::MinSeparation(share) => format!("separation of {} is at least {share}", self.of),
@@ -296,7 +302,7 @@ impl RuleLimit {
     /// What a rule with this limit looks at where it does not say.
     pub fn default_quantity(self) -> &'static str {
         match self {
-            Self::MinSeparation(_) => super::sensitivity::ALL,
+            Self::MinSeparation(_) => SEPARATION,
             _ => "total",
         }
     }
@@ -363,6 +369,11 @@ pub fn check_alpha(alpha: f64) -> Result<(), String> {
             "is {alpha}, should be above 0 and below 0.5: the chance of error of each rule on each side"
         ))
     }
+}
+
+/// Why statistics decide nothing, in words.
+pub(super) fn refused(error: &StatsError) -> String {
+    format!("no decision is possible: {error}")
 }
 
 /// A basis as [`crate::stats`] has it; `range`: what a value may be.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::task::TaskType;
 
 pub use resolve::{is_role, known_roles};
-pub(crate) use resolve::{resolve, unused};
+pub(crate) use resolve::{resolve, unknown_role, unused};
 pub(crate) use space::{check, key, same_but_prompt};
 
 /// A prompt that a person gave.

@@ -98,6 +98,7 @@
 mod dataset;
 mod encoder;
 mod error;
+mod fields;
 mod gate;
 mod judge;
 mod parse;

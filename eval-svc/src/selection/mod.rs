@@ -1,6 +1,14 @@
 //! Choosing generators by measurement (PTEB, steps 1 and 2): judges by how well they agree with gold scores of STS,
 //! paraphrasers by what a judge says of their texts. Pure functions over ratings that somebody else collected.
 
+mod gold;
+mod results;
+
+pub use gold::{GoldError, GoldPair, GoldSet, range_of};
+pub use results::{
+    Clock, JudgeResult, JudgeScore, ParaphraserResult, Report, Settings, rank_judges, rank_paraphrasers,
+};
+
 use rand::seq::SliceRandom;
 use rand_chacha::{ChaCha8Rng, rand_core::SeedableRng};
 

@@ -1,23 +1,24 @@
 //! One look: every rule of every encoder held against the scores that are in.
 
 use super::{
-    Adjust, Basis, OnUndecided, Unit, adjust,
+    Adjust, Basis, OnUndecided, Unit,
+    adjust::{self, Level},
     bets::{self, ItemSequences},
-    bind::{Bound, BoundRule},
+    bound::{Bound, BoundRule, Quantity},
     limits::Settled,
-    observe::{Quantity, Source, SubsetScores, observations, range},
+    observe::{Source, SubsetScores, observations, range},
     sensitivity::{self, Separations},
-    spec::bounds,
+    spec::{bounds, refused},
     validity::{Facts, cut_originals, cut_short, invalid, mixed_up, rewrite_share, shared_vectors},
-    worst,
+    worst::{self, ItemStrata},
 };
 use crate::{
     profile::Grid,
     report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RuleVerdict},
     stats::{
-        self, StatsError,
+        self,
         gate::{
-            items::{Stratum, decide_items},
+            items::decide_items,
             non_inferiority::{Comparison, NonInferiority, non_inferiority},
             rule::{Decision, Rule, decide},
         },
@@ -49,13 +50,6 @@ pub(crate) struct Look<'a> {
     pub shared_by: usize,
 }
 
-/// What the rules that count items look at, by position of the encoder and of the rule: the data sets with their items, or why there are none.
-pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
-
-/// Chance of error that a rule may spend.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Level(pub f64);
-
 /// Looks. What an earlier look decided stays as it was.
 pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
     let tests = tests(gate, grid, look);
@@ -71,7 +65,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
                 let decided = before.and_then(|own| own.rules.get(r));
                 match decided.filter(|own| own.verdict.is_decided()) {
                     Some(decided) => decided.clone(),
-                    None => judge(
+                    None => decide_rule(
                         gate,
                         (r, rule),
                         grid,
@@ -94,7 +88,7 @@ pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<G
             let encoder = gate.judged[place];
             let rules = gate.rules.iter().enumerate();
             rules
-                .map(|(r, rule)| judge(gate, (r, rule), grid, encoder, look, level, tests.get(&(encoder, r))))
+                .map(|(r, rule)| decide_rule(gate, (r, rule), grid, encoder, look, level, tests.get(&(encoder, r))))
                 .collect()
         });
     }
@@ -207,7 +201,7 @@ fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
     }
 }
 
-fn judge(
+fn decide_rule(
     gate: &Bound,
     (position, rule): (usize, &BoundRule),
     grid: &Grid,
@@ -230,7 +224,7 @@ fn judge(
     }
     if matches!(rule.quantity, Quantity::Separation(_)) {
         verdict.alpha = alpha / look.shared_by.max(1) as f64;
-        let verdict = sensitivity::judge(rule, look.separation.get(&(encoder, position)), verdict);
+        let verdict = sensitivity::decide(rule, look.separation.get(&(encoder, position)), verdict);
         return valid(verdict, rule, encoder, grid, look, &own);
     }
     let source = Source {
@@ -247,7 +241,7 @@ fn judge(
     (verdict.units, verdict.seeds) = (series.len(), series.first().map_or(0, Vec::len));
     verdict.over = Some(rule.unit);
     if rule.is_worst() {
-        let verdict = worst::judge(rule, (encoder, position), grid, look.items, &series, verdict);
+        let verdict = worst::decide(rule, (encoder, position), grid, look.items, &series, verdict);
         return valid(verdict, rule, encoder, grid, look, &own);
     }
     let decision = match rule.unit {
@@ -257,19 +251,22 @@ fn judge(
                 basis: bounds(rule.basis, range(rule, grid, encoder, &own)),
                 alpha,
             };
-            decide(&held, &series).map_err(|error| refused(&error))
+            decide(&held, &series).map(plain).map_err(|error| refused(&error))
         }
         Unit::Item if rule.basis == Basis::Betting => {
             bets::decide(rule, alpha, look.sequences.get(&(encoder, position)))
+                .map(|(decision, said)| (decision, Some(said)))
         }
         Unit::Item => match look.items.get(&(encoder, position)) {
-            Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata).map_err(|error| refused(&error)),
+            Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata)
+                .map(plain)
+                .map_err(|error| refused(&error)),
             Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
             None => Err("no decision over items is possible: the items are not known".to_owned()),
         },
     };
     match decision {
-        Ok(decision) => fill(&mut verdict, decision, rule),
+        Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
         Err(why) => {
             // Undecided; and what was not rewritten is invalid all the same.
             verdict.note = Some(why);
@@ -371,11 +368,13 @@ fn conclude(gate: &Bound, report: &mut GateReport) {
     };
 }
 
-pub(super) fn refused(error: &StatsError) -> String {
-    format!("no decision is possible: {error}")
+/// A decision that says of itself what there is to say.
+fn plain(decision: Decision) -> (Decision, Option<String>) {
+    (decision, None)
 }
 
-fn fill(verdict: &mut RuleVerdict, decision: Decision, rule: &BoundRule) {
+/// `said`: what is said of the decision in place of its own note.
+fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rule: &BoundRule) {
     verdict.verdict = decision.verdict.into();
     verdict.estimate = Some(decision.estimate);
     (verdict.low, verdict.high) = (decision.low, decision.high);
@@ -399,7 +398,8 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, rule: &BoundRule) {
         } else {
             String::new()
         };
-        let note = decision.note.map(|note| format!("; {note}")).unwrap_or_default();
+        let note = said.or_else(|| Some(decision.note?.in_words("item", "items")));
+        let note = note.map(|note| format!("; {note}")).unwrap_or_default();
         verdict.note = Some(format!("{why}{}{note}", Unit::Item.words()));
         return;
     }
@@ -411,11 +411,7 @@ fn fill(verdict: &mut RuleVerdict, decision: Decision, rule: &BoundRule) {
                 "one data set only: bounds over data sets are impossible; {least} or more are needed, or basis = \"point\""
             ))
         }
-        // The core speaks of units; here they are data sets.
-        _ => decision.note.map(|note| {
-            note.replace("one unit alone", "one data set only")
-                .replace(" units ", " data sets ")
-        }),
+        _ => decision.note.map(|note| note.in_words("data set", "data sets")),
     };
     if basis == Basis::Bootstrap && decision.units < 20 && decision.units > 1 {
         let warning = "bootstrap bounds are too narrow with fewer than about 20 data sets";

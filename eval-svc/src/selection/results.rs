@@ -1,19 +1,29 @@
-//! What was measured, as data.
+//! What the two steps measured.
 
 use std::time::Duration;
 
-use isomer_eval::{
-    selection::{self, Agreement, Bin, Estimate, RatedPair},
-    stats::{self, Interval},
-};
 use serde_json::{Value, json};
 
-use super::data::StsData;
-use crate::{args::JudgeSelectArgs, exit::Failure};
+use super::{
+    Agreement, Bin, Estimate, GoldSet, LEVEL, RESAMPLES, RatedPair, SCALE, agreement, by_gold, by_words, estimate,
+    spearman_interval,
+};
+use crate::stats::{self, Interval};
+
+/// What both steps are done with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Settings {
+    /// Seed of the texts, the ratings and the intervals.
+    pub seed: u64,
+    /// What the paraphrasers do, by its name in the catalogue.
+    pub transformation: String,
+    /// Upper edges of the bins of words.
+    pub word_bins: Vec<u32>,
+}
 
 /// Seconds over texts that were made now; what came from the cache took no time worth telling.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Clock {
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Clock {
     seconds: f64,
     texts: u64,
 }
@@ -27,7 +37,7 @@ impl Clock {
     }
 
     /// Seconds a text; `None` where all came from the cache.
-    pub(super) fn per_text(&self) -> Option<f64> {
+    pub fn per_text(&self) -> Option<f64> {
         (self.texts > 0).then(|| self.seconds / self.texts as f64)
     }
 
@@ -37,21 +47,28 @@ impl Clock {
 }
 
 /// A judge against gold scores (step 1).
-pub(super) struct JudgeResult {
-    pub(super) id: String,
-    /// By dataset, in order.
-    pub(super) sets: Vec<(String, Agreement, Option<Interval>)>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeResult {
+    /// Its generator id.
+    pub id: String,
+    /// By dataset, in order: name, agreement, interval of the correlation.
+    pub sets: Vec<(String, Agreement, Option<Interval>)>,
     /// By word count: dataset, bins; the first entry is all datasets together.
-    pub(super) words: Vec<(String, Vec<Bin>)>,
-    pub(super) gold: Vec<(String, Vec<Bin>)>,
-    pub(super) failures: u64,
-    pub(super) retried: u64,
-    pub(super) clock: Clock,
+    pub words: Vec<(String, Vec<Bin>)>,
+    /// By gold score: dataset, bins.
+    pub gold: Vec<(String, Vec<Bin>)>,
+    /// Pairs without a rating.
+    pub failures: u64,
+    /// Pairs rated after retries.
+    pub retried: u64,
+    /// How long ratings took.
+    pub clock: Clock,
     all: Vec<RatedPair>,
 }
 
 impl JudgeResult {
-    pub(super) fn new(id: &str) -> Self {
+    /// Before the first dataset.
+    pub fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
             sets: Vec::new(),
@@ -64,55 +81,61 @@ impl JudgeResult {
         }
     }
 
-    pub(super) fn time(&mut self, took: Duration, fresh: u64) {
+    /// Counts the time of `fresh` texts that did not come from the cache.
+    pub fn time(&mut self, took: Duration, fresh: u64) {
         self.clock.add(took, fresh);
     }
 
-    pub(super) fn add(&mut self, set: &str, pairs: Vec<RatedPair>, args: &JudgeSelectArgs) {
-        let interval = selection::spearman_interval(&pairs, args.seed);
-        self.sets.push((set.to_owned(), selection::agreement(&pairs), interval));
-        self.words
-            .push((set.to_owned(), selection::by_words(&pairs, &args.word_bins)));
-        self.gold.push((set.to_owned(), selection::by_gold(&pairs)));
+    /// Adds the ratings of a dataset.
+    pub fn add(&mut self, set: &str, pairs: Vec<RatedPair>, settings: &Settings) {
+        let interval = spearman_interval(&pairs, settings.seed);
+        self.sets.push((set.to_owned(), agreement(&pairs), interval));
+        self.words.push((set.to_owned(), by_words(&pairs, &settings.word_bins)));
+        self.gold.push((set.to_owned(), by_gold(&pairs)));
         self.all.extend(pairs);
     }
 
     /// Mean over the datasets; `None` where one of them has none.
-    pub(super) fn mean(&self, of: impl Fn(&Agreement) -> Option<f64>) -> Option<f64> {
+    pub fn mean(&self, of: impl Fn(&Agreement) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.sets.iter().map(|(_, agreement, _)| of(agreement)).collect();
         stats::mean(&values?)
     }
 
     /// What judges are ordered by.
-    pub(super) fn order(&self) -> f64 {
+    fn order(&self) -> f64 {
         self.mean(|agreement| agreement.spearman).unwrap_or(f64::NEG_INFINITY)
     }
 
     /// Bins over all datasets together.
-    pub(super) fn all_words(&self, edges: &[u32]) -> Vec<Bin> {
-        selection::by_words(&self.all, edges)
+    pub fn all_words(&self, edges: &[u32]) -> Vec<Bin> {
+        by_words(&self.all, edges)
     }
 
     /// Bins over all datasets together.
-    pub(super) fn all_gold(&self) -> Vec<Bin> {
-        selection::by_gold(&self.all)
+    pub fn all_gold(&self) -> Vec<Bin> {
+        by_gold(&self.all)
     }
 }
 
 /// A judge's opinion of a paraphraser.
-pub(super) struct JudgeScore {
-    pub(super) judge: String,
+#[derive(Debug, Clone, PartialEq)]
+pub struct JudgeScore {
+    /// Generator id of the judge.
+    pub judge: String,
     /// By dataset: name, mean rating.
-    pub(super) sets: Vec<(String, Option<f64>)>,
-    pub(super) mean: Option<Estimate>,
+    pub sets: Vec<(String, Option<f64>)>,
+    /// Mean rating over all texts.
+    pub mean: Option<Estimate>,
     /// Hodges-Lehmann estimate over the datasets' means and its interval; from two datasets on.
-    pub(super) shift: Option<(f64, Interval)>,
-    pub(super) unrated: usize,
+    pub shift: Option<(f64, Interval)>,
+    /// Texts without a rating.
+    pub unrated: usize,
     scores: Vec<f64>,
 }
 
 impl JudgeScore {
-    pub(super) fn new(judge: &str) -> Self {
+    /// Before the first dataset.
+    pub fn new(judge: &str) -> Self {
         Self {
             judge: judge.to_owned(),
             sets: Vec::new(),
@@ -123,36 +146,44 @@ impl JudgeScore {
         }
     }
 
-    pub(super) fn add(&mut self, set: &str, scores: Vec<f64>, asked: usize) {
+    /// Adds the ratings of a dataset; `asked`: how many were asked for.
+    pub fn add(&mut self, set: &str, scores: Vec<f64>, asked: usize) {
         self.sets.push((set.to_owned(), stats::mean(&scores)));
         self.unrated += asked - scores.len();
         self.scores.extend(scores);
     }
 
-    pub(super) fn finish(&mut self, seed: u64) {
-        self.mean = selection::estimate(&self.scores, seed);
+    /// Estimates, once every dataset is in.
+    pub fn finish(&mut self, seed: u64) {
+        self.mean = estimate(&self.scores, seed);
         let means: Vec<f64> = self.sets.iter().filter_map(|(_, mean)| *mean).collect();
         if means.len() > 1 {
-            let interval = stats::hodges_lehmann_bootstrap(&means, selection::RESAMPLES, selection::LEVEL, seed);
+            let interval = stats::hodges_lehmann_bootstrap(&means, RESAMPLES, LEVEL, seed);
             self.shift = stats::hodges_lehmann(&means).zip(interval);
         }
     }
 }
 
 /// A paraphraser (step 2).
-pub(super) struct ParaphraserResult {
-    pub(super) id: String,
-    pub(super) texts: usize,
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParaphraserResult {
+    /// Its generator id.
+    pub id: String,
+    /// Texts that it was asked to change.
+    pub texts: usize,
     /// Texts whose attempts all failed a check.
-    pub(super) failed: usize,
+    pub failed: usize,
     /// By judge, the chosen one first.
-    pub(super) scores: Vec<JudgeScore>,
-    pub(super) edit_distance: Option<Estimate>,
-    pub(super) clock: Clock,
+    pub scores: Vec<JudgeScore>,
+    /// Mean edit distance of its texts from the originals.
+    pub edit_distance: Option<Estimate>,
+    /// How long its texts took.
+    pub clock: Clock,
 }
 
 impl ParaphraserResult {
-    pub(super) fn new(id: &str) -> Self {
+    /// Before the first dataset.
+    pub fn new(id: &str) -> Self {
         Self {
             id: id.to_owned(),
             texts: 0,
@@ -163,41 +194,51 @@ impl ParaphraserResult {
         }
     }
 
-    pub(super) fn time(&mut self, took: Duration, fresh: u64) {
+    /// Counts the time of `fresh` texts that did not come from the cache.
+    pub fn time(&mut self, took: Duration, fresh: u64) {
         self.clock.add(took, fresh);
     }
 
     /// What paraphrasers are ordered by: the chosen judge's mean.
-    pub(super) fn order(&self) -> f64 {
+    fn order(&self) -> f64 {
         let first = self.scores.first().and_then(|score| score.mean);
         first.map_or(f64::NEG_INFINITY, |estimate| estimate.mean)
     }
 }
 
+/// Puts the judges in order: the one whose mean correlation over the datasets is highest comes first, and is the judge of step 2.
+pub fn rank_judges(judges: &mut [JudgeResult]) {
+    judges.sort_by(|a, b| b.order().total_cmp(&a.order()));
+}
+
+/// Puts the paraphrasers in order, by the first judge's mean rating, best first.
+pub fn rank_paraphrasers(paraphrasers: &mut [ParaphraserResult]) {
+    paraphrasers.sort_by(|a, b| b.order().total_cmp(&a.order()));
+}
+
 /// Everything.
-pub(super) struct Report {
-    pub(super) seed: u64,
-    pub(super) transformation: String,
-    pub(super) word_bins: Vec<u32>,
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// What it was done with.
+    pub settings: Settings,
     /// Name, pairs used, pairs there are.
-    pub(super) data: Vec<(String, usize, usize)>,
+    pub data: Vec<(String, usize, usize)>,
     /// Best first.
-    pub(super) judges: Vec<JudgeResult>,
+    pub judges: Vec<JudgeResult>,
     /// Best first.
-    pub(super) paraphrasers: Vec<ParaphraserResult>,
+    pub paraphrasers: Vec<ParaphraserResult>,
 }
 
 impl Report {
-    pub(super) fn new(
-        args: &JudgeSelectArgs,
-        data: &[StsData],
+    /// Of results that are in order.
+    pub fn new(
+        settings: Settings,
+        data: &[GoldSet],
         judges: Vec<JudgeResult>,
         paraphrasers: Vec<ParaphraserResult>,
     ) -> Self {
         Self {
-            seed: args.seed,
-            transformation: args.transformation.clone(),
-            word_bins: args.word_bins.clone(),
+            settings,
             data: data
                 .iter()
                 .map(|set| (set.name.clone(), set.pairs.len(), set.of))
@@ -207,7 +248,8 @@ impl Report {
         }
     }
 
-    pub(super) fn json(&self) -> Result<String, Failure> {
+    /// As a document.
+    pub fn json(&self) -> Value {
         let judges: Vec<Value> = self.judges.iter().map(|judge| self.judge_json(judge)).collect();
         let paraphrasers: Vec<Value> = self.paraphrasers.iter().map(paraphraser_json).collect();
         let data: Vec<Value> = self
@@ -215,17 +257,15 @@ impl Report {
             .iter()
             .map(|(name, pairs, of)| json!({"name": name, "pairs": pairs, "of": of}))
             .collect();
-        let document = json!({
-            "seed": self.seed,
-            "scale": [selection::SCALE.0, selection::SCALE.1],
+        json!({
+            "seed": self.settings.seed,
+            "scale": [SCALE.0, SCALE.1],
             "data": data,
             "judges": judges,
             "chosen_judge": self.judges.first().map(|judge| &judge.id),
-            "transformation": self.transformation,
+            "transformation": self.settings.transformation,
             "paraphrasers": paraphrasers,
-        });
-        serde_json::to_string_pretty(&document)
-            .map_err(|error| Failure::dependency(format!("cannot write the report: {error}")))
+        })
     }
 
     fn judge_json(&self, judge: &JudgeResult) -> Value {
@@ -251,7 +291,7 @@ impl Report {
             "rated_after_retries": judge.retried,
             "seconds": judge.clock.json(),
             "sets": sets,
-            "by_words": bins_json(&judge.all_words(&self.word_bins)),
+            "by_words": bins_json(&judge.all_words(&self.settings.word_bins)),
             "by_gold": bins_json(&judge.all_gold()),
         })
     }
