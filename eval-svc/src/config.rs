@@ -6,6 +6,10 @@ use std::{
 };
 
 use etcetera::BaseStrategy;
+use isomer_datasets::{
+    DatasetError, below_roots,
+    places::{self, HubAccess, HubRules},
+};
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
     client::ClientConfig,
@@ -14,11 +18,6 @@ use isomer_service_kit::{
     telemetry::TelemetryConfig,
 };
 use serde::{Deserialize, Serialize};
-
-use crate::{
-    dataset::{DatasetError, below_roots},
-    places::HubAccess,
-};
 
 /// Settings of [`crate::EvalService`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,7 +72,7 @@ impl Default for EvalConfig {
             cache_dir: None,
             data_roots: Vec::new(),
             hub: HubAccess::default(),
-            max_hub_file_bytes: 1 << 30,
+            max_hub_file_bytes: places::MAX_FILE_BYTES,
             dataset_dirs: Vec::new(),
             default_encoder: "all-MiniLM-L6-v2".to_owned(),
             max_active_runs: 2,
@@ -117,6 +116,15 @@ impl EvalConfig {
     /// Whether requests may read every path: their caller is the owner of this process.
     pub fn reads_everything(&self) -> bool {
         self.data_roots.iter().any(|root| is_file_system(root))
+    }
+
+    /// Terms on which data sets are fetched from the hub. A caller who may read every path is the owner of this process.
+    pub fn hub_rules(&self) -> HubRules {
+        HubRules {
+            access: self.hub,
+            owner: self.reads_everything(),
+            max_file_bytes: self.max_hub_file_bytes,
+        }
     }
 
     /// Folders in which a data set is looked for by name.

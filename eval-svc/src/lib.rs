@@ -1,12 +1,11 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
-//! Pure modules (no async, no tonic, no clock, no global random numbers): [`dataset`], [`suite`], [`change`], [`gate`], [`judging`], [`profile`], [`prompts`], [`report`], [`selection`], [`truncation`]. At the edge: [`places`] finds data sets and fetches those on the hub; [`mod@run`] plans and executes robustness checks against an encoder and a
+//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`], [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
 //! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
 
 mod augmented;
 pub mod change;
 pub mod config;
-pub mod dataset;
 mod encoding;
 pub mod error;
 pub mod gate;
@@ -14,10 +13,7 @@ pub mod judging;
 mod metric_names;
 pub mod mteb_result;
 mod pivot;
-pub mod places;
-pub mod profile;
 pub mod prompts;
-pub mod report;
 pub mod run;
 mod run_service;
 pub mod selection;
@@ -25,7 +21,6 @@ pub mod separation;
 mod statistics_service;
 pub mod suite;
 mod task_service;
-pub mod truncation;
 
 use std::sync::Arc;
 
@@ -40,13 +35,19 @@ use tokio::net::TcpListener;
 
 pub use config::{EvalConfig, ServeConfig};
 pub use error::EvalError;
+/// Data sets: the crate `isomer-datasets`.
+pub use isomer_datasets as dataset;
+/// Where named data sets lie: a module of `isomer-datasets`.
+pub use isomer_datasets::places;
+/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate `isomer-report`.
+pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
 pub use isomer_scoring::{evidence, metric, task};
 /// Statistics: the crate `isomer-stats`.
 pub use isomer_stats as stats;
 pub use run::EvalClients;
 
-use places::{HubRules, Places};
+use places::Places;
 use run::RunManager;
 use run_service::RunFace;
 use statistics_service::StatisticsFace;
@@ -79,7 +80,7 @@ impl EvalService {
         let places = Arc::new(Places {
             folders: config.named_data(),
             hub,
-            rules: HubRules::of(&config),
+            rules: config.hub_rules(),
         });
         let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&places));
         let max_message_bytes = config.max_message_bytes;

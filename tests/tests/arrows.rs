@@ -1,6 +1,11 @@
 //! Dependencies between our crates point one way: `cli → composition → services → crates → proto`.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+#[path = "arrows/circles.rs"]
+mod circles;
+#[path = "arrows/source.rs"]
+mod source;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -18,6 +23,31 @@ const NOT_IN_THE_GATEWAY: &[&str] = &[
     "isomer-transform",
     "isomer-eval",
     "isomer-models",
+];
+
+/// What the libraries of the evaluation must not be built with, as ARCHITECTURE.md says of each.
+const NOT_BUILT_WITH: &[(&str, &[&str])] = &[
+    (
+        "isomer-scoring",
+        &["isomer-datasets", "isomer-models", "isomer-proto", "tokio", "tonic"],
+    ),
+    (
+        "isomer-datasets",
+        &["isomer-encoder-client", "isomer-report", "isomer-eval"],
+    ),
+    ("isomer-report", &["isomer-encoder-client", "isomer-eval"]),
+];
+
+/// What they must not use themselves, though a crate that they use may.
+const NOT_USED_BY: &[(&str, &[&str])] = &[
+    (
+        "isomer-datasets",
+        &["isomer-proto", "isomer-service-kit", "tokio", "tonic"],
+    ),
+    (
+        "isomer-report",
+        &["isomer-models", "isomer-proto", "isomer-service-kit", "tokio", "tonic"],
+    ),
 ];
 
 /// Where a crate stands. Crates of one group may depend on each other, which cargo keeps free of circles.
@@ -192,6 +222,33 @@ fn the_gateway_is_built_without_models_and_data_sets() {
     // The same walk finds them where they are.
     let built = workspace.closure("isomer-all-in-one");
     assert!(NOT_IN_THE_GATEWAY.iter().all(|name| built.contains(name)));
+}
+
+#[test]
+fn the_libraries_of_the_evaluation_do_not_know_what_they_must_not() {
+    let workspace = Workspace::read();
+    for (of, names) in NOT_BUILT_WITH {
+        let built = workspace.closure(of);
+        let wrong: Vec<_> = names.iter().filter(|name| built.contains(*name)).collect();
+        assert!(wrong.is_empty(), "{of}: {wrong:?}");
+    }
+    for (of, names) in NOT_USED_BY {
+        let package = list(&workspace.metadata, "packages")
+            .find(|package| name(package) == *of)
+            .unwrap();
+        let used: BTreeSet<&str> = list(package, "dependencies").map(name).collect();
+        assert!(used.contains("isomer-scoring"), "the dependencies are read: {used:?}");
+        let wrong: Vec<_> = names.iter().filter(|name| used.contains(*name)).collect();
+        assert!(wrong.is_empty(), "{of}: {wrong:?}");
+    }
+    // The same walk finds them where they are.
+    let built = workspace.closure("isomer-eval");
+    let all = NOT_BUILT_WITH.iter().flat_map(|(_, names)| names.iter());
+    assert!(
+        all.clone().all(|name| built.contains(name)),
+        "{:?}",
+        all.collect::<Vec<_>>()
+    );
 }
 
 #[test]

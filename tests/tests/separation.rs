@@ -20,7 +20,7 @@ const MINILM: &str = "all-MiniLM-L6-v2";
 
 /// The quick suite's hand-written rewordings: pairs of the same meaning in other words.
 fn rewordings() -> Vec<(String, String)> {
-    let quick = workspace().join("eval-svc/suites/quick");
+    let quick = workspace().join("crates/datasets/quick");
     let mut pairs = Vec::new();
     for (name, field, least) in [("pair-classification", "label", 1.0), ("sts", "score", 4.5)] {
         let rows = fs::read_to_string(quick.join(name).join("test.jsonl")).unwrap();

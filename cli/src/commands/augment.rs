@@ -7,7 +7,7 @@ use isomer_proto::transform::v1::{
     AugmentationPooling, AugmentationSpec, PartialFailurePolicy, Transformation, VariantSource,
 };
 
-use super::transform::{catalogue, kind_named};
+use super::transform::catalogue::{catalogue, kind_named};
 use crate::{
     args::{AugmentArgs, MissingVariantsArg, PoolingArg},
     connect::Connection,

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use isomer_eval::report::{Report, terminal};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     CancelRunRequest, CreateRunRequest, GateUndecided, GetReportRequest, Judge, ReportFormat, Run, RunSpec, RunState,
@@ -15,7 +16,7 @@ use isomer_proto::eval::v1::{
 use isomer_service_kit::{Fault, GrpcChannel, shutdown};
 use tonic::Code;
 
-use super::{augment::prefetch_generator, check_table, stdout_failure};
+use super::{augment::prefetch_generator, stdout_failure};
 use crate::{
     args::{CheckArgs, CheckJudgeArgs, CheckSeparationArgs, Format, Global},
     connect::{self, Connection, MAX_MESSAGE_BYTES},
@@ -285,7 +286,12 @@ fn print(format: Format, json: &[u8], out: &Path) -> Result<(), Failure> {
     match format {
         Format::Json => stdout.write_all(json).map_err(|e| stdout_failure(&e)),
         Format::Text => {
-            let text = check_table::render(json)?;
+            let report: Report = serde_json::from_slice(json).map_err(|e| {
+                Failure::dependency(format!(
+                    "the server's report cannot be read ({e}); it may be of another version"
+                ))
+            })?;
+            let text = terminal::render(&report);
             let html = out.join("report.html");
             let shown = html.canonicalize().unwrap_or(html);
             writeln!(stdout, "{text}\nreport: {}", shown.display()).map_err(|e| stdout_failure(&e))

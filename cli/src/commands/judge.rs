@@ -13,7 +13,7 @@ use isomer_proto::transform::v1::{
 };
 use serde_json::{Value, json};
 
-use super::{augment::prefetch_generator, transform, write_failure};
+use super::{augment::prefetch_generator, transform::catalogue, write_failure};
 use crate::{
     args::{Global, JudgeArgs},
     connect::{self, Connection},
@@ -31,7 +31,7 @@ pub(super) async fn run(global: &Global, args: JudgeArgs) -> Result<ExitCode, Fa
     let display = Display::new(global.quiet);
     let transformation = match &args.of {
         Some(name) => Some(Transformation {
-            kind: Some(transform::kind_named("--of", name)?),
+            kind: Some(catalogue::kind_named("--of", name)?),
         }),
         None => None,
     };
@@ -113,7 +113,7 @@ pub(super) async fn rate(
 ) -> Result<RatedPairs, Failure> {
     prefetch_generator(connection, &request.generator_id, display).await?;
     let total = pairs.len();
-    let client = transform::client(connection);
+    let client = catalogue::client(connection);
     let requests: Vec<JudgeRequest> = pairs
         .chunks(BATCH)
         .map(|chunk| JudgeRequest {

@@ -2,7 +2,6 @@
 
 mod augment;
 mod check;
-mod check_table;
 mod datasets;
 mod embed;
 mod embed_augmented;

@@ -2,24 +2,24 @@
 
 #[path = "transform_cache.rs"]
 mod cache;
+pub(super) mod catalogue;
 mod groups;
 mod output;
 
 use std::{io::Write, process::ExitCode};
 
+use catalogue::{catalogue, client, kind_named};
 use isomer_models::ModelKind;
 use isomer_proto::transform::v1::{
-    self as proto, GuardMode, ListTransformationsRequest, OnFailure, Sampling, TextItem, TransformSpec,
-    TransformStreamRequest, Transformation, transform_service_client::TransformServiceClient,
+    GuardMode, OnFailure, Sampling, TextItem, TransformSpec, TransformStreamRequest, Transformation,
     transform_stream_response::Event, transformation::Kind,
 };
-use isomer_transform::catalogue::with_defaults;
 use output::{Errors, Ordered, line, summary};
 use serde_json::json;
 
 use crate::{
     args::{Format, Global, GuardsArg, OnFailureArg, TransformArgs, TransformCommand},
-    connect::{self, Connection, MAX_MESSAGE_BYTES},
+    connect::{self, Connection},
     exit::Failure,
     input,
     progress::{Display, Step},
@@ -110,12 +110,6 @@ pub(super) async fn run(global: &Global, mut args: TransformArgs) -> Result<Exit
     }
 }
 
-pub(super) fn client(connection: &Connection) -> TransformServiceClient<isomer_service_kit::GrpcChannel> {
-    TransformServiceClient::new(connection.channel.clone())
-        .max_decoding_message_size(MAX_MESSAGE_BYTES)
-        .max_encoding_message_size(MAX_MESSAGE_BYTES)
-}
-
 impl TransformArgs {
     /// The transformation's name.
     fn name(&self) -> &str {
@@ -204,28 +198,6 @@ fn kind(args: &TransformArgs) -> Result<Kind, Failure> {
         _ => return Err(misplaced("--stride and --cuts", "continuation")),
     }
     Ok(kind)
-}
-
-/// The transformation of a name, with default parameters.
-pub(super) fn kind_named(flag: &str, name: &str) -> Result<Kind, Failure> {
-    with_defaults(name).map_err(|nearest| {
-        Failure::usage(format!(
-            "{flag}: unknown transformation `{name}`{}; `isomer transform --transformation list` prints the catalogue",
-            nearest.map_or_else(String::new, |nearest| format!(", did you mean `{nearest}`?"))
-        ))
-    })
-}
-
-pub(super) async fn catalogue(connection: &Connection) -> Result<Vec<proto::TransformationInfo>, Failure> {
-    let request = ListTransformationsRequest {
-        page_size: 1000,
-        page_token: String::new(),
-    };
-    Ok(client(connection)
-        .list_transformations(request)
-        .await?
-        .into_inner()
-        .transformations)
 }
 
 async fn list(global: &Global, connection: &Connection) -> Result<ExitCode, Failure> {

@@ -4,11 +4,14 @@
 //! encoder passes a level where every rule of it does. Rules on a margin are adjusted over all encoders by their own test and stay as they are, and
 //! points know no level. What fails is not adjusted: an encoder that fails by itself fails.
 
-use super::judge::Level;
 use crate::{
     report::{EncoderVerdict, GateVerdict, RuleVerdict},
     stats::gate::candidates::holm_over_encoders,
 };
+
+/// Chance of error that a rule may spend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Level(pub f64);
 
 /// Takes back passes that do not hold over all encoders; `at` judges every rule of an encoder at a level.
 pub(super) fn over_encoders(

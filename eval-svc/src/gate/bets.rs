@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::{
     Basis, GateError, Rule, RuleLimit, Texts, Unit,
-    bind::{Bound, BoundRule, best},
-    judge::refused,
+    bound::{Bound, BoundRule, best},
+    spec::refused,
 };
 use crate::{
     profile::range,
@@ -144,19 +144,19 @@ pub(crate) fn check_items(gate: &Bound, there: impl Fn(usize) -> (TaskType, usiz
     Ok(())
 }
 
-/// Decides a rule on the items that are in.
+/// Decides a rule on the items that are in; and what is to be said of that.
 pub(super) fn decide(
     rule: &BoundRule,
     alpha: f64,
     sequence: Option<&Result<Sequence, String>>,
-) -> Result<Decision, String> {
+) -> Result<(Decision, String), String> {
     let sequence = match sequence {
         Some(Ok(sequence)) => sequence,
         Some(Err(why)) => return Err(format!("nothing can be bet on: {why}")),
         None => return Err("nothing can be bet on: the items are not known".to_owned()),
     };
     let held = rule.rule.limit.held();
-    let mut decision =
+    let decision =
         decide_bets(&sequence.values, &items(sequence.range), held, alpha).map_err(|error| refused(&error))?;
     let mut note = "bounds of a betting test, which hold however often one looks".to_owned();
     if sequence.repeated > 0 {
@@ -165,6 +165,5 @@ pub(super) fn decide(
             sequence.repeated
         ));
     }
-    decision.note = Some(note);
-    Ok(decision)
+    Ok((decision, note))
 }

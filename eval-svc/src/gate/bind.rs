@@ -2,14 +2,18 @@
 
 use std::collections::HashSet;
 
+use isomer_datasets::nearest::nearest;
+use isomer_report::terms::transformation::CATALOGUE;
+
 use super::{
-    Adjust, Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Texts, Unit, bets, limits::Settled,
-    observe::Quantity, sensitivity, spec::check_alpha,
+    Adjust, Basis, Gate, GateError, Rule, RuleLimit, Sequential, Texts, Unit, bets,
+    bound::{Bound, BoundRule, Quantity, best},
+    sensitivity,
+    spec::check_alpha,
 };
 use crate::{
     profile::Axis,
     stats::gate::bounded::{Range, least_units},
-    suite::{CATALOGUE, nearest},
     task::TaskType,
 };
 
@@ -39,65 +43,6 @@ pub(crate) struct Scene<'a> {
     pub groups: &'a [String],
     /// Whether a judge rates how similar the rewrites are.
     pub rated: bool,
-}
-
-/// A gate that fits the run.
-#[derive(Debug, Clone)]
-pub(crate) struct Bound {
-    /// At least one.
-    pub rules: Vec<BoundRule>,
-    /// Chance of error.
-    pub alpha: f64,
-    /// What an undecided gate means.
-    pub undecided: OnUndecided,
-    /// How the run goes.
-    pub sequential: Sequential,
-    /// What becomes of the chance of error where several encoders are judged.
-    pub adjust: Adjust,
-    /// Positions of the encoders that are judged.
-    pub judged: Vec<usize>,
-    /// Position of the encoder that others are compared with.
-    pub baseline: Option<usize>,
-}
-
-/// A rule that fits the run.
-#[derive(Debug, Clone)]
-pub(crate) struct BoundRule {
-    /// As written.
-    pub rule: Rule,
-    /// Name, or the rule in words.
-    pub title: String,
-    /// What it looks at.
-    pub quantity: Quantity,
-    /// Positions of its data sets.
-    pub datasets: Vec<usize>,
-    /// Groups of these data sets: what it counts.
-    pub units: usize,
-    /// What is held against the limit.
-    pub basis: Basis,
-    /// What counts as drawn.
-    pub unit: Unit,
-    /// Whether nobody named the unit.
-    pub unit_by_default: bool,
-    /// When it is invalid.
-    pub limits: Settled,
-}
-
-impl BoundRule {
-    /// Whether it counts the original against the transformed texts (a drop) or scores by themselves.
-    pub(crate) fn is_drop(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::Worst(_))
-    }
-
-    /// Whether it holds each data set, or group, against the limit by itself.
-    pub(crate) fn is_worst(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::Worst(_))
-    }
-
-    /// Whether it is decided by the test against the baseline, Holm-adjusted.
-    pub(super) fn is_test(&self) -> bool {
-        matches!(self.rule.limit, RuleLimit::Margin(_)) && self.basis == Basis::SignedRank
-    }
 }
 
 /// Binds a gate; `None` where it has no rules.
@@ -488,15 +433,6 @@ const WIDTH: Range = Range {
     low: -100.0,
     high: 100.0,
 };
-
-/// What a group's, or an item's, value is at best.
-pub(super) fn best(limit: RuleLimit) -> f64 {
-    match limit {
-        RuleLimit::MinScore(_) => 100.0,
-        RuleLimit::Margin(_) => 100.0,
-        RuleLimit::MaxDrop(_) | RuleLimit::MaxDropPercent(_) | RuleLimit::MinSeparation(_) | RuleLimit::Worst(_) => 0.0,
-    }
-}
 
 fn remedy(rule: &BoundRule) -> &'static str {
     let by_items = matches!(rule.rule.limit, RuleLimit::MaxDrop(_) | RuleLimit::MinScore(_));

@@ -38,7 +38,7 @@ impl Limits {
         "min_accepted",
     ];
     /// Where none is named: a rewrite that did not happen says nothing about robustness.
-    pub const MAX_UNCHANGED: f64 = 0.10;
+    pub const MAX_UNCHANGED: f64 = isomer_report::terms::MAX_UNCHANGED;
     /// Where none is named: beyond a half, a typical rewrite changed one word.
     pub const MAX_NEAR_COPIES: f64 = 0.50;
     /// Where none is named: an encoder that cuts nearly every text is scored on their beginnings.

@@ -42,7 +42,8 @@
 mod adjust;
 mod bets;
 mod bind;
-mod judge;
+mod bound;
+mod decide;
 mod limits;
 mod observe;
 mod sensitivity;
@@ -53,12 +54,14 @@ mod validity;
 mod worst;
 
 pub(crate) use bets::{ItemSequences, Sequence, check_items};
-pub(crate) use bind::{Bound, BoundRule, Named, Scene, bind};
-pub(crate) use judge::{ItemStrata, Look, apply_ratings, look};
+pub(crate) use bind::{Named, Scene, bind};
+pub(crate) use bound::{Bound, BoundRule, Quantity};
+pub(crate) use decide::{Look, apply_ratings, look};
 pub use limits::{Limits, check_share};
-pub(crate) use observe::{Quantity, SubsetScores};
+pub(crate) use observe::SubsetScores;
 pub(crate) use sensitivity::{Separations, check_separation, check_texts};
 pub use spec::{
     Adjust, Basis, Gate, GateError, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha,
 };
 pub(crate) use validity::{Cut, CutCounts, Facts, Rated, RatedCounts, RewriteCounts, Rewrites};
+pub(crate) use worst::ItemStrata;

@@ -2,27 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{RuleLimit, Texts, bind::BoundRule};
+use super::{
+    RuleLimit, Texts,
+    bound::{BoundRule, Quantity},
+};
 use crate::{
-    profile::{Axis, Grid, axis_series, total_series},
-    separation::Kind,
+    profile::{Grid, axis_series, total_series},
     stats::gate::bounded::Range,
 };
-
-/// What a rule looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Quantity {
-    /// Scores of the original texts.
-    Original,
-    /// Mean of the axes.
-    Total,
-    /// Mean of an axis' transformations.
-    Axis(Axis),
-    /// One transformation, by position.
-    Transformation(usize),
-    /// Separation: of one kind of change, or of all.
-    Separation(Option<Kind>),
-}
 
 /// Scores of a data set, one a seed, for as many seeds as are in; one value for originals, which know no seeds.
 fn scores(grid: &Grid, encoder: usize, dataset: usize, quantity: Quantity, seeds: usize) -> Vec<f64> {

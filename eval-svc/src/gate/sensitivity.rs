@@ -7,16 +7,17 @@
 
 use std::collections::BTreeMap;
 
+use isomer_datasets::nearest::nearest;
+
 use super::{
     Gate, GateError, RuleLimit,
-    bind::{Bound, BoundRule},
-    observe::Quantity,
+    bound::{Bound, BoundRule, Quantity},
+    spec::SEPARATION,
 };
 use crate::{
     report::{GateVerdict, RuleVerdict},
     separation::{Kind, Tally},
     stats::{clopper_pearson_lower, clopper_pearson_upper},
-    suite::nearest,
 };
 
 /// What separation comes to, by position of the encoder and of the rule.
@@ -25,21 +26,18 @@ pub(crate) type Separations = BTreeMap<(usize, usize), Tally>;
 /// No more texts are proposed.
 const MOST_NEEDED: u64 = 100_000;
 
-/// In the place of a quantity: all kinds of change.
-pub(crate) const ALL: &str = "separation";
-
 /// Which kind of change a rule is about; `None`: all.
 ///
 /// # Errors
 /// A name that is no kind, in words.
 pub(super) fn kind(of: &str) -> Result<Option<Kind>, String> {
-    if of == ALL {
+    if of == SEPARATION {
         return Ok(None);
     }
     if let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.name() == of) {
         return Ok(Some(kind));
     }
-    let mut known = vec![ALL];
+    let mut known = vec![SEPARATION];
     known.extend(Kind::ALL.map(Kind::name));
     Err(match nearest(of, known.iter().copied()) {
         Some(near) => format!("min_separation is not of `{of}`; did you mean `{near}`?"),
@@ -139,7 +137,7 @@ impl Bound {
 }
 
 /// Holds separation against the limit.
-pub(super) fn judge(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleVerdict) -> RuleVerdict {
+pub(super) fn decide(rule: &BoundRule, tally: Option<&Tally>, mut verdict: RuleVerdict) -> RuleVerdict {
     let measured = tally.and_then(|tally| Some((tally, tally.separation?)));
     let Some((tally, share)) = measured else {
         verdict.units = 0;

@@ -2,14 +2,22 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use isomer_report::terms::{Adjust, Basis, OnUndecided, Texts, Unit};
+
 use super::limits::Limits;
 use crate::{
-    stats::gate::{Limit, bounded::Range, rule, spending::Spending},
+    stats::{
+        StatsError,
+        gate::{Limit, bounded::Range, rule, spending::Spending},
+    },
     task::TaskType,
 };
 
 /// Points that a drop or a margin may name at most: from one end of a score's scale to the other.
 const WIDEST: f64 = 200.0;
+
+/// In the place of a quantity: all kinds of change.
+pub(crate) const SEPARATION: &str = "separation";
 
 /// Rules and how they are decided. What is absent is left to whoever is asked next: request, suite, default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -81,57 +89,6 @@ pub enum RuleLimit {
     Worst(f64),
 }
 
-/// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Texts {
-    /// All of them.
-    #[default]
-    All,
-    /// Those that are another text than the original.
-    Changed,
-    /// Those that a judge rated at or above its threshold.
-    Accepted,
-}
-
-impl Texts {
-    /// Every choice.
-    pub const ALL: [Self; 3] = [Self::All, Self::Changed, Self::Accepted];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Changed => "changed",
-            Self::Accepted => "accepted",
-        }
-    }
-}
-
-/// What becomes of the chance of error where several encoders are judged.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Adjust {
-    /// It holds for each encoder by itself.
-    #[default]
-    None,
-    /// Holm's steps over encoders: it is the chance that any encoder beyond a limit passes.
-    Holm,
-}
-
-impl Adjust {
-    /// Every choice.
-    pub const ALL: [Self; 2] = [Self::None, Self::Holm];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Holm => "holm",
-        }
-    }
-}
-
 /// Where something was written, for complaints.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
@@ -139,74 +96,6 @@ pub struct Place {
     pub origin: String,
     /// Path of the field, e.g. `gate.rule[0]`.
     pub field: String,
-}
-
-/// What is held against a limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Basis {
-    /// The estimate itself.
-    Point,
-    /// Bounds of the mean that hold whatever the law of the values, which lie in a known range.
-    Bounded,
-    /// Bounds of the Hodges-Lehmann shift, a pseudo-median, by the signed-rank test. A collapse on a minority hardly moves it.
-    SignedRank,
-    /// Bounds of the mean, by Student's t.
-    Student,
-    /// Percentile bootstrap bounds of the mean.
-    Bootstrap,
-    /// Studentised bootstrap bounds of the mean.
-    StudentisedBootstrap,
-    /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule names it.
-    ClopperPearson,
-    /// Bets on items, one after the other: of rules with `sequential = "betting"`, so that no rule names it.
-    Betting,
-}
-
-/// What counts as drawn: what a rule's chance of error is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Unit {
-    /// The items (pairs, queries, documents) of these data sets: what other items of the same data sets would give.
-    Item,
-    /// Groups of data sets: what other data sets would give.
-    Group,
-}
-
-impl Unit {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Item, Self::Group];
-    /// Fewer groups than this leave a rule that names no unit to the items.
-    pub const FEWEST_GROUPS: usize = 6;
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Item => "item",
-            Self::Group => "group",
-        }
-    }
-
-    /// In words, e.g. `these data sets, other items`.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Item => "these data sets, other items",
-            Self::Group => "other data sets",
-        }
-    }
-}
-
-/// What an undecided gate means.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum OnUndecided {
-    /// It blocks: `isomer check` ends with exit code 4.
-    #[default]
-    Block,
-    /// It blocks nothing: exit code 0.
-    Warn,
-    /// It counts as failed: exit code 1.
-    Fail,
 }
 
 /// Whether a run goes in rounds, and how the chance of error is spent on the looks.
@@ -351,7 +240,7 @@ impl Rule {
             RuleLimit::MaxDropPercent(percent) => format!("{} drops by at most {percent} %", self.of),
             RuleLimit::MinScore(points) => format!("{} scores at least {points}", self.of),
             RuleLimit::Margin(points) => format!("{} is at most {points} points below the baseline", self.of),
-            RuleLimit::MinSeparation(share) if self.of == super::sensitivity::ALL => {
+            RuleLimit::MinSeparation(share) if self.of == SEPARATION => {
                 format!("separation is at least {share}")
             }
             RuleLimit::MinSeparation(share) => format!("separation of {} is at least {share}", self.of),
@@ -413,7 +302,7 @@ impl RuleLimit {
     /// What a rule with this limit looks at where it does not say.
     pub fn default_quantity(self) -> &'static str {
         match self {
-            Self::MinSeparation(_) => super::sensitivity::ALL,
+            Self::MinSeparation(_) => SEPARATION,
             _ => "total",
         }
     }
@@ -482,57 +371,22 @@ pub fn check_alpha(alpha: f64) -> Result<(), String> {
     }
 }
 
-impl Basis {
-    /// Every basis that a rule may name.
-    pub const ALL: [Self; 6] = [
-        Self::Point,
-        Self::Bounded,
-        Self::SignedRank,
-        Self::Student,
-        Self::Bootstrap,
-        Self::StudentisedBootstrap,
-    ];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Point => "point",
-            Self::Bounded => "bounded",
-            Self::StudentisedBootstrap => "studentised-bootstrap",
-            Self::SignedRank => "signed-rank",
-            Self::Student => "student",
-            Self::Bootstrap => "bootstrap",
-            Self::ClopperPearson => "clopper-pearson",
-            Self::Betting => "betting",
-        }
-    }
-
-    /// As [`crate::stats`] has it; `range`: what a value may be.
-    pub(super) fn rule(self, range: Range) -> rule::Basis {
-        match self {
-            Self::Point => rule::Basis::Point,
-            Self::Bounded => rule::Basis::Bounded(range),
-            Self::SignedRank => rule::Basis::SignedRank,
-            Self::Student => rule::Basis::StudentMean,
-            Self::Bootstrap => rule::Basis::BootstrapMean,
-            Self::StudentisedBootstrap => rule::Basis::StudentisedBootstrap,
-            // Separation and bets are not decided here.
-            Self::ClopperPearson | Self::Betting => rule::Basis::Point,
-        }
-    }
+/// Why statistics decide nothing, in words.
+pub(super) fn refused(error: &StatsError) -> String {
+    format!("no decision is possible: {error}")
 }
 
-impl OnUndecided {
-    /// Every choice.
-    pub const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Fail];
-
-    /// As a suite spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Block => "block",
-            Self::Warn => "warn",
-            Self::Fail => "fail",
-        }
+/// A basis as [`crate::stats`] has it; `range`: what a value may be.
+pub(super) fn bounds(basis: Basis, range: Range) -> rule::Basis {
+    match basis {
+        Basis::Point => rule::Basis::Point,
+        Basis::Bounded => rule::Basis::Bounded(range),
+        Basis::SignedRank => rule::Basis::SignedRank,
+        Basis::Student => rule::Basis::StudentMean,
+        Basis::Bootstrap => rule::Basis::BootstrapMean,
+        Basis::StudentisedBootstrap => rule::Basis::StudentisedBootstrap,
+        // Separation and bets are not decided here.
+        Basis::ClopperPearson | Basis::Betting => rule::Basis::Point,
     }
 }
 

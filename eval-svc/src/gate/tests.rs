@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-use super::{bind::Bound, *};
+use super::*;
 use crate::{
     profile::{Axis, Column, Grid},
     report::{GateReport, GateVerdict, RuleVerdict},

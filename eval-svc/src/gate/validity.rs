@@ -6,7 +6,10 @@
 //! rule's estimate is (seeds, transformations of an axis, axes, data sets). The second notices a small data set of which nothing was rewritten; the
 //! first a large one.
 
-use super::{bind::BoundRule, limits::Settled, observe::Quantity};
+use super::{
+    bound::{BoundRule, Quantity},
+    limits::Settled,
+};
 use crate::{
     change::Change,
     profile::{Axis, Column},

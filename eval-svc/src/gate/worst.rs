@@ -1,14 +1,20 @@
 //! A rule on the worst data set, or group of data sets: each is held against the limit by itself.
 
-use super::{Unit, bind::BoundRule, judge::ItemStrata};
+use super::{Unit, bound::BoundRule};
 use crate::{
     profile::Grid,
     report::{GateVerdict, RuleVerdict},
     stats::{
         StatsError,
-        gate::worst::{Worst, worst_items, worst_points},
+        gate::{
+            items::Stratum,
+            worst::{Worst, worst_items, worst_points},
+        },
     },
 };
+
+/// What the rules that count items look at, by position of the encoder and of the rule: the data sets with their items, or why there are none.
+pub(crate) type ItemStrata = std::collections::BTreeMap<(usize, usize), Result<Vec<Stratum>, String>>;
 
 /// Data sets of a rule by group, in the order of their first members: the name, and positions among the rule's data sets.
 fn groups(grid: &Grid, datasets: &[usize]) -> Vec<(String, Vec<usize>)> {
@@ -33,7 +39,7 @@ fn groups(grid: &Grid, datasets: &[usize]) -> Vec<(String, Vec<usize>)> {
 }
 
 /// Decides the rule for one encoder; `series` has one entry a group.
-pub(super) fn judge(
+pub(super) fn decide(
     rule: &BoundRule,
     (encoder, position): (usize, usize),
     grid: &Grid,

@@ -5,7 +5,7 @@
 //! Neither shows in a mean rating. So each judged run rates three kinds of probes on the similarity scale: a text beside itself, a text beside a
 //! paraphrase that a person wrote, and a text beside an unrelated one. The judge must accept the first two kinds and refuse the third.
 
-use serde::{Deserialize, Serialize};
+pub use isomer_report::terms::{ProbeKind, ProbeResult};
 
 /// Texts and paraphrases of them, written for this purpose. Each text is unrelated to all paraphrases but its own.
 const PAIRS: [(&str, &str); 16] = [
@@ -79,18 +79,6 @@ const PAIRS: [(&str, &str); 16] = [
 /// of 1.1 %, and on all three kinds with a chance of about one in a million.
 pub const LEAST_RIGHT: f64 = 0.8;
 
-/// What is known of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ProbeKind {
-    /// Both sides are the same text.
-    Identical,
-    /// A person wrote one side as a paraphrase of the other.
-    Paraphrase,
-    /// The sides have nothing to do with each other.
-    Unrelated,
-}
-
 /// A pair whose rating is known beforehand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
@@ -100,38 +88,6 @@ pub struct Probe {
     pub original: &'static str,
     /// What stands beside it.
     pub beside: &'static str,
-}
-
-/// How a judge did on the probes of one kind.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct ProbeResult {
-    /// Which kind.
-    pub kind: ProbeKind,
-    /// Probes put to the judge.
-    pub asked: u64,
-    /// Of these, probes rated on the right side of the threshold. A probe without a rating is not.
-    pub right: u64,
-    /// Mean rating of those that have one.
-    pub mean: Option<f64>,
-}
-
-impl ProbeKind {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Identical, Self::Paraphrase, Self::Unrelated];
-
-    /// In words, e.g. `unrelated texts`.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Identical => "identical texts",
-            Self::Paraphrase => "paraphrases by people",
-            Self::Unrelated => "unrelated texts",
-        }
-    }
-
-    /// Whether a judge should accept such a pair.
-    fn acceptable(self) -> bool {
-        self != Self::Unrelated
-    }
 }
 
 /// Every probe, kinds mixed so that no request holds one kind alone.

@@ -1,47 +1,7 @@
 //! Who rates, what, and how many.
 
-use schemars::JsonSchema;
+pub use isomer_report::terms::Scale;
 use serde::{Deserialize, Serialize};
-
-/// What is rated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    /// Semantic similarity of a text and what became of it, 0 to 5 (PTEB).
-    Similarity,
-    /// Quality of the transformation, 1 to 5 (HTEB).
-    Quality,
-    /// Fluency of the transformed text, 1 to 5 (HTEB).
-    Fluency,
-}
-
-impl Scale {
-    /// Every scale.
-    pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
-
-    /// As a suite and the command line spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Similarity => "similarity",
-            Self::Quality => "quality",
-            Self::Fluency => "fluency",
-        }
-    }
-
-    /// Lowest and highest rating.
-    pub fn range(self) -> (u8, u8) {
-        match self {
-            Self::Similarity => (0, 5),
-            Self::Quality | Self::Fluency => (1, 5),
-        }
-    }
-
-    /// As a heading, e.g. `similarity, 0 to 5`.
-    pub fn title(self) -> String {
-        let (low, high) = self.range();
-        format!("{}, {low} to {high}", self.name())
-    }
-}
 
 /// Who rates what became of the texts. What is absent is left to whoever is asked next: request, suite, default.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -18,13 +18,13 @@ mod space;
 use std::collections::BTreeMap;
 
 use isomer_proto::encoder::v1::{Encoder, encode_request};
-use schemars::JsonSchema;
+pub use isomer_report::terms::{Part, PromptSource};
 use serde::{Deserialize, Serialize};
 
-use crate::{dataset::Role, task::TaskType};
+use crate::task::TaskType;
 
 pub use resolve::{is_role, known_roles};
-pub(crate) use resolve::{resolve, unused};
+pub(crate) use resolve::{resolve, unknown_role, unused};
 pub(crate) use space::{check, key, same_but_prompt};
 
 /// A prompt that a person gave.
@@ -36,69 +36,6 @@ pub struct GivenPrompt {
     pub role: String,
     /// The text; empty for no prompt.
     pub text: String,
-}
-
-/// Where a prompt comes from, the first that has one wins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptSource {
-    /// `--prompt`, or the prompts of a request.
-    Request,
-    /// `[encoder."ID".prompts]` of the suite.
-    Suite,
-    /// The encoder's own, e.g. of its folder.
-    Encoder,
-}
-
-impl PromptSource {
-    /// In words.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Request => "given with the request",
-            Self::Suite => "from the suite",
-            Self::Encoder => "the encoder's own",
-        }
-    }
-}
-
-/// The part that a text plays, as far as prompts are concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Part {
-    /// A query of retrieval or reranking.
-    Query,
-    /// What is looked for: a document, a candidate.
-    Document,
-    /// Any text of a task that has no parts.
-    Text,
-}
-
-impl Part {
-    /// As a report and a proto spell it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Query => "query",
-            Self::Document => "document",
-            Self::Text => "text",
-        }
-    }
-
-    /// The part of a text of a task.
-    pub fn of(task: TaskType, role: Role) -> Self {
-        match (task, role) {
-            (TaskType::Retrieval | TaskType::Reranking, Role::Query) => Self::Query,
-            (TaskType::Retrieval | TaskType::Reranking, _) => Self::Document,
-            _ => Self::Text,
-        }
-    }
-
-    /// The parts of a task's texts, the one that a robustness check transforms first.
-    pub fn of_task(task: TaskType) -> &'static [Self] {
-        match task {
-            TaskType::Retrieval | TaskType::Reranking => &[Self::Query, Self::Document],
-            _ => &[Self::Text],
-        }
-    }
 }
 
 /// A prompt that was chosen for texts.

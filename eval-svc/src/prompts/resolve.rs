@@ -1,5 +1,7 @@
 //! Which of several prompts a text gets. Pure.
 
+use isomer_datasets::nearest::nearest;
+
 use super::{Chosen, Layer, Layers, Part, PromptSource, Sent};
 use crate::{dataset::catalogue, task::TaskType};
 
@@ -112,6 +114,22 @@ pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, St
         .filter(|(source, role)| !is_used(*source, role))
         .map(|(source, role)| (source, role.clone()))
         .collect()
+}
+
+/// What is wrong with a role that no text can have, and how to mend it.
+pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, String)> {
+    if is_role(role, datasets) {
+        return None;
+    }
+    let known = known_roles();
+    let mend = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!(
+            "give one of {}, a data set's name, or one of these with -query or -document",
+            known.join(", ")
+        ),
+    };
+    Some((format!("`{role}` is no role of a text"), mend))
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, time::Instant};
 use super::{
     RunContext, RunError,
     facts::Counts,
+    grid,
+    inputs::Inputs,
     items::KnownItems,
     judge::{self, Judged},
     live::Live,
@@ -17,7 +19,7 @@ use super::{
     rounds::{self, Round},
     separation,
     store::RunStore,
-    summary,
+    summary::{self, Results},
     transform::{self, Transformed},
     units::UnitStore,
 };
@@ -65,10 +67,16 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
     } = looked;
     // Only what the report speaks of is rated, so rounds come first.
     if several {
-        measured.judged = rated(context, &plan, &transformed, live, &mut durations).await?;
+        let inputs = Inputs {
+            context,
+            plan: &plan,
+            transformed: &transformed,
+            live,
+        };
+        measured.judged = rated(inputs, &mut durations).await?;
         if let (Some(bound), Some(verdicts)) = (&plan.gate, &mut verdicts) {
             let counts = Counts::new(&plan, &transformed, &measured);
-            let grid = summary::grid(&plan, &measured.scored);
+            let grid = grid::grid(&plan, &measured.scored);
             let seeds = plan.suite.seeds.len();
             gate::apply_ratings(bound, &grid, verdicts, &counts.facts(), (&places, seeds));
         }
@@ -93,16 +101,13 @@ pub(super) async fn execute(context: &RunContext, store: &RunStore, plan: Plan, 
     let (examples, store, id) = (context.config.examples, store.clone(), record.id.clone());
     let units = context.units.clone();
     tokio::task::spawn_blocking(move || {
-        let report = summary::report(
-            &plan,
-            &transformed,
-            &measured,
-            &units,
-            &record,
-            durations,
-            verdicts,
-            examples,
-        );
+        let results = Results {
+            plan: &plan,
+            transformed: &transformed,
+            measured: &measured,
+            units: &units,
+        };
+        let report = summary::report(results, &record, durations, verdicts, examples);
         for (name, content) in report::files(&report).map_err(RunError::Report)? {
             store.write_file(&id, name, &content)?;
         }
@@ -141,7 +146,13 @@ async fn in_rounds(
         taken = round.number;
         // One look at everything can ask how the rewrites are rated; rounds need no rating.
         if rounds.len() == 1 {
-            measured.judged = rated(context, &plan, &transformed, live, durations).await?;
+            let inputs = Inputs {
+                context,
+                plan: &plan,
+                transformed: &transformed,
+                live,
+            };
+            measured.judged = rated(inputs, durations).await?;
         }
         let report;
         (plan, transformed, measured, report) = look_at(
@@ -220,17 +231,13 @@ impl Stages<'_> {
         separation::copy(context, self.plan, round, self.transformed, live, self.meter).await?;
         let middle = Instant::now();
         let (carried, measured) = (&mut *self.carried, &mut *self.measured);
-        measure::measure(
+        let inputs = Inputs {
             context,
-            self.plan,
-            self.transformed,
-            round,
-            !keep,
-            carried,
-            measured,
+            plan: self.plan,
+            transformed: self.transformed,
             live,
-        )
-        .await?;
+        };
+        measure::measure(inputs, round, !keep, carried, measured).await?;
         let spent = [("transform", middle - clock), ("encode_and_score", middle.elapsed())];
         for (stage, time) in spent {
             *durations.entry(stage.to_owned()).or_default() += time.as_secs_f64();
@@ -261,15 +268,9 @@ pub(super) async fn look_at(
 }
 
 /// The judge's stage; nothing without a judge.
-async fn rated(
-    context: &RunContext,
-    plan: &Plan,
-    transformed: &Transformed,
-    live: &Live,
-    durations: &mut Durations,
-) -> Result<Option<Judged>, RunError> {
+async fn rated(inputs: Inputs<'_>, durations: &mut Durations) -> Result<Option<Judged>, RunError> {
     let clock = Instant::now();
-    let judged = judge::judge(context, plan, transformed, live).await?;
+    let judged = judge::judge(inputs).await?;
     if judged.is_some() {
         durations.insert("judge".to_owned(), clock.elapsed().as_secs_f64());
     }

@@ -3,9 +3,10 @@
 use std::{cell::OnceCell, collections::HashMap};
 
 use super::{
+    grid,
     measure::Measured,
     plan::{Plan, Table, Variant},
-    ratings, summary,
+    ratings,
     transform::{Made, Transformed},
     units::UnitStore,
 };
@@ -52,7 +53,7 @@ impl<'a> KnownItems<'a> {
             transformed,
             measured,
             units,
-            grid: summary::grid(plan, &measured.scored),
+            grid: grid::grid(plan, &measured.scored),
             addresses: addresses
                 .map(|one| ((one.encoder, one.table, one.variant), one.unit.as_str()))
                 .collect(),

@@ -20,6 +20,7 @@ use isomer_usage::sum;
 use super::{
     RunContext, RunError,
     drift::{Pair, pairs_of},
+    inputs::Inputs,
     live::Live,
     plan::{Plan, Variant},
     progress::Meter,
@@ -228,12 +229,13 @@ fn drawn(plan: &Plan, transformed: &Transformed, judging: &Judging) -> Vec<Drawn
 }
 
 /// Runs the stage over all that has been transformed; nothing without a judge.
-pub(super) async fn judge(
-    context: &RunContext,
-    plan: &Plan,
-    transformed: &Transformed,
-    live: &Live,
-) -> Result<Option<Judged>, RunError> {
+pub(super) async fn judge(inputs: Inputs<'_>) -> Result<Option<Judged>, RunError> {
+    let Inputs {
+        plan,
+        transformed,
+        live,
+        ..
+    } = inputs;
     let Some(judge) = &plan.judge else { return Ok(None) };
     let mut judged = Judged {
         drawn: drawn(plan, transformed, &judge.judging),
@@ -255,9 +257,9 @@ pub(super) async fn judge(
     let total: usize = known.len() + passes.iter().map(|(_, _, pairs)| pairs.len()).sum::<usize>();
     count(live, |counters| counters.ratings_planned = (total - known.len()) as u64);
     let mut meter = Meter::new(Stage::Judge, total as u64, Instant::now());
-    probe_pass(context, plan, judge, live, &mut meter, &mut judged, &known).await?;
+    probe_pass(inputs, judge, &mut meter, &mut judged, &known).await?;
     for (scale, t, pairs) in passes {
-        one_pass(context, plan, judge, live, &mut meter, &mut judged, (scale, t), &pairs).await?;
+        one_pass(inputs, judge, &mut meter, &mut judged, (scale, t), &pairs).await?;
     }
     let failed = judged
         .ratings
@@ -293,10 +295,8 @@ pub(super) fn tried(plan: &Plan) -> Option<JudgeCounters> {
 
 /// Pairs whose rating is known, on the similarity scale.
 async fn probe_pass(
-    context: &RunContext,
-    plan: &Plan,
+    inputs: Inputs<'_>,
     judge: &PlannedJudge,
-    live: &Live,
     meter: &mut Meter,
     judged: &mut Judged,
     probes: &[Probe],
@@ -306,28 +306,26 @@ async fn probe_pass(
     }
     let base = JudgeRequest {
         transformation: Some(wire::transformation(&Transformation::Paraphrase)),
-        ..asking(&plan.suite, &judge.judging, Scale::Similarity)
+        ..asking(&inputs.plan.suite, &judge.judging, Scale::Similarity)
     };
     let texts: Vec<(&str, &str)> = probes.iter().map(|probe| (probe.original, probe.beside)).collect();
     let what = "similarity of probes".to_owned();
     // Probes are no texts of the run: their calls and tokens count, their ratings do not.
-    let ratings = rate(context, plan, judge, live, meter, base, what, &texts, |_, _| {}).await?;
+    let ratings = rate(inputs, judge, meter, base, what, &texts, |_, _| {}).await?;
     judged.probes = probes.iter().copied().zip(ratings).collect();
     Ok(())
 }
 
 /// Pairs of one transformation on one scale.
-#[expect(clippy::too_many_arguments)]
 async fn one_pass(
-    context: &RunContext,
-    plan: &Plan,
+    inputs: Inputs<'_>,
     judge: &PlannedJudge,
-    live: &Live,
     meter: &mut Meter,
     judged: &mut Judged,
     (scale, t): (Scale, usize),
     pairs: &[Pair],
 ) -> Result<(), RunError> {
+    let plan = inputs.plan;
     let planned = &plan.transformations[t];
     let base = JudgeRequest {
         transformation: Some(wire::transformation(&planned.transformation)),
@@ -344,7 +342,7 @@ async fn one_pass(
         counters.ratings_cached += rated.cached;
         counters.ratings_missing += rated.missing;
     };
-    let ratings = rate(context, plan, judge, live, meter, base, what, &texts, tally).await?;
+    let ratings = rate(inputs, judge, meter, base, what, &texts, tally).await?;
     let rated = pairs
         .iter()
         .zip(ratings)
@@ -365,18 +363,18 @@ struct Rated {
 }
 
 /// Ratings of pairs of texts, in their order; `tally` counts what each answer holds.
-#[expect(clippy::too_many_arguments)]
 async fn rate(
-    context: &RunContext,
-    plan: &Plan,
+    inputs: Inputs<'_>,
     judge: &PlannedJudge,
-    live: &Live,
     meter: &mut Meter,
     base: JudgeRequest,
     what: String,
     pairs: &[(&str, &str)],
     tally: impl Fn(&mut JudgeCounters, &Rated),
 ) -> Result<Vec<Rating>, RunError> {
+    let Inputs {
+        context, plan, live, ..
+    } = inputs;
     meter.detail(&what);
     live.tell(meter);
     let failed = |fault: Fault| RunError::Transform {

@@ -9,11 +9,11 @@ use std::{
 use isomer_proto::encoder::v1::Encoder;
 
 use super::{
-    RunContext, RunError,
+    RunError,
     cuts::Cuts,
     drift::{self, Drifted, Pair, pairs_of},
+    inputs::Inputs,
     judge::Judged,
-    live::Live,
     plan::{Plan, Variant},
     progress::Meter,
     prompting::{Key, Slot, keys},
@@ -116,17 +116,14 @@ impl Carried {
 }
 
 /// Runs the stage for what a round adds. In the `last` one no vector is kept for later.
-#[expect(clippy::too_many_arguments)]
 pub(super) async fn measure(
-    context: &RunContext,
-    plan: &Plan,
-    transformed: &Transformed,
+    inputs: Inputs<'_>,
     round: &Round,
     last: bool,
     carried: &mut Carried,
     measured: &mut Measured,
-    live: &Live,
 ) -> Result<(), RunError> {
+    let Inputs { plan, transformed, .. } = inputs;
     let known: HashSet<(usize, Variant)> = measured.scored.iter().map(|one| (one.table, one.variant)).collect();
     let mut sets = Vec::new();
     for &table in &round.tables {
@@ -163,11 +160,11 @@ pub(super) async fn measure(
     let separations = separation::sets(plan, transformed, round, &measured.separated);
     for (encoder, distinct) in distinct.into_iter().enumerate() {
         let mut vectors = std::mem::take(&mut carried.vectors[encoder]);
-        let own = one_encoder(context, plan, &sets, distinct, encoder, &mut vectors, live, meters).await?;
+        let own = one_encoder(inputs, &sets, distinct, encoder, &mut vectors, meters).await?;
         measured.scored.extend(own.scored);
         measured.drifted.extend(own.drifted);
         let meter = &mut meters.encode;
-        let separated = separation::measure(context, plan, &separations, encoder, &mut vectors, live, meter).await?;
+        let separated = separation::measure(inputs, &separations, encoder, &mut vectors, meter).await?;
         measured.separated.extend(separated);
         if !last {
             let originals = plan.tables.iter().flat_map(|table| {
@@ -193,17 +190,17 @@ struct Meters {
     score: Meter,
 }
 
-#[expect(clippy::too_many_arguments)]
 async fn one_encoder(
-    context: &RunContext,
-    plan: &Plan,
+    inputs: Inputs<'_>,
     sets: &[TextSet],
     distinct: usize,
     position: usize,
     vectors: &mut Vectors,
-    live: &Live,
     meters: &mut Meters,
 ) -> Result<Measured, RunError> {
+    let Inputs {
+        context, plan, live, ..
+    } = inputs;
     let encoder = &plan.encoders[position];
     let keys: Vec<UnitKey> = sets.iter().map(|set| key(plan, position, set)).collect();
     let mut known: HashMap<String, UnitScore> = HashMap::new();
@@ -251,7 +248,7 @@ async fn one_encoder(
         let (score, cached) = match known.get(&address) {
             Some(score) => (score.clone(), true),
             None => {
-                fill(context, plan, position, &texts, vectors, live, &mut meters.encode).await?;
+                fill(inputs, position, &texts, vectors, &mut meters.encode).await?;
                 // Before the score: a score that is found later has its counts.
                 if let Some(cuts) = Cuts::of(plan, table, set.variant, &texts, vectors) {
                     context.units.put_cuts(&key, cuts).map_err(RunError::Units)?;
@@ -296,7 +293,7 @@ async fn one_encoder(
             Some(drift) => drift.clone(),
             None => {
                 let moving = set.moving(plan, position);
-                fill(context, plan, position, &moving, vectors, live, &mut meters.encode).await?;
+                fill(inputs, position, &moving, vectors, &mut meters.encode).await?;
                 let drift = drift::measure(&set.pairs, prompts.varied(), vectors);
                 let stored = context.units.put_drift(space, &set.pairs_digest, &drift);
                 stored.map_err(RunError::Units)?;
@@ -348,14 +345,15 @@ fn key(plan: &Plan, position: usize, set: &TextSet) -> UnitKey {
 
 /// Encodes those texts that have no vector yet, prompt by prompt.
 pub(super) async fn fill(
-    context: &RunContext,
-    plan: &Plan,
+    inputs: Inputs<'_>,
     position: usize,
     texts: &[Key],
     vectors: &mut Vectors,
-    live: &Live,
     meter: &mut Meter,
 ) -> Result<(), RunError> {
+    let Inputs {
+        context, plan, live, ..
+    } = inputs;
     let (encoder, prompting) = (&plan.encoders[position], &plan.prompting[position]);
     let mut lacking: BTreeMap<Slot, Vec<u32>> = BTreeMap::new();
     let mut seen = HashSet::new();

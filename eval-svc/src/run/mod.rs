@@ -12,6 +12,8 @@ mod examples;
 mod execute;
 mod expiry;
 mod facts;
+mod grid;
+mod inputs;
 mod items;
 mod judge;
 mod live;

@@ -9,9 +9,8 @@ use super::{
     plan::{Plan, Table},
 };
 use crate::{
-    prompts::{self, Chosen, DatasetPrompts, GivenPrompt, Layers, Part, Sent},
+    prompts::{self, Chosen, DatasetPrompts, GivenPrompt, Layers, Part, Sent, unknown_role},
     report::{PromptUse, UnusedPrompt},
-    task_service::prompts::unknown_role,
 };
 
 /// Number of a prompt among those of an encoder; 0 is the encoder's default.

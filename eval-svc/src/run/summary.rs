@@ -16,25 +16,39 @@ use super::{
 use crate::{
     change::Change,
     gate::{RewriteCounts, Rewrites},
-    profile::{Column, Grid},
     report::{
         CheckRow, DatasetInfo, DrawnTarget, EncoderInfo, GateReport, GeneratorInfo, LanguageReport, Report, RunInfo,
         SCHEMA, ScoreRow, SuiteInfo, TransformationInfo, complete,
     },
 };
 
+/// What a run came to.
+#[derive(Clone, Copy)]
+pub(super) struct Results<'a> {
+    /// The plan of what is in.
+    pub plan: &'a Plan,
+    /// What became of its texts.
+    pub transformed: &'a Transformed,
+    /// Its scores.
+    pub measured: &'a Measured,
+    /// Where the evidence of the scores is kept.
+    pub units: &'a UnitStore,
+}
+
 /// Makes the report.
-#[expect(clippy::too_many_arguments)]
 pub(super) fn report(
-    plan: &Plan,
-    transformed: &Transformed,
-    measured: &Measured,
-    units: &UnitStore,
+    results: Results<'_>,
     record: &RunRecord,
     durations: BTreeMap<String, f64>,
     gate: Option<GateReport>,
     examples: usize,
 ) -> Report {
+    let Results {
+        plan,
+        transformed,
+        measured,
+        units,
+    } = results;
     let scored = measured.scored.as_slice();
     let items = KnownItems::new(plan, transformed, measured, units);
     let finished = Timestamp::now();
@@ -189,47 +203,6 @@ fn dataset(plan: &Plan, table: &Table, scored: &[Scored]) -> DatasetInfo {
 /// What was asked of a transformation for a dataset.
 fn requests(table: &Table, planned: &PlannedTransformation) -> BTreeSet<usize> {
     table.requests.of(planned).iter().flatten().copied().collect()
-}
-
-pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
-    let mut grid = Grid::new(
-        plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
-        plan.tables
-            .iter()
-            .map(|table| table.dataset.name().to_owned())
-            .collect(),
-        plan.transformations
-            .iter()
-            .map(|t| Column {
-                label: t.label.clone(),
-                axis: t.axis,
-            })
-            .collect(),
-        plan.suite.seeds.clone(),
-    );
-    for (d, table) in plan.tables.iter().enumerate() {
-        grid.groups[d] = table.group();
-        grid.tasks[d] = table.dataset.task().name().to_owned();
-        grid.languages[d] = table.dataset.language_group();
-    }
-    let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
-    for one in scored {
-        let points = one.score.main * 100.0;
-        match one.variant {
-            Variant::Original => grid.original[one.encoder][one.table] = points,
-            Variant::Transformed { transformation, seed } => {
-                grid.transformed[one.encoder][one.table][transformation][seed] = points;
-                digests
-                    .entry((one.table, transformation))
-                    .or_default()
-                    .insert(&one.texts);
-            }
-        }
-    }
-    for ((table, transformation), texts) in digests {
-        grid.same_texts[table][transformation] = texts.len() == 1 && plan.suite.seeds.len() > 1;
-    }
-    grid
 }
 
 fn score(plan: &Plan, scored: &Scored) -> ScoreRow {

@@ -10,8 +10,8 @@ use isomer_proto::{
     common::v1::Usage,
     transform::v1::{Outcome as ProtoOutcome, Sampling, TransformResult, TransformSpec},
 };
+pub use isomer_report::terms::Outcome;
 use isomer_service_kit::Fault;
-use serde::{Deserialize, Serialize};
 
 use super::{
     RunContext, RunError,
@@ -27,20 +27,6 @@ use crate::change::Change;
 
 /// Requests to the transform service under way at the same time: the next is queued when the last texts of one are slow.
 const IN_FLIGHT: usize = 2;
-
-/// How a text ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Outcome {
-    /// Passed the checks at the first attempt.
-    Ok,
-    /// Passed after retries.
-    Recovered,
-    /// The original stands in.
-    KeptOriginal,
-    /// There is no text; the original stands in.
-    Failed,
-}
 
 /// What became of one text.
 #[derive(Debug, Clone)]

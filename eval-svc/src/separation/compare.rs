@@ -1,5 +1,6 @@
 //! A rewrite held against its text and the text's changed copy.
 
+pub use isomer_report::terms::Stratum;
 use serde::{Deserialize, Serialize};
 
 use super::Kind;
@@ -26,41 +27,15 @@ pub(crate) struct Triple {
     pub(crate) stratum: Stratum,
 }
 
-/// How many words the changed copy shares with the rewrite, against the text (Jaccard).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Stratum {
-    /// More than the text does: overlap speaks against separation.
-    More,
-    /// As many.
-    Alike,
-    /// Fewer: overlap alone would separate.
-    Fewer,
-}
-
-impl Stratum {
-    /// Every stratum.
-    pub const ALL: [Self; 3] = [Self::More, Self::Alike, Self::Fewer];
-
-    /// Of three texts.
-    pub(crate) fn of(text: &str, rewrite: &str, change: &str) -> Self {
-        let (own, other) = (lexical_overlap(rewrite, text), lexical_overlap(rewrite, change));
-        if (own - other).abs() < 1e-9 {
-            Self::Alike
-        } else if other > own {
-            Self::More
-        } else {
-            Self::Fewer
-        }
-    }
-
-    /// As a heading.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::More => "the change keeps more words",
-            Self::Alike => "alike",
-            Self::Fewer => "the change keeps fewer words",
-        }
+/// The stratum of three texts.
+pub(crate) fn stratum(text: &str, rewrite: &str, change: &str) -> Stratum {
+    let (own, other) = (lexical_overlap(rewrite, text), lexical_overlap(rewrite, change));
+    if (own - other).abs() < 1e-9 {
+        Stratum::Alike
+    } else if other > own {
+        Stratum::More
+    } else {
+        Stratum::Fewer
     }
 }
 
@@ -204,8 +179,8 @@ mod tests {
     #[test]
     fn strata_say_who_shares_more_words_with_the_rewrite() {
         let (text, rewrite) = ("the dog is big", "a big dog");
-        assert_eq!(Stratum::of(text, rewrite, "the dog is small"), Stratum::Fewer);
-        assert_eq!(Stratum::of(text, rewrite, "the dog was big"), Stratum::Alike);
-        assert_eq!(Stratum::of(text, "a small pup", "the dog is small"), Stratum::More);
+        assert_eq!(stratum(text, rewrite, "the dog is small"), Stratum::Fewer);
+        assert_eq!(stratum(text, rewrite, "the dog was big"), Stratum::Alike);
+        assert_eq!(stratum(text, "a small pup", "the dog is small"), Stratum::More);
     }
 }

@@ -31,7 +31,6 @@
 mod change;
 mod collect;
 mod compare;
-mod kind;
 mod spec;
 mod summarise;
 
@@ -39,8 +38,8 @@ use change::drawn;
 pub(crate) use change::{Names, Reading, differs};
 pub(crate) use collect::{Changed, MOST_WORDS, Source, candidates, choose, count_once, keeps_half};
 pub use compare::Stratum;
-pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Triple};
-pub use kind::Kind;
+pub(crate) use compare::{Comparison, Cosines, RESOLUTION, Triple, stratum};
+pub use isomer_report::terms::Kind;
 pub(crate) use spec::Separating;
 pub use spec::Separation;
 pub(crate) use summarise::{Tally, tally};

@@ -7,7 +7,7 @@ use toml::de::DeValue;
 
 use super::{
     DatasetSource, DatasetSpec, SuiteError,
-    parse::{filled, language_tags, within},
+    fields::{filled, language_tags, within},
     reader::{Document, Section},
 };
 use crate::{

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 use super::{
     SuiteError,
-    parse::table,
+    fields::table,
     reader::{Document, Section},
 };
 

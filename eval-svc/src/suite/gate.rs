@@ -5,7 +5,7 @@ use toml::de::DeValue;
 
 use super::{
     SuiteError,
-    parse::{filled, table},
+    fields::{filled, table},
     reader::{Document, Found, Section},
 };
 use crate::{

@@ -2,7 +2,7 @@
 
 use super::{
     SuiteError,
-    parse::{filled, table},
+    fields::{filled, table},
     reader::{Document, Found, Section},
 };
 use crate::judging::{Judge, Scale, check_accept};

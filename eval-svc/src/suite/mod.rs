@@ -98,16 +98,15 @@
 mod dataset;
 mod encoder;
 mod error;
+mod fields;
 mod gate;
 mod judge;
-mod nearest;
 mod parse;
 mod protocol;
 mod reader;
 mod separation;
 #[cfg(test)]
 mod tests;
-mod transformation;
 
 use std::{
     collections::BTreeMap,
@@ -126,9 +125,9 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use nearest::nearest;
+pub use isomer_datasets::nearest::nearest;
+pub use isomer_report::terms::transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 pub use protocol::Guards;
-pub use transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 
 /// Suites that ship with Isomer: name and text.
 pub const BUILTIN: [(&str, &str); 5] = [

@@ -6,7 +6,7 @@ use toml::de::DeValue;
 
 use super::{
     CATALOGUE, SuiteError, Transformation,
-    parse::{table, within},
+    fields::{table, within},
     reader::{Found, Section},
 };
 

@@ -1,6 +1,6 @@
 //! What a suite file says of separation.
 
-use super::{SuiteError, parse::table, reader::Section};
+use super::{SuiteError, fields::table, reader::Section};
 use crate::separation::{Kind, Separation};
 
 const FIELDS: [&str; 3] = ["off", "kinds", "texts"];

@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     dataset::Dataset,
-    prompts::{Chosen, DatasetPrompts, GivenPrompt, Layers, Part, PromptSource, is_role, known_roles, unused},
-    suite::nearest,
+    prompts::{Chosen, DatasetPrompts, GivenPrompt, Layers, Part, PromptSource, known_roles, unknown_role, unused},
     truncation::CutCount,
 };
 
@@ -41,22 +40,6 @@ pub(crate) fn read(field: &str, prompts: Vec<EncoderPrompt>) -> Result<Vec<Given
         given.push(prompt);
     }
     Ok(given)
-}
-
-/// What is wrong with a role that no text can have, and how to mend it.
-pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, String)> {
-    if is_role(role, datasets) {
-        return None;
-    }
-    let known = known_roles();
-    let mend = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!(
-            "give one of {}, a data set's name, or one of these with -query or -document",
-            known.join(", ")
-        ),
-    };
-    Some((format!("`{role}` is no role of a text"), mend))
 }
 
 /// Checks the prompts of a request against its data set and its encoder.

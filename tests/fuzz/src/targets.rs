@@ -76,15 +76,15 @@ targets! {
     models::npy, 4 << 10, ["crates/models/src/assemble/word_vectors.rs: npy"];
     models::catalogue, 8 << 10, ["crates/models/src/catalogue/read.rs", "crates/models/src/catalogue/entry.rs: packages target"];
     data::rows, 16 << 10, [
-        "eval-svc/src/dataset/rows.rs", "eval-svc/src/dataset/row.rs", "eval-svc/src/dataset/files.rs: in_memory single list table label is_tsv new text columns tables inside", "eval-svc/src/dataset/load.rs",
-        "eval-svc/src/dataset/labelled.rs", "eval-svc/src/dataset/lists.rs", "eval-svc/src/dataset/pairs.rs", "eval-svc/src/dataset/retrieval.rs",
-        "eval-svc/src/dataset/clsd.rs: add read one_word_apart", "eval-svc/src/dataset/bounds.rs",
+        "crates/datasets/src/rows.rs", "crates/datasets/src/row.rs", "crates/datasets/src/files.rs: in_memory single list table label is_tsv new text columns tables inside", "crates/datasets/src/load.rs",
+        "crates/datasets/src/labelled.rs", "crates/datasets/src/lists.rs", "crates/datasets/src/pairs.rs", "crates/datasets/src/retrieval.rs",
+        "crates/datasets/src/clsd.rs: add read one_word_apart", "crates/datasets/src/bounds.rs",
     ];
     data::suite, 8 << 10, [
-        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "eval-svc/src/suite/transformation.rs: named",
+        "eval-svc/src/suite/parse.rs", "eval-svc/src/suite/fields.rs", "eval-svc/src/suite/reader.rs", "eval-svc/src/suite/dataset.rs", "crates/report/src/terms/transformation.rs: named",
         "eval-svc/src/suite/protocol.rs: guards retry_identical retry_temperature top_k worded with_prompt reworded", "eval-svc/src/suite/gate.rs",
     ];
-    data::card, 4 << 10, ["eval-svc/src/places/card.rs"];
+    data::card, 4 << 10, ["crates/datasets/src/places/card.rs"];
     wire::grpc_messages, 16 << 10, ["crates/service-kit/src/layers/elements.rs"];
     wire::grpc_compression, 16 << 10, ["crates/service-kit/src/layers/coding.rs: bound unpack"];
     wire::connect_frames, 16 << 10, ["crates/service-kit/src/connect/codec.rs: take opened too_large gunzip"];
@@ -115,5 +115,5 @@ targets! {
         "transform-svc/src/guards/numbers/scan.rs", "transform-svc/src/guards/numbers/lex.rs", "transform-svc/src/guards/names.rs",
         "transform-svc/src/guards/negation/mod.rs",
     ];
-    names::hub_names, 1 << 10, ["crates/models/src/hub/choose.rs: parse handle", "eval-svc/src/dataset/hub_ref.rs"];
+    names::hub_names, 1 << 10, ["crates/models/src/hub/choose.rs: parse handle", "crates/datasets/src/hub_ref.rs"];
 }

@@ -2,29 +2,26 @@
 //! steps 1 and 2). Everything generated is cached, so that a run that was stopped goes on where it was.
 
 mod data;
-mod report;
 mod tables;
 
 use std::{collections::HashMap, process::ExitCode, time::Instant};
 
-use isomer_eval::selection::{self, RatedPair};
+use isomer_eval::selection::{self, GoldSet, JudgeResult, JudgeScore, ParaphraserResult, RatedPair, Report, Settings};
 use isomer_proto::transform::v1::{
     JudgeRequest, JudgeScale, OnFailure, TextItem, TransformSpec, TransformStreamRequest, Transformation,
     judge_request::Pair, transform_stream_response::Event, transformation::Kind,
 };
 
-use super::{augment::prefetch_generator, judge, stdout_failure, transform};
+use super::{augment::prefetch_generator, judge, stdout_failure, transform::catalogue};
 use crate::{
     args::{Format, Global, JudgeSelectArgs},
     connect::{self, Connection},
     exit::Failure,
     progress::{Display, Step},
 };
-use data::StsData;
-use report::{JudgeResult, JudgeScore, ParaphraserResult, Report};
 
 pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCode, Failure> {
-    let kind = transform::kind_named("--transformation", &args.transformation)?;
+    let kind = catalogue::kind_named("--transformation", &args.transformation)?;
     if !args.word_bins.is_sorted_by(|a, b| a < b) || args.word_bins.first() == Some(&0) {
         return Err(Failure::usage(
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
@@ -39,22 +36,27 @@ pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCo
         connection: connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?,
         display: Display::new(global.quiet),
         args: &args,
+        settings: Settings {
+            seed: args.seed,
+            transformation: args.transformation.clone(),
+            word_bins: args.word_bins.clone(),
+        },
         kind,
     };
     let mut judges = Vec::new();
     for id in &args.judges {
         judges.push(selecting.judge(id, &data).await?);
     }
-    // The judge of step 2 is the one whose mean correlation over the datasets is highest.
-    judges.sort_by(|a, b| b.order().total_cmp(&a.order()));
+    selection::rank_judges(&mut judges);
     let mut paraphrasers = Vec::new();
     for id in &args.generators {
         paraphrasers.push(selecting.paraphraser(id, &judges, &data).await?);
     }
-    paraphrasers.sort_by(|a, b| b.order().total_cmp(&a.order()));
-    let report = Report::new(&args, &data, judges, paraphrasers);
+    selection::rank_paraphrasers(&mut paraphrasers);
+    let report = Report::new(selecting.settings, &data, judges, paraphrasers);
     let text = match global.format {
-        Format::Json => report.json()?,
+        Format::Json => serde_json::to_string_pretty(&report.json())
+            .map_err(|error| Failure::dependency(format!("cannot write the report: {error}")))?,
         Format::Text => tables::render(&report),
     };
     let mut out = std::io::stdout().lock();
@@ -67,6 +69,7 @@ struct Selecting<'a> {
     connection: Connection,
     display: Display,
     args: &'a JudgeSelectArgs,
+    settings: Settings,
     kind: Kind,
 }
 
@@ -89,7 +92,7 @@ impl Selecting<'_> {
     }
 
     /// Step 1: a judge's ratings of the gold pairs.
-    async fn judge(&self, id: &str, data: &[StsData]) -> Result<JudgeResult, Failure> {
+    async fn judge(&self, id: &str, data: &[GoldSet]) -> Result<JudgeResult, Failure> {
         let mut result = JudgeResult::new(id);
         for set in data {
             let pairs = set.pairs.iter().zip(0..).map(|(pair, index): (_, usize)| Pair {
@@ -121,7 +124,7 @@ impl Selecting<'_> {
                     rating: rating.score,
                 })
                 .collect();
-            result.add(&set.name, pairs, self.args);
+            result.add(&set.name, pairs, &self.settings);
         }
         Ok(result)
     }
@@ -131,7 +134,7 @@ impl Selecting<'_> {
         &self,
         id: &str,
         judges: &[JudgeResult],
-        data: &[StsData],
+        data: &[GoldSet],
     ) -> Result<ParaphraserResult, Failure> {
         prefetch_generator(&self.connection, id, &self.display).await?;
         let mut result = ParaphraserResult::new(id);
@@ -169,7 +172,7 @@ impl Selecting<'_> {
     async fn paraphrase(
         &self,
         id: &str,
-        set: &StsData,
+        set: &GoldSet,
         result: &mut ParaphraserResult,
     ) -> Result<Vec<Paraphrase>, Failure> {
         let texts = set.distinct();
@@ -195,7 +198,7 @@ impl Selecting<'_> {
             items: items.collect(),
         };
         let began = Instant::now();
-        let mut stream = transform::client(&self.connection)
+        let mut stream = catalogue::client(&self.connection)
             .transform_stream(request)
             .await?
             .into_inner();

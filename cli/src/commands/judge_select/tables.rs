@@ -4,11 +4,9 @@ use std::fmt::Write;
 
 use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
 use isomer_eval::{
-    selection::{Agreement, Bin, Estimate},
+    selection::{Agreement, Bin, Estimate, JudgeResult, Report},
     stats::Interval,
 };
-
-use super::report::{JudgeResult, Report};
 
 pub(super) fn render(report: &Report) -> String {
     let mut text = String::new();
@@ -18,7 +16,7 @@ pub(super) fn render(report: &Report) -> String {
         .map(|(name, pairs, of)| format!("{name} ({pairs} of {of} pairs)"))
         .collect();
     // Writing to a string does not fail.
-    let _ = writeln!(text, "Data: {}; seed {}", data.join(", "), report.seed);
+    let _ = writeln!(text, "Data: {}; seed {}", data.join(", "), report.settings.seed);
     let _ = writeln!(
         text,
         "\nStep 1: judges against gold scores, Spearman x 100 [95 % interval]"
@@ -38,7 +36,11 @@ pub(super) fn render(report: &Report) -> String {
         text,
         "\nBy words of the pair, all datasets: Spearman x 100 / mean absolute error (pairs)"
     );
-    let _ = writeln!(text, "{}", bins(report, |judge| judge.all_words(&report.word_bins)));
+    let _ = writeln!(
+        text,
+        "{}",
+        bins(report, |judge| judge.all_words(&report.settings.word_bins))
+    );
     let _ = writeln!(text, "\nBy gold score, all datasets: mean absolute error (pairs)");
     let _ = writeln!(text, "{}", gold_bins(report));
     for judge in &report.judges {
@@ -59,7 +61,7 @@ pub(super) fn render(report: &Report) -> String {
         let _ = writeln!(
             text,
             "\nStep 2: generators of `{}` by the chosen judge",
-            report.transformation
+            report.settings.transformation
         );
         let _ = writeln!(text, "{}", paraphrasers(report));
         if report.judges.len() > 1 || report.data.len() > 1 {

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use super::{
     Limit, Verdict,
     bounded::{Range, saddlepoint, tail_of},
+    note::Note,
     rule::{Decision, Need},
 };
 use crate::{
@@ -312,7 +313,7 @@ pub(super) fn decide_with(limit: Limit, alpha: f64, strata: &[Stratum], draws: u
         high: Some(high),
         units,
         need: undecided.then(|| need(units, estimate, (low, high), limit.value)),
-        note: undecided.then(|| "the bounds straddle the limit".to_owned()),
+        note: undecided.then_some(Note::Straddles),
     })
 }
 

@@ -20,6 +20,7 @@ pub mod items;
 pub mod laws;
 pub mod layouts;
 pub mod non_inferiority;
+pub mod note;
 pub mod rule;
 pub mod schedule;
 pub mod simulate;

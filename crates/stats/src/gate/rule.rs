@@ -3,6 +3,7 @@
 use super::{
     Limit, Verdict,
     bounded::{Range, bounded_interval, units_needed},
+    note::Note,
     studentised::{RESAMPLES, SEED, studentised_interval},
 };
 use crate::{
@@ -78,7 +79,7 @@ pub struct Decision {
     /// Where undecided, what it would take.
     pub need: Option<Need>,
     /// What a reader must know.
-    pub note: Option<String>,
+    pub note: Option<Note>,
 }
 
 /// Holds a limit against observations: one series a unit (data set or item), its values the seeds, which are averaged
@@ -123,7 +124,7 @@ pub fn decide(rule: &Rule, observations: &[Vec<f64>]) -> Result<Decision, StatsE
             (decision.low, decision.high) = (Some(low), Some(high));
             if decision.verdict == Verdict::Undecided {
                 decision.need = Some(need(rule, observations, &units, estimate));
-                decision.note = Some("the bounds straddle the limit".to_owned());
+                decision.note = Some(Note::Straddles);
             }
         }
         Err(StatsError::LevelUnreachable { n, .. }) => {
@@ -134,11 +135,12 @@ pub fn decide(rule: &Rule, observations: &[Vec<f64>]) -> Result<Decision, StatsE
                 seeds: None,
             });
             decision.note = Some(match n {
-                1 => format!("one unit alone: no test is possible; {least} or more are needed"),
-                _ => format!(
-                    "{n} units allow no signed-rank bound at {}; {least} or more are needed",
-                    rule.alpha
-                ),
+                1 => Note::OneUnit { needed: least },
+                _ => Note::NoSignedRankBound {
+                    units: n,
+                    alpha: rule.alpha,
+                    needed: least,
+                },
             });
         }
         Err(StatsError::TooFew { needed, .. }) => {
@@ -147,9 +149,7 @@ pub fn decide(rule: &Rule, observations: &[Vec<f64>]) -> Result<Decision, StatsE
                 units: Some(needed),
                 seeds: None,
             });
-            decision.note = Some(format!(
-                "one unit alone: no test is possible; {needed} or more are needed"
-            ));
+            decision.note = Some(Note::OneUnit { needed });
         }
         Err(other) => return Err(other),
     }
@@ -393,7 +393,7 @@ mod tests {
         for basis in [Basis::StudentMean, Basis::SignedRank, Basis::BootstrapMean] {
             let found = decide(&rule(-5.0, basis), &[vec![-1.0, -1.1]]).unwrap();
             assert_eq!(found.verdict, Verdict::Undecided);
-            assert!(found.note.unwrap().contains("no test is possible"));
+            assert!(matches!(found.note, Some(Note::OneUnit { .. })), "{found:?}");
         }
         assert_eq!(
             decide(&rule(-5.0, Basis::Point), &[vec![-1.0]]).unwrap().verdict,

@@ -8,10 +8,9 @@ use super::{sets::Set, slot};
 use crate::{
     metric::discrimination::parallel_gap,
     run::{
-        RunContext, RunError,
-        live::Live,
+        RunError,
+        inputs::Inputs,
         measure::fill,
-        plan::Plan,
         progress::Meter,
         prompting::{Key, Slot},
         vectors::Vectors,
@@ -93,14 +92,13 @@ impl Separated {
 
 /// Measures the sets under an encoder; what is kept is found, the rest is encoded as far as `vectors` lacks it.
 pub(in crate::run) async fn measure(
-    context: &RunContext,
-    plan: &Plan,
+    inputs: Inputs<'_>,
     sets: &[Set],
     position: usize,
     vectors: &mut Vectors,
-    live: &Live,
     meter: &mut Meter,
 ) -> Result<Vec<Separated>, RunError> {
+    let Inputs { context, plan, .. } = inputs;
     let mut all = Vec::with_capacity(sets.len());
     for set in sets {
         let table = &plan.tables[set.table];
@@ -114,7 +112,7 @@ pub(in crate::run) async fn measure(
                 let texts: Vec<Key> = texts.map(|text| (slot, text)).collect();
                 let lacking: HashSet<&Key> = texts.iter().filter(|key| !vectors.contains(**key)).collect();
                 meter.grow(lacking.len() as u64);
-                fill(context, plan, position, &texts, vectors, live, meter).await?;
+                fill(inputs, position, &texts, vectors, meter).await?;
                 let kept = compare(&set.triples, slot, vectors);
                 context.units.put_aside(KEPT, &parts, &kept).map_err(RunError::Units)?;
                 kept

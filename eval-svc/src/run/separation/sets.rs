@@ -15,7 +15,7 @@ use crate::{
         transform::Transformed,
         units::digest_of_texts,
     },
-    separation::{Changed, Stratum, Triple, differs},
+    separation::{Changed, Triple, differs, stratum},
 };
 
 /// Triples of a data set under one transformation and seed; the same for every encoder.
@@ -104,7 +104,7 @@ fn triples(plan: &Plan, changes: &[Changed<u32>], made: &HashMap<u32, Vec<u32>>)
                         rewrite,
                         change,
                         kind,
-                        stratum: Stratum::of(text, rewritten, changed),
+                        stratum: stratum(text, rewritten, changed),
                     });
                 }
             }

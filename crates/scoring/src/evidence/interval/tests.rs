@@ -275,7 +275,7 @@ fn intervals_cover_what_they_say() {
     }
 }
 
-/// The table that the choice of method rests on: `cargo test -p isomer-eval --lib coverage_table -- --ignored --nocapture`.
+/// The table that the choice of method rests on: `cargo test -p isomer-scoring --lib coverage_table -- --ignored --nocapture`.
 #[test]
 #[ignore = "a table for readers, a minute long"]
 fn coverage_table() {

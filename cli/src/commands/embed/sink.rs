@@ -1,0 +1,170 @@
+//! Where vectors go: lines on the standard output, or a matrix file.
+
+use std::{io::Write, path::Path};
+
+use isomer_proto::{
+    common::v1::{Dtype, Matrix},
+    encoder::v1::EncodeResponse,
+};
+use serde_json::json;
+
+use crate::{
+    commands::stdout_failure,
+    exit::Failure,
+    npy::{self, Element},
+};
+
+/// Where the vectors go.
+pub(crate) enum Sink<'a> {
+    Lines,
+    Matrix {
+        path: &'a Path,
+        writer: Option<npy::Writer>,
+    },
+}
+
+impl<'a> Sink<'a> {
+    pub(crate) fn open(output: Option<&'a Path>) -> Self {
+        match output {
+            Some(path) => Self::Matrix { path, writer: None },
+            None => Self::Lines,
+        }
+    }
+
+    pub(crate) fn write(&mut self, first: usize, response: &EncodeResponse) -> Result<(), Failure> {
+        let matrix = response
+            .embeddings
+            .as_ref()
+            .ok_or_else(|| Failure::dependency("the encoder answered without vectors"))?;
+        if let Some(error) = response.errors.first() {
+            return Err(Failure::dependency(format!(
+                "text {}: {}",
+                first + error.index as usize + 1,
+                error.message
+            )));
+        }
+        match self {
+            Self::Lines => lines(first, response, matrix),
+            Self::Matrix { path, writer } => {
+                let told = |e: std::io::Error| Failure::dependency(format!("cannot write {}: {e}", path.display()));
+                if writer.is_none() {
+                    let (cols, element) = form(matrix)?;
+                    *writer = Some(npy::Writer::create(path, cols, element).map_err(told)?);
+                }
+                let Some(writer) = writer else { return Ok(()) };
+                let before = writer.rows();
+                writer.append(matrix.rows as usize, &matrix.data).map_err(told)?;
+                rows_of_texts(first, before, response)
+            }
+        }
+    }
+
+    pub(crate) fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::Matrix {
+                path,
+                writer: Some(writer),
+            } => writer
+                .finish()
+                .map_err(|e| Failure::dependency(format!("cannot write {}: {e}", path.display()))),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Columns and elements of the rows of a matrix as they are stored.
+fn form(matrix: &Matrix) -> Result<(usize, Element), Failure> {
+    let cols = matrix.cols as usize;
+    match matrix.dtype() {
+        Dtype::F32 => Ok((cols, Element::F32)),
+        Dtype::F16 => Ok((cols, Element::F16)),
+        Dtype::Int8 => Ok((cols, Element::I8)),
+        Dtype::Ubinary => Ok((cols.div_ceil(8), Element::U8)),
+        Dtype::Unspecified => Err(Failure::dependency("the encoder answered with an unknown element type")),
+    }
+}
+
+/// Which rows of the matrix file belong to which text, where a text has many.
+fn rows_of_texts(first: usize, before: usize, response: &EncodeResponse) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let mut row = before;
+    for (offset, rows) in response.row_counts.iter().enumerate() {
+        let line = json!({
+            "index": first + offset,
+            "tokens": response.token_counts.get(offset),
+            "truncated": response.truncated.get(offset),
+            "first_row": row,
+            "rows": rows,
+        });
+        row += *rows as usize;
+        writeln!(out, "{line}").map_err(|e| stdout_failure(&e))?;
+    }
+    out.flush().map_err(|e| stdout_failure(&e))
+}
+
+fn lines(first: usize, response: &EncodeResponse, matrix: &Matrix) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    let (cols, element) = form(matrix)?;
+    let mut rows = matrix.data.chunks_exact((cols * element.bytes()).max(1));
+    for offset in 0..response.token_counts.len() {
+        let (name, embedding) = match response.row_counts.get(offset) {
+            Some(count) => {
+                let vectors = rows.by_ref().take(*count as usize);
+                ("embeddings", vectors.map(|row| values(row, element)).collect())
+            }
+            None => match rows.next() {
+                Some(row) => ("embedding", values(row, element)),
+                None => return Err(Failure::dependency("the encoder answered fewer vectors than texts")),
+            },
+        };
+        let line = json!({
+            "index": first + offset,
+            "tokens": response.token_counts.get(offset),
+            "truncated": response.truncated.get(offset),
+            (name): embedding,
+        });
+        writeln!(out, "{line}").map_err(|e| stdout_failure(&e))?;
+    }
+    out.flush().map_err(|e| stdout_failure(&e))
+}
+
+fn values(row: &[u8], element: Element) -> serde_json::Value {
+    match element {
+        Element::F32 => row.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
+        Element::F16 => row.as_chunks().0.iter().map(|b| half(*b)).collect(),
+        Element::I8 => row.iter().map(|b| i8::from_le_bytes([*b])).collect(),
+        Element::U8 => row.iter().copied().collect(),
+    }
+}
+
+/// A 16-bit float, which every 32-bit one can hold. Encoders never answer with infinities or NaN.
+fn half(bytes: [u8; 2]) -> f32 {
+    let bits = u16::from_le_bytes(bytes);
+    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));
+    let size = match exponent {
+        0 => fraction * 2f32.powi(-24),
+        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_widened_exactly() {
+        for (bits, value) in [
+            (0x0000, 0.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x03ff, 1023.0 * 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+            (0x3c00, 1.0),
+            (0x3555, 0.333_251_95),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+        ] {
+            assert_eq!(half(u16::to_le_bytes(bits)), value);
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The data sets of the papers (HTEB, PTEB, GASE): which repository, revision, split and columns, as data.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use serde::Deserialize;
+
+use super::{FieldMap, HubRef, LoadOptions};
+use crate::nearest::nearest;
+use isomer_scoring::task::TaskType;
+
+/// A data set that can be named.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// mteb's name of the task, e.g. `Banking77Classification`.
+    pub name: String,
+    /// Kind of task.
+    pub task: TaskType,
+    hub: String,
+    revision: String,
+    /// The split that is scored.
+    pub split: String,
+    /// Main score under `mteb-v2`.
+    pub metric: String,
+    /// The fields a robustness check transforms.
+    pub transformed: Vec<String>,
+    /// Languages as mteb codes them (`eng-Latn`), by subset; a data set without subsets has one, `default`.
+    pub languages: BTreeMap<String, Vec<String>>,
+    /// Language subsets, as mteb names and orders them; empty: there is one only, without a name.
+    #[serde(default)]
+    pub subsets: Vec<String>,
+    /// Retrieval: a document with the query's own id does not count as found.
+    #[serde(default)]
+    pub ignore_identical_ids: bool,
+    /// Classification: train rows of each label in each fit, where not 8.
+    pub samples_per_label: Option<usize>,
+    /// Clustering: mteb scores it in the older form.
+    #[serde(default)]
+    pub legacy_clustering: bool,
+    /// Clustering in the current form: the rows are sets, which mteb joins to one list of documents.
+    #[serde(default)]
+    pub joined_sets: bool,
+    #[serde(default)]
+    fields: BTreeMap<String, String>,
+    /// The papers it is part of.
+    #[serde(default, rename = "family")]
+    pub families: Vec<Membership>,
+}
+
+/// A paper's collection that a data set is part of.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Membership {
+    /// One of [`FAMILIES`].
+    pub name: String,
+    /// The subsets that the paper used; empty: all.
+    #[serde(default)]
+    pub subsets: Vec<String>,
+}
+
+/// Collections of the papers.
+pub const FAMILIES: [&str; 4] = ["hteb-english", "hteb-multilingual", "pteb", "gase"];
+
+impl Entry {
+    /// Where it lies, at its pinned revision.
+    pub fn hub(&self) -> HubRef {
+        HubRef {
+            repo: self.hub.clone(),
+            config: None,
+            revision: Some(self.revision.clone()),
+        }
+    }
+
+    /// Its columns that have other names than ours.
+    pub fn fields(&self) -> FieldMap {
+        let pair = |(ours, theirs): (&String, &String)| (ours.clone(), theirs.clone());
+        self.fields.iter().map(pair).collect()
+    }
+
+    /// Adds to options what they do not say themselves.
+    pub(crate) fn apply(&'static self, options: &mut LoadOptions) {
+        for (ours, theirs) in self.fields() {
+            if !options.fields.iter().any(|(known, _)| *known == ours) {
+                options.fields.push((ours, theirs));
+            }
+        }
+        options.name.get_or_insert_with(|| self.name.clone());
+        options.ignore_identical_ids |= self.ignore_identical_ids;
+        options.legacy_clustering |= self.legacy_clustering;
+        if options.samples_per_label.is_none() {
+            options.samples_per_label = self.samples_per_label;
+        }
+        options.entry = Some(self);
+    }
+
+    /// mteb's codes of the languages of a subset.
+    pub fn languages_of(&self, subset: Option<&str>) -> Option<&[String]> {
+        self.languages.get(subset.unwrap_or("default")).map(Vec::as_slice)
+    }
+}
+
+/// All of them, by name.
+pub fn entries() -> &'static [Entry] {
+    #[derive(Deserialize)]
+    struct File {
+        dataset: Vec<Entry>,
+    }
+    static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+        match toml::from_str::<File>(include_str!("../catalogue/datasets.toml")) {
+            Ok(file) => file.dataset,
+            // A test reads the file, so this cannot ship.
+            Err(error) => {
+                tracing::error!(%error, "the catalogue of data sets is broken; none can be named");
+                Vec::new()
+            }
+        }
+    });
+    &ENTRIES
+}
+
+/// The data set of that name, letter case aside.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    entries().iter().find(|entry| entry.name.eq_ignore_ascii_case(name))
+}
+
+/// The name that a typo most likely meant.
+pub fn nearest_name(name: &str) -> Option<&'static str> {
+    nearest(name, entries().iter().map(|entry| entry.name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn of(family: &str) -> Vec<&'static Entry> {
+        let member = |entry: &&Entry| entry.families.iter().any(|membership| membership.name == family);
+        entries().iter().filter(member).collect()
+    }
+
+    #[test]
+    fn the_papers_have_as_many_data_sets_as_they_say() {
+        assert_eq!(FAMILIES.map(|family| of(family).len()), [19, 13, 20, 14]);
+    }
+
+    #[test]
+    fn every_entry_is_pinned_and_says_what_is_transformed() {
+        for entry in entries() {
+            let hub = entry.hub();
+            assert_eq!(hub.revision.unwrap().len(), 40, "{}", entry.name);
+            assert!(HubRef::parse(&hub.repo).is_some(), "{}", entry.name);
+            assert!(!entry.transformed.is_empty(), "{}", entry.name);
+            let subsets = if entry.subsets.is_empty() {
+                vec!["default".to_owned()]
+            } else {
+                entry.subsets.clone()
+            };
+            for subset in &subsets {
+                assert!(
+                    entry.languages_of(Some(subset)).is_some_and(|codes| !codes.is_empty()),
+                    "{}",
+                    entry.name
+                );
+            }
+            for membership in &entry.families {
+                assert!(FAMILIES.contains(&membership.name.as_str()), "{}", entry.name);
+                assert!(membership.subsets.iter().all(|s| subsets.contains(s)), "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_found_in_any_case_and_typos_lead_to_them() {
+        assert_eq!(find("stsbenchmark").unwrap().name, "STSBenchmark");
+        assert_eq!(nearest_name("Banking7Classification"), Some("Banking77Classification"));
+    }
+}

@@ -1,0 +1,227 @@
+//! What can be wrong with a dataset. Every message names the place and how to mend it.
+
+use std::io;
+
+use isomer_scoring::task::TaskType;
+
+/// What a row is counted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Lines of a text file.
+    Line,
+    /// Rows of a table.
+    Row,
+}
+
+impl std::fmt::Display for Unit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Line => "line",
+            Self::Row => "row",
+        })
+    }
+}
+
+/// A dataset that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DatasetError {
+    /// Datasets of this kind cannot be read yet.
+    #[error("datasets of the task {task} are not served yet")]
+    NotServed {
+        /// The kind.
+        task: TaskType,
+    },
+    /// No shipped dataset has this name.
+    #[error("there is no built-in dataset `{name}`; there are {}", super::BUILTIN_NAMES.join(", "))]
+    UnknownBuiltin {
+        /// The name.
+        name: String,
+    },
+    /// The path leads nowhere.
+    #[error("{path}: no such file or folder")]
+    NotFound {
+        /// The path.
+        path: String,
+    },
+    /// The path lies outside the folders that may be read.
+    #[error("{path} lies outside the server's data roots; {}", roots_hint(.roots))]
+    OutsideRoots {
+        /// The path.
+        path: String,
+        /// The roots.
+        roots: Vec<String>,
+    },
+    /// A relative path sent inline leaves its folder, or is used twice.
+    #[error("inline file `{path}`: {problem}")]
+    InlinePath {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A file that cannot be read.
+    #[error("{file}: {source}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file that is not what its name says.
+    #[error("{file}: {problem}")]
+    Broken {
+        /// The file.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A data set on the hub that cannot be had.
+    #[error("{dataset}: {message}")]
+    Hub {
+        /// Its id.
+        dataset: String,
+        /// Why, and how to mend it.
+        message: String,
+    },
+    /// A data set on the hub that this service may not fetch.
+    #[error("{dataset}: {message}")]
+    HubClosed {
+        /// Its id.
+        dataset: String,
+        /// Why, and how to mend it.
+        message: &'static str,
+    },
+    /// A name that is neither a path nor in the catalogue.
+    #[error("there is no data set called `{name}`{}; `isomer datasets` lists the names", nearest_hint(.nearest))]
+    UnknownName {
+        /// The name.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+    },
+    /// No kind of task is named, and the source does not tell.
+    #[error("no task is named; only a data set of the catalogue brings its own")]
+    NoTask,
+    /// Texts that cannot take the place of those that were read: a fault of ours.
+    #[error("other texts do not fit: {problem}")]
+    OtherTexts {
+        /// Why.
+        problem: String,
+    },
+    /// A data set of the catalogue that is for another task.
+    #[error("`{name}` is a data set for {task}, not for {asked}; ask for {task}")]
+    OtherTask {
+        /// The name.
+        name: String,
+        /// Its task.
+        task: TaskType,
+        /// The task asked for.
+        asked: TaskType,
+    },
+    /// A data set of the catalogue that is neither here nor on the hub.
+    #[error("`{name}` cannot be had: {}; {mend}", .tried.join("; "))]
+    Unreachable {
+        /// The name.
+        name: String,
+        /// Where it was looked for, and what was found.
+        tried: Vec<String>,
+        /// How to get it.
+        mend: String,
+    },
+    /// A file that the layout needs.
+    #[error("{place}: {missing} is missing; {mend}")]
+    MissingFile {
+        /// The folder.
+        place: String,
+        /// The file.
+        missing: String,
+        /// How to mend it.
+        mend: String,
+    },
+    /// Several languages and none chosen, or a language that is not there.
+    #[error("{place}: {problem}; the split `{split}` has {}", .languages.join(", "))]
+    Language {
+        /// The folder.
+        place: String,
+        /// The split.
+        split: String,
+        /// What is wrong.
+        problem: String,
+        /// The languages there are.
+        languages: Vec<String>,
+    },
+    /// More languages than the task has sides.
+    #[error(
+        "languages = {}: a data set for {task} has at most {most}; give one language for all texts{}",
+        .given.join(", "),
+        if *.most == 2 { ", or those of the first and of the second side" } else { "" }
+    )]
+    Languages {
+        /// What was given.
+        given: Vec<String>,
+        /// The task.
+        task: TaskType,
+        /// The most that it takes.
+        most: usize,
+    },
+    /// A row that cannot be used.
+    #[error("{file}, {unit} {line}{}: {problem}", field_hint(.field))]
+    Row {
+        /// The file.
+        file: String,
+        /// What `line` counts.
+        unit: Unit,
+        /// The line or row, from 1.
+        line: u64,
+        /// The field, where one is to blame.
+        field: Option<String>,
+        /// What is wrong and what is expected.
+        problem: String,
+    },
+    /// Bytes that are not UTF-8.
+    #[error("{file}, line {line}: not UTF-8 at byte {offset} of the file; convert the file to UTF-8")]
+    NotUtf8 {
+        /// The file.
+        file: String,
+        /// The line, from 1.
+        line: u64,
+        /// Offset of the first bad byte in the file, from 0.
+        offset: u64,
+    },
+    /// A file without a single row.
+    #[error("{file}: the file has no rows")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// A metric that these labels leave undefined.
+    #[error("{file}: {problem}")]
+    Undefined {
+        /// The file.
+        file: String,
+        /// Why.
+        problem: String,
+    },
+    /// A limit of no rows.
+    #[error("a limit of 0 rows leaves nothing to score; give at least 2 pairs or 1 query")]
+    ZeroLimit,
+}
+
+fn field_hint(field: &Option<String>) -> String {
+    field.as_ref().map(|f| format!(", field `{f}`")).unwrap_or_default()
+}
+
+fn nearest_hint(nearest: &Option<String>) -> String {
+    nearest
+        .as_ref()
+        .map(|name| format!("; did you mean `{name}`?"))
+        .unwrap_or_default()
+}
+
+fn roots_hint(roots: &[String]) -> String {
+    if roots.is_empty() {
+        "none are configured".to_owned()
+    } else {
+        format!("they are {}", roots.join(", "))
+    }
+}

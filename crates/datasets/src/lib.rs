@@ -1,0 +1,315 @@
+//! Datasets: read, checked row by row, and turned into texts to encode and labels to score against.
+//!
+//! * [`Source`]: where a dataset lies: shipped with us, a path, or bytes sent with a request.
+//! * `files`, `format`: the tables of a source, in files of JSON lines, separated cells or Parquet.
+//! * `layout`: which tables hold the split and language asked for.
+//! * `rows`, `row`: one row at a time, each fault named by file, line and field.
+//! * `sample`: a few rows of many, in proportion.
+//! * `pairs`, `lists`, `labelled`, `retrieval`: the rows of each kind of task.
+//! * `sides`: the language of each side.
+//! * `scoring`: the vectors of a dataset's texts, taken apart and scored.
+//! * `digest`: what a dataset is, whatever file it came from.
+//! * [`catalogue`]: the data sets of the papers, each with its repository, revision and columns.
+//! * [`places`]: where a named data set lies: in a folder of this machine, else on the hub.
+//!
+//! Everything but [`places`] is pure: no async, no network, no clock. Nothing here knows encoders, suites or runs.
+
+mod bounds;
+mod builtin;
+pub mod catalogue;
+mod clsd;
+mod digest;
+mod error;
+mod files;
+mod format;
+mod gold;
+mod hub_ref;
+mod items;
+mod labelled;
+mod language_group;
+mod layout;
+mod lists;
+mod load;
+pub mod nearest;
+mod pairs;
+pub mod places;
+mod retrieval;
+mod roots;
+mod row;
+mod rows;
+mod sample;
+mod scoring;
+mod sides;
+mod source;
+mod unrolled;
+
+pub use builtin::BUILTIN_NAMES;
+pub use error::{DatasetError, Unit};
+pub(crate) use format::is_readable;
+pub use hub_ref::HubRef;
+pub use language_group::{LanguageGroup, is_english};
+pub(crate) use load::holds;
+pub use load::load;
+pub use roots::below_roots;
+pub use row::FieldMap;
+pub use sample::{DEFAULT_SAMPLE_SEED, Draw, Sample};
+pub use source::{Fetched, InlineFile, Source};
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use isomer_scoring::task::{Scores, SummarisedText, TaskType};
+
+/// Which part of a dataset to load, and what to call it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LoadOptions {
+    /// Split, e.g. `test`.
+    pub split: String,
+    /// Language subset, e.g. `de` for `test.de.jsonl`. `None`: the file without a language in its name, or the only one.
+    pub language: Option<String>,
+    /// Languages of its texts (BCP-47): one, or those of the two sides. Empty: the catalogue's, else what the subset is
+    /// called.
+    pub languages: Vec<String>,
+    /// A sample of at most so many rows (pairs, queries, texts, groups), in proportion to labels or gold scores where rows
+    /// have them. A retrieval corpus and a train split are always whole.
+    pub limit: Option<usize>,
+    /// Classification: a sample of at most so many train rows.
+    pub train_limit: Option<usize>,
+    /// Seed of the samples.
+    pub sample_seed: u64,
+    /// How rows are drawn; a train split is always drawn in proportion to labels.
+    pub draw: Draw,
+    /// Columns of other names than ours.
+    pub fields: FieldMap,
+    /// Name shown in reports. `None`: from the source.
+    pub name: Option<String>,
+    /// Retrieval: a document with the query's own id does not count as found (mteb sets it for ArguAna, FEVER, FiQA,
+    /// Quora, MSMARCO and others).
+    pub ignore_identical_ids: bool,
+    /// Classification: train rows of each label in each of mteb's ten fits. `None`: 8.
+    pub samples_per_label: Option<usize>,
+    /// Classification: how many such fits. `None`: 10.
+    pub experiments: Option<usize>,
+    /// Clustering: the older form under mteb-v2 too, for data of single documents.
+    pub legacy_clustering: bool,
+    /// What the catalogue says of it, where it was found by its name there.
+    pub entry: Option<&'static catalogue::Entry>,
+    /// Clustering, current form: share of the documents that is clustered. `None`: mteb's 0.04.
+    pub max_fraction: Option<f64>,
+}
+
+impl Default for LoadOptions {
+    fn default() -> Self {
+        Self {
+            split: "test".to_owned(),
+            language: None,
+            languages: Vec::new(),
+            limit: None,
+            train_limit: None,
+            sample_seed: DEFAULT_SAMPLE_SEED,
+            draw: Draw::default(),
+            fields: FieldMap::new(),
+            name: None,
+            ignore_identical_ids: false,
+            samples_per_label: None,
+            experiments: None,
+            legacy_clustering: false,
+            max_fraction: None,
+            entry: None,
+        }
+    }
+}
+
+/// What part a text plays in its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// First text of a pair; a source; an anchor.
+    First,
+    /// Second text of a pair; a target.
+    Second,
+    /// A query.
+    Query,
+    /// A document of the corpus.
+    Document,
+    /// A candidate to rank: of a query, of an anchor, or a distractor.
+    Candidate,
+    /// A text with a label.
+    Labelled,
+    /// A summary written by a person.
+    HumanSummary,
+    /// A summary written by a machine.
+    MachineSummary,
+}
+
+/// A text to encode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatasetText {
+    /// Names it within the dataset: `12:sentence1` (row from 0), `query:<id>`, `document:<id>`.
+    pub id: String,
+    /// The text as the encoder sees it.
+    pub text: String,
+    /// Its part.
+    pub role: Role,
+    /// Whether a robustness check transforms it: every text of a pair and every summary; only the queries of retrieval and
+    /// reranking; only the first side of bitext, the sources of clsd, the anchors of graded-ranking.
+    pub transformable: bool,
+}
+
+/// A loaded and checked dataset.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dataset {
+    name: String,
+    task: TaskType,
+    split: String,
+    language: Option<String>,
+    sides: sides::Sides,
+    digest: String,
+    texts: Vec<DatasetText>,
+    labels: Labels,
+    notes: Vec<String>,
+    measures: BTreeMap<String, f64>,
+    sample: Option<Sample>,
+    order: Option<Vec<u32>>,
+    revision: Option<String>,
+    entry: Option<&'static catalogue::Entry>,
+    remarks: BTreeMap<&'static str, Value>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Labels {
+    /// A gold score per pair.
+    Sts(Vec<f64>),
+    /// A label per pair, true for a positive.
+    PairClassification(Vec<bool>),
+    Retrieval(retrieval::Labels),
+    /// Pairs that translate each other.
+    Bitext(usize),
+    Classification {
+        /// Of the train rows, then of the test rows.
+        labels: [Vec<String>; 2],
+        samples_per_label: usize,
+        experiments: usize,
+    },
+    Clustering {
+        labels: labelled::ClusteringLabels,
+        legacy: bool,
+        max_fraction: Option<f64>,
+    },
+    Reranking(lists::RerankingLabels),
+    Summarisation(Vec<SummarisedText>),
+    Clsd(clsd::ClsdLabels),
+    /// Candidates of each anchor.
+    GradedRanking(Vec<usize>),
+}
+
+impl Dataset {
+    /// Name shown in reports.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Kind of task.
+    pub fn task(&self) -> TaskType {
+        self.task
+    }
+
+    /// Split it was loaded from.
+    pub fn split(&self) -> &str {
+        &self.split
+    }
+
+    /// BLAKE3 (hex) of the task and of every text and label, in order. Equal content has an equal digest, whatever file
+    /// it came from; fields that no task reads do not count.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Rows scored: pairs, queries, texts or groups.
+    pub fn items(&self) -> usize {
+        match &self.labels {
+            Labels::Classification { labels: [_, test], .. } => test.len(),
+            Labels::Clustering { labels, .. } => labels.labels.len(),
+            Labels::Bitext(rows) => *rows,
+            Labels::Reranking(labels) => labels.items.len(),
+            Labels::Summarisation(texts) => texts.len(),
+            Labels::Clsd(labels) => labels.counts.len(),
+            Labels::GradedRanking(counts) => counts.len(),
+            Labels::Sts(gold) => gold.len(),
+            Labels::PairClassification(labels) => labels.len(),
+            Labels::Retrieval(labels) => labels.query_ids.len(),
+        }
+    }
+
+    /// The place of each item in the order of the draw, where rows were drawn one by one ([`Draw::OneByOne`]).
+    pub fn order(&self) -> Option<&[u32]> {
+        self.order.as_deref()
+    }
+
+    /// Language subset, where the files name one. What language the texts are in: [`Dataset::sides`].
+    pub fn language(&self) -> Option<&str> {
+        self.language.as_deref()
+    }
+
+    /// Every text to encode, in a fixed order: pairs as first, second, first, second …; retrieval and reranking as queries,
+    /// then documents; summarisation as human summaries, then machine summaries; clsd as sources, targets, distractors;
+    /// graded-ranking as anchors, then candidates. Equal texts are listed as often as they occur.
+    pub fn texts(&self) -> &[DatasetText] {
+        &self.texts
+    }
+
+    /// What a person should know about how it was read, e.g. queries left out.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Adds what a person should know.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
+    }
+
+    /// Adds what mteb's document is to say beside the scores, under a name of ours (`isomer_…`).
+    pub fn remark(&mut self, key: &'static str, value: Value) {
+        self.remarks.insert(key, value);
+    }
+
+    /// What mteb's document says beside the scores.
+    pub fn remarks(&self) -> &BTreeMap<&'static str, Value> {
+        &self.remarks
+    }
+
+    /// How its rows were drawn, where a limit left some out.
+    pub fn sample(&self) -> Option<&Sample> {
+        self.sample.as_ref()
+    }
+
+    /// The hub's commit, for a data set that came from there.
+    pub fn revision(&self) -> Option<&str> {
+        self.revision.as_deref()
+    }
+
+    /// mteb's codes of its languages (`eng-Latn`), where the catalogue says them.
+    pub fn languages(&self) -> Option<&[String]> {
+        self.entry?.languages_of(self.language())
+    }
+
+    /// mteb's name of its task, for prompts: the catalogue's, else its own.
+    pub fn prompt_name(&self) -> &str {
+        self.entry.map_or(&self.name, |entry| &entry.name)
+    }
+
+    /// Measures of the data itself, whatever the encoder: `lexical_overlap` of anchors with their best candidates
+    /// (graded-ranking). Of the texts as loaded, not as a run transforms them.
+    pub fn measures(&self) -> &BTreeMap<String, f64> {
+        &self.measures
+    }
+
+    /// What each scored item is called: the query's id in retrieval; elsewhere its number from 0, of the row or, in
+    /// clustering, of the set or the clustering.
+    pub fn item_ids(&self, scores: &Scores) -> Vec<String> {
+        match &self.labels {
+            Labels::Retrieval(labels) => labels.query_ids.clone(),
+            _ => (0..scores.items).map(|row| row.to_string()).collect(),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Fetching a data set on the Hugging Face hub into its cache.
+
+use std::path::Path;
+
+use isomer_models::{
+    Progress, Resolver,
+    hub::{HubDataset, Terms},
+    manifest::files_under,
+};
+
+use super::{card::configurations, choose::Choice};
+use isomer_scoring::task::TaskType;
+
+use crate::{DatasetError, Fetched, HubRef, LoadOptions};
+
+/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked for again where the
+/// revision is a commit.
+///
+/// # Errors
+/// What the repository does not hold, naming the configurations and splits there are; a hub out of reach.
+pub(super) async fn fetch(
+    wanted: &HubRef,
+    task: TaskType,
+    options: &LoadOptions,
+    resolver: &Resolver,
+    terms: Terms,
+    progress: &dyn Progress,
+) -> Result<Fetched, DatasetError> {
+    let failed = |message: String| DatasetError::Hub {
+        dataset: wanted.to_string(),
+        message,
+    };
+    let repository = HubDataset::new(&wanted.repo, wanted.revision.as_deref())
+        .ok_or_else(|| failed("`org/name` is expected, or org/name:configuration@revision".to_owned()))?;
+    // The card first, at whatever commit that is; then the files, at the same commit.
+    let card = |listed: &[String]| Ok(listed.iter().filter(|name| *name == CARD).cloned().collect());
+    let first = resolver.dataset(&repository, terms, card, progress).await;
+    let first = first.map_err(|error| failed(error.to_string()))?;
+    let card = match first.files.first() {
+        Some(name) => {
+            std::fs::read_to_string(first.folder.join(name)).map_err(|error| failed(format!("{name}: {error}")))?
+        }
+        None => String::new(),
+    };
+    let configurations = configurations(&card);
+    let pinned = HubDataset {
+        repo: wanted.repo.clone(),
+        revision: Some(first.commit),
+    };
+    let choice = Choice {
+        configurations: &configurations,
+        task,
+        split: &options.split,
+        config: wanted.config.as_deref(),
+        language: options.language.as_deref(),
+    };
+    let files = |listed: &[String]| {
+        let tables = choice.tables(listed)?;
+        Ok(tables.into_iter().flat_map(|(_, files)| files).collect())
+    };
+    let snapshot = resolver.dataset(&pinned, terms, files, progress).await;
+    let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
+    let tables = choice
+        .tables(&snapshot.files)
+        .map_err(|error| failed(format!("{}; {}", error.message, error.mend)))?;
+    let config = wanted
+        .config
+        .as_ref()
+        .map(|config| format!(":{config}"))
+        .unwrap_or_default();
+    Ok(Fetched {
+        id: format!("{}{config}", wanted.repo),
+        commit: Some(snapshot.commit),
+        folder: snapshot.folder,
+        tables,
+    })
+}
+
+/// Tables of a folder that is a copy of a repository: its card or the usual names say where they are, as on the hub.
+///
+/// # Errors
+/// What the folder does not hold.
+pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Result<Fetched, DatasetError> {
+    let listed = files_under(folder).map_err(|error| DatasetError::Broken {
+        file: folder.display().to_string(),
+        problem: error.to_string(),
+    })?;
+    let card = std::fs::read_to_string(folder.join(CARD)).unwrap_or_default();
+    let configurations = configurations(&card);
+    let choice = Choice {
+        configurations: &configurations,
+        task,
+        split: &options.split,
+        config: None,
+        language: options.language.as_deref(),
+    };
+    let tables = choice.tables(&listed).map_err(|error| DatasetError::MissingFile {
+        place: folder.display().to_string(),
+        missing: error.message,
+        mend: error.mend,
+    })?;
+    let name = folder
+        .canonicalize()
+        .ok()
+        .and_then(|f| Some(f.file_name()?.to_string_lossy().into_owned()));
+    Ok(Fetched {
+        id: name.unwrap_or_else(|| folder.display().to_string()),
+        commit: None,
+        folder: folder.to_owned(),
+        tables,
+    })
+}
+
+/// The file with a repository's card.
+const CARD: &str = "README.md";

@@ -1,0 +1,384 @@
+//! Corpus, queries and judgements: retrieval, and reranking where candidates are named by id.
+
+use std::collections::{HashMap, HashSet, hash_map::Entry};
+
+use super::{
+    DatasetError, DatasetText, LoadOptions, Role,
+    error::Unit,
+    files::Files,
+    layout::RetrievalFiles,
+    lists::RerankingLabels,
+    row::{Place, Row},
+    rows::{Lines, Rows},
+    sample::{self, Drawn, Strata, Stratum},
+};
+use isomer_scoring::task::Candidates;
+
+/// What retrieval is scored against.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Labels {
+    pub(super) query_ids: Vec<String>,
+    pub(super) document_ids: Vec<String>,
+    /// Judgements of each query: document row and grade, in order of the document rows.
+    pub(super) judgements: Vec<Vec<(usize, i32)>>,
+    pub(super) ignore_identical_ids: bool,
+}
+
+/// What was read: texts, labels, notes, and how the queries were sampled.
+type Read<L> = (Vec<DatasetText>, L, Vec<String>, Drawn);
+/// Document row and grade.
+type Judgements = Vec<(usize, i32)>;
+
+/// Reads the three files. Texts are the queries, then the documents. Queries without a judgement are left out, as mteb
+/// leaves them out, and a note says how many.
+pub(super) fn read(
+    files: &Files<'_>,
+    names: &RetrievalFiles,
+    options: &LoadOptions,
+) -> Result<Read<Labels>, DatasetError> {
+    let documents = read_texts(files, &names.corpus, document_text)?;
+    let queries = read_texts(files, &names.queries, |row| row.text("text"))?;
+    let judged = read_judgements(files, &names.qrels, &queries, &documents)?;
+    let notes = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
+    let (judged, drawn) = sampled(queries, judged, options);
+
+    let mut texts = Vec::with_capacity(judged.len() + documents.texts.len());
+    let (mut query_ids, mut judgements) = (Vec::new(), Vec::new());
+    for ((id, text), mut of_query) in judged {
+        of_query.sort_unstable();
+        texts.push(query(&id, text));
+        query_ids.push(id);
+        judgements.push(of_query);
+    }
+    let mut document_ids = Vec::with_capacity(documents.texts.len());
+    for (id, text) in documents.texts {
+        let text = DatasetText {
+            id: format!("document:{id}"),
+            text,
+            role: Role::Document,
+            transformable: false,
+        };
+        texts.push(text);
+        document_ids.push(id);
+    }
+    let labels = Labels {
+        query_ids,
+        document_ids,
+        judgements,
+        ignore_identical_ids: options.ignore_identical_ids,
+    };
+    Ok((texts, labels, notes, drawn))
+}
+
+/// Reads mteb's newer layout of reranking: the three files of retrieval and the candidates of each query. Texts are the
+/// queries, then for each query its relevant candidates, then the others.
+pub(super) fn read_ranked(
+    files: &Files<'_>,
+    names: &RetrievalFiles,
+    candidates: &str,
+    options: &LoadOptions,
+) -> Result<Read<RerankingLabels>, DatasetError> {
+    let documents = read_texts(files, &names.corpus, document_text)?;
+    let queries = read_texts(files, &names.queries, |row| row.text("text"))?;
+    let mut judged = read_judgements(files, &names.qrels, &queries, &documents)?;
+    let mut notes: Vec<String> = unjudged(&queries, &judged, &names.qrels).into_iter().collect();
+    let mut ranked = read_candidates(files, candidates, &queries, &documents)?;
+
+    let before = judged.len();
+    let mut split: HashMap<usize, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    judged.retain(|row, of_query| {
+        let own = ranked.remove(row).unwrap_or_default();
+        let relevant: HashSet<usize> = of_query
+            .iter()
+            .filter(|(_, grade)| *grade > 0)
+            .map(|(d, _)| *d)
+            .collect();
+        let (positive, negative): (Vec<usize>, Vec<usize>) = own.into_iter().partition(|d| relevant.contains(d));
+        let ranks = !positive.is_empty() && !negative.is_empty();
+        if ranks {
+            split.insert(*row, (positive, negative));
+        }
+        ranks
+    });
+    if judged.is_empty() {
+        return Err(DatasetError::Undefined {
+            file: files.label(candidates),
+            problem: "none of the queries has both a relevant candidate and another one: nothing can be ranked"
+                .to_owned(),
+        });
+    }
+    if judged.len() < before {
+        let dropped = before - judged.len();
+        notes.push(format!(
+            "{dropped} queries without a relevant candidate or without another one are left out"
+        ));
+    }
+    for (row, of_query) in &judged {
+        let found = split.get(row).map_or(0, |(positive, _)| positive.len());
+        if of_query.iter().filter(|(_, grade)| *grade > 0).count() > found {
+            let problem = format!(
+                "the candidates of query `{}` lack documents that {} calls relevant to it: the precision of what is not \
+                 there is undefined here",
+                queries.texts[*row].0,
+                files.label(&names.qrels)
+            );
+            return Err(DatasetError::Undefined {
+                file: files.label(candidates),
+                problem,
+            });
+        }
+    }
+    let rows = queries.rows.clone();
+    let (judged, drawn) = sampled(queries, judged, options);
+    let (mut texts, mut listed, mut labels) = (Vec::new(), Vec::new(), RerankingLabels::default());
+    for ((id, text), _) in judged {
+        let Some((positive, negative)) = rows.get(&id).and_then(|row| split.remove(row)) else {
+            continue;
+        };
+        texts.push(query(&id, text));
+        labels.items.push(Candidates {
+            queries: 1,
+            positives: positive.len(),
+            negatives: negative.len(),
+        });
+        for document in positive.into_iter().chain(negative) {
+            let (document, text) = &documents.texts[document];
+            labels.document_ids.push(document.clone());
+            listed.push(DatasetText {
+                id: format!("{id}:{document}"),
+                text: text.clone(),
+                role: Role::Candidate,
+                transformable: false,
+            });
+        }
+    }
+    texts.append(&mut listed);
+    Ok((texts, labels, notes, drawn))
+}
+
+fn query(id: &str, text: String) -> DatasetText {
+    DatasetText {
+        id: format!("query:{id}"),
+        text,
+        role: Role::Query,
+        transformable: true,
+    }
+}
+
+fn unjudged(queries: &Texts, judged: &HashMap<usize, Judgements>, qrels: &str) -> Option<String> {
+    let all = queries.texts.len();
+    let unjudged = all - judged.len();
+    let note = || format!("{unjudged} of {all} queries have no judgement in {qrels} and are left out, as mteb does");
+    (unjudged > 0).then(note)
+}
+
+/// A query's id and text, and its judgements.
+type JudgedQuery = ((String, String), Judgements);
+
+/// The judged queries in their order, or a sample of them.
+fn sampled(queries: Texts, mut judged: HashMap<usize, Judgements>, options: &LoadOptions) -> (Vec<JudgedQuery>, Drawn) {
+    let mut strata = Strata::default();
+    for row in 0..queries.texts.len() {
+        strata.push(judged.contains_key(&row).then_some(Stratum::None));
+    }
+    let limit = options.limit.unwrap_or(usize::MAX);
+    let (mut picked, drawn) = sample::draw(&strata, limit, options.sample_seed, options.draw);
+    let mut taken = Vec::new();
+    for (row, text) in queries.texts.into_iter().enumerate() {
+        match picked.takes() {
+            Some(true) => taken.extend(judged.remove(&row).map(|of_query| (text, of_query))),
+            Some(false) => {}
+            None => break,
+        }
+    }
+    (taken, drawn)
+}
+
+/// Title and text joined as mteb joins them: `(title + " " + text).strip()`, or the stripped text where there is no title.
+fn document_text(row: &mut Row) -> Result<String, DatasetError> {
+    let title = row.optional_text("title")?.unwrap_or_default();
+    let text = row.text("text")?;
+    let joined = if title.is_empty() {
+        text
+    } else {
+        format!("{title} {text}")
+    };
+    Ok(joined.trim().to_owned())
+}
+
+struct Texts {
+    /// Id and text of each row.
+    texts: Vec<(String, String)>,
+    /// Row of each id.
+    rows: HashMap<String, usize>,
+}
+
+fn read_texts(
+    files: &Files<'_>,
+    name: &str,
+    text: impl Fn(&mut Row) -> Result<String, DatasetError>,
+) -> Result<Texts, DatasetError> {
+    let mut read = Rows::open(files, name)?;
+    let (mut texts, mut rows) = (Vec::new(), HashMap::new());
+    let mut line_of = Vec::new();
+    while let Some(mut row) = read.next_row()? {
+        row.also_called("_id", "id");
+        let id = row.id("_id")?;
+        match rows.entry(id.clone()) {
+            Entry::Vacant(vacant) => vacant.insert(texts.len()),
+            Entry::Occupied(first) => {
+                let first: u64 = line_of[*first.get()];
+                return Err(row.error(
+                    "_id",
+                    format!(
+                        "the id `{id}` already stands on {} {first}; ids must be unique",
+                        row.place.unit
+                    ),
+                ));
+            }
+        };
+        texts.push((id, text(&mut row)?));
+        line_of.push(row.line());
+    }
+    if texts.is_empty() {
+        return Err(DatasetError::Empty {
+            file: read.file().to_owned(),
+        });
+    }
+    Ok(Texts { texts, rows })
+}
+
+/// Judgements by query row: `query-id corpus-id score`. A TSV may lack that header.
+fn read_judgements(
+    files: &Files<'_>,
+    name: &str,
+    queries: &Texts,
+    documents: &Texts,
+) -> Result<HashMap<usize, Judgements>, DatasetError> {
+    let mut judging = Judging {
+        queries,
+        documents,
+        judged: HashMap::new(),
+        seen: HashMap::new(),
+    };
+    let table = files.table(name)?;
+    if table.is_tsv() && files.fields.is_empty() {
+        let mut lines = Lines::open(table)?;
+        let file = lines.file();
+        let mut first = true;
+        while let Some((line, text)) = lines.next()? {
+            let place = Place {
+                file: file.clone(),
+                unit: Unit::Line,
+                number: line,
+            };
+            judging.line(&place, text, std::mem::take(&mut first))?;
+        }
+    } else {
+        let mut rows = Rows::open(files, name)?;
+        while let Some(mut row) = rows.next_row()? {
+            let (query, document) = (row.id("query-id")?, row.id("corpus-id")?);
+            judging.judge(&row.place, &query, &document, row.grade("score")?)?;
+        }
+    }
+    if judging.judged.is_empty() {
+        return Err(DatasetError::Empty {
+            file: files.label(name),
+        });
+    }
+    Ok(judging.judged)
+}
+
+struct Judging<'a> {
+    queries: &'a Texts,
+    documents: &'a Texts,
+    judged: HashMap<usize, Judgements>,
+    /// Where a pair was judged.
+    seen: HashMap<(usize, usize), u64>,
+}
+
+impl Judging<'_> {
+    fn line(&mut self, place: &Place, text: &str, first: bool) -> Result<(), DatasetError> {
+        let columns: Vec<&str> = text.split('\t').collect();
+        let &[query, document, score] = columns.as_slice() else {
+            let problem = format!(
+                "{} tab-separated columns where three are expected: query-id, corpus-id, score",
+                columns.len()
+            );
+            return Err(place.error(None, problem));
+        };
+        // A header is a first line whose third column is a word and whose ids nobody has.
+        let header = first
+            && score.trim().parse::<f64>().is_err()
+            && !self.queries.rows.contains_key(query)
+            && !self.documents.rows.contains_key(document);
+        if header {
+            return Ok(());
+        }
+        let grade: i32 = score
+            .trim()
+            .parse()
+            .map_err(|_| place.error(Some("score"), format!("`{score}` where an integer grade is expected")))?;
+        self.judge(place, query, document, grade)
+    }
+
+    fn judge(&mut self, place: &Place, query: &str, document: &str, grade: i32) -> Result<(), DatasetError> {
+        let query_row = known(place, self.queries, query, "query-id", "the queries")?;
+        let document_row = known(place, self.documents, document, "corpus-id", "the corpus")?;
+        if let Some(earlier) = self.seen.insert((query_row, document_row), place.number) {
+            let problem = format!(
+                "`{query}` and `{document}` are already judged on {} {earlier}",
+                place.unit
+            );
+            return Err(place.error(Some("corpus-id"), problem));
+        }
+        self.judged.entry(query_row).or_default().push((document_row, grade));
+        Ok(())
+    }
+}
+
+fn known(place: &Place, texts: &Texts, id: &str, field: &str, of: &str) -> Result<usize, DatasetError> {
+    let missing = || {
+        place.error(
+            Some(field),
+            format!("`{id}` is not an id of {of}; every id must be there"),
+        )
+    };
+    texts.rows.get(id).copied().ok_or_else(missing)
+}
+
+/// Candidates by query row: `query-id corpus-ids[]`.
+fn read_candidates(
+    files: &Files<'_>,
+    name: &str,
+    queries: &Texts,
+    documents: &Texts,
+) -> Result<HashMap<usize, Vec<usize>>, DatasetError> {
+    let mut rows = Rows::open(files, name)?;
+    let mut ranked = HashMap::new();
+    while let Some(mut row) = rows.next_row()? {
+        let query = row.id("query-id")?;
+        let query_row = known(&row.place, queries, &query, "query-id", "the queries")?;
+        let mut own = Vec::new();
+        let mut seen = HashSet::new();
+        for document in row.ids("corpus-ids")? {
+            let document_row = known(&row.place, documents, &document, "corpus-ids", "the corpus")?;
+            if !seen.insert(document_row) {
+                return Err(row.error("corpus-ids", format!("`{document}` is named twice")));
+            }
+            own.push(document_row);
+        }
+        if ranked.insert(query_row, own).is_some() {
+            return Err(row.error(
+                "query-id",
+                format!("the candidates of `{query}` are already named above"),
+            ));
+        }
+    }
+    if ranked.is_empty() {
+        return Err(DatasetError::Empty {
+            file: rows.file().to_owned(),
+        });
+    }
+    Ok(ranked)
+}

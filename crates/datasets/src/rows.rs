@@ -1,0 +1,339 @@
+//! Rows of a table, whatever form its files have. One row is held at a time, and each fault is named by file, line (or row)
+//! and field.
+
+use std::{io::BufRead, sync::Arc};
+
+use parquet::record::reader::RowIter;
+use serde_json::{Map, Value};
+
+use super::{
+    DatasetError, bounds,
+    error::Unit,
+    files::{Files, Part, Table},
+    format::Format,
+    row::FieldMap,
+    row::{Place, Row, kind},
+};
+
+/// Rows of a table, file after file.
+pub(super) struct Rows<'a> {
+    label: String,
+    parts: std::slice::Iter<'a, Part<'a>>,
+    current: Option<Reader<'a>>,
+    fields: Arc<FieldMap>,
+}
+
+enum Reader<'a> {
+    Lines(Lines<'a>),
+    Separated(Box<Separated<'a>>),
+    Columns(Box<Columns>),
+}
+
+impl<'a> Rows<'a> {
+    /// Opens a table by its name; every file of it is found to be there before the first row is read.
+    pub(super) fn open(files: &'a Files<'a>, name: &str) -> Result<Self, DatasetError> {
+        let table = files.table(name)?;
+        for part in &table.parts {
+            drop(Reader::open(part)?);
+        }
+        Ok(Self {
+            label: files.label(name),
+            parts: table.parts.iter(),
+            current: None,
+            fields: Arc::clone(&files.fields),
+        })
+    }
+
+    /// Name of the table in messages.
+    pub(super) fn file(&self) -> &str {
+        &self.label
+    }
+
+    /// The next row.
+    pub(super) fn next_row(&mut self) -> Result<Option<Row>, DatasetError> {
+        loop {
+            let reader = match &mut self.current {
+                Some(reader) => reader,
+                None => match self.parts.next() {
+                    Some(part) => self.current.insert(Reader::open(part)?),
+                    None => return Ok(None),
+                },
+            };
+            match reader.next()? {
+                Some((place, fields, typed)) => return Ok(Some(Row::new(place, fields, typed, &self.fields))),
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+/// Where a row stands, its fields, and whether its values have types.
+type Read = (Place, Map<String, Value>, bool);
+
+impl<'a> Reader<'a> {
+    fn open(part: &'a Part<'a>) -> Result<Self, DatasetError> {
+        Ok(match part.form.format {
+            Format::Jsonl => Self::Lines(Lines::of(part)?),
+            Format::Separated(separator) => Self::Separated(Box::new(Separated::open(part, separator)?)),
+            Format::Parquet => Self::Columns(Box::new(Columns::open(part)?)),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+        match self {
+            Self::Lines(lines) => lines.next_object(),
+            Self::Separated(cells) => cells.next(),
+            Self::Columns(columns) => columns.next(),
+        }
+    }
+}
+
+/// Lines of a UTF-8 file with their numbers, blank ones skipped.
+pub(super) struct Lines<'a> {
+    file: Arc<str>,
+    reader: Box<dyn BufRead + 'a>,
+    buffer: Vec<u8>,
+    line: u64,
+    offset: u64,
+}
+
+impl<'a> Lines<'a> {
+    /// The lines of a table in one file.
+    pub(super) fn open(table: &'a Table<'a>) -> Result<Self, DatasetError> {
+        match table.parts.as_slice() {
+            [part] => Self::of(part),
+            parts => Err(DatasetError::Broken {
+                file: parts.first().map(|part| part.label.clone()).unwrap_or_default(),
+                problem: format!("{} shards where one file of lines is expected; join them", parts.len()),
+            }),
+        }
+    }
+
+    fn of(part: &'a Part<'a>) -> Result<Self, DatasetError> {
+        Ok(Self {
+            file: part.label.as_str().into(),
+            reader: part.text()?,
+            buffer: Vec::new(),
+            line: 0,
+            offset: 0,
+        })
+    }
+
+    /// Name of the file in messages.
+    pub(super) fn file(&self) -> Arc<str> {
+        Arc::clone(&self.file)
+    }
+
+    /// The next line that is not blank, without its ending, and its number from 1.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, &str)>, DatasetError> {
+        loop {
+            self.offset += self.buffer.len() as u64;
+            self.buffer.clear();
+            let unreadable = |source| DatasetError::Unreadable {
+                file: self.file.to_string(),
+                source,
+            };
+            if bounds::read_line(&mut self.reader, &mut self.buffer).map_err(unreadable)? == 0 {
+                return Ok(None);
+            }
+            self.line += 1;
+            if self.line == 1 && self.buffer.starts_with(b"\xef\xbb\xbf") {
+                self.buffer.drain(..3);
+                self.offset += 3;
+            }
+            if !self.buffer.iter().all(u8::is_ascii_whitespace) {
+                break;
+            }
+        }
+        match std::str::from_utf8(&self.buffer) {
+            Ok(text) => Ok(Some((self.line, text.trim_end_matches(['\n', '\r'])))),
+            Err(e) => Err(DatasetError::NotUtf8 {
+                file: self.file.to_string(),
+                line: self.line,
+                offset: self.offset + e.valid_up_to() as u64,
+            }),
+        }
+    }
+
+    /// The next JSON object.
+    fn next_object(&mut self) -> Result<Option<Read>, DatasetError> {
+        let file = Arc::clone(&self.file);
+        let Some((line, text)) = self.next()? else {
+            return Ok(None);
+        };
+        let place = Place {
+            file,
+            unit: Unit::Line,
+            number: line,
+        };
+        match serde_json::from_str(text) {
+            Ok(Value::Object(fields)) => Ok(Some((place, fields, true))),
+            Ok(other) => Err(place.error(None, format!("{} where an object is expected", kind(&other)))),
+            Err(e) => Err(match not_a_number(text) {
+                Some((field, token)) => place.error(
+                    field.as_deref(),
+                    format!("{token} is not a number; JSON has no such value"),
+                ),
+                None => place.error(None, broken(&e)),
+            }),
+        }
+    }
+}
+
+fn broken(error: &serde_json::Error) -> String {
+    // The library appends its own line number, always 1 here, which would contradict ours.
+    let said = error.to_string();
+    let reason = said.split(" at line ").next().unwrap_or(&said);
+    format!(
+        "broken JSON at column {}: {reason}; one JSON object a line is expected",
+        error.column()
+    )
+}
+
+/// A bare `NaN` or `Infinity`, as Python's json writes them, with the field before it.
+fn not_a_number(text: &str) -> Option<(Option<String>, &'static str)> {
+    let (mut in_string, mut escaped, mut start) = (false, false, 0);
+    let mut last_string = None;
+    for (i, byte) in text.bytes().enumerate() {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => {
+                    in_string = false;
+                    last_string = text.get(start..i).map(str::to_owned);
+                }
+                _ => {}
+            }
+        } else if byte == b'"' {
+            (in_string, start) = (true, i + 1);
+        } else if let Some(token) = ["NaN", "Infinity"]
+            .into_iter()
+            .find(|t| text.as_bytes()[i..].starts_with(t.as_bytes()))
+        {
+            return Some((last_string, token));
+        }
+    }
+    None
+}
+
+/// Records of a CSV or TSV file. Cells have no types: a field's reader decides what a cell must be.
+struct Separated<'a> {
+    file: Arc<str>,
+    header: Vec<String>,
+    reader: csv::Reader<Box<dyn BufRead + 'a>>,
+    record: csv::StringRecord,
+}
+
+impl<'a> Separated<'a> {
+    fn open(part: &'a Part<'a>, separator: u8) -> Result<Self, DatasetError> {
+        let file: Arc<str> = part.label.as_str().into();
+        let mut reader = csv::ReaderBuilder::new().delimiter(separator).from_reader(part.text()?);
+        let header = reader.headers().map_err(|error| cells_error(&file, error))?;
+        let header: Vec<String> = header.iter().map(|name| name.trim().to_owned()).collect();
+        if let Some((_, twice)) = header.iter().enumerate().find(|(i, name)| header[..*i].contains(name)) {
+            let place = Place {
+                file,
+                unit: Unit::Line,
+                number: 1,
+            };
+            return Err(place.error(Some(twice), "the header has this column twice; rename one"));
+        }
+        Ok(Self {
+            file,
+            header,
+            reader,
+            record: csv::StringRecord::new(),
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+        let more = self.reader.read_record(&mut self.record);
+        if !more.map_err(|error| cells_error(&self.file, error))? {
+            return Ok(None);
+        }
+        let place = Place {
+            file: Arc::clone(&self.file),
+            unit: Unit::Line,
+            number: self.record.position().map_or(0, csv::Position::line),
+        };
+        let cells = self.header.iter().zip(self.record.iter());
+        let fields = cells.map(|(name, cell)| (name.clone(), Value::String(cell.to_owned())));
+        Ok(Some((place, fields.collect(), false)))
+    }
+}
+
+fn cells_error(file: &str, error: csv::Error) -> DatasetError {
+    let place = |position: &Option<csv::Position>| Place {
+        file: file.into(),
+        unit: Unit::Line,
+        number: position.as_ref().map_or(1, csv::Position::line),
+    };
+    match error.kind() {
+        csv::ErrorKind::UnequalLengths { pos, expected_len, len } => place(pos).error(
+            None,
+            format!("{len} cells where the header has {expected_len}; is a separator or a quote missing or too many?"),
+        ),
+        csv::ErrorKind::Utf8 { pos, .. } => place(pos).error(None, "not UTF-8; convert the file to UTF-8"),
+        _ => match error.into_kind() {
+            csv::ErrorKind::Io(source) => DatasetError::Unreadable {
+                file: file.to_owned(),
+                source,
+            },
+            other => DatasetError::Broken {
+                file: file.to_owned(),
+                problem: format!("cannot be read as separated cells: {other:?}"),
+            },
+        },
+    }
+}
+
+/// Rows of a Parquet file.
+struct Columns {
+    file: Arc<str>,
+    rows: RowIter<'static>,
+    number: u64,
+}
+
+impl Columns {
+    fn open(part: &Part<'_>) -> Result<Self, DatasetError> {
+        Ok(Self {
+            file: part.label.as_str().into(),
+            rows: RowIter::from_file_into(part.columns()?),
+            number: 0,
+        })
+    }
+
+    fn next(&mut self) -> Result<Option<Read>, DatasetError> {
+        let Some(row) = self.rows.next() else { return Ok(None) };
+        self.number += 1;
+        let place = Place {
+            file: Arc::clone(&self.file),
+            unit: Unit::Row,
+            number: self.number,
+        };
+        match row.map(|row| row.to_json_value()) {
+            Ok(Value::Object(fields)) => Ok(Some((place, fields, true))),
+            Ok(other) => Err(place.error(None, format!("{} where columns are expected", kind(&other)))),
+            Err(error) => Err(place.error(None, format!("cannot be read: {error}"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_nan_is_found_with_its_field_but_not_inside_a_string() {
+        assert_eq!(
+            not_a_number(r#"{"a": "NaN", "score": NaN}"#),
+            Some((Some("score".to_owned()), "NaN"))
+        );
+        assert_eq!(
+            not_a_number(r#"{"score": -Infinity}"#),
+            Some((Some("score".to_owned()), "Infinity"))
+        );
+        assert_eq!(not_a_number(r#"{"a": "say \"NaN\" twice"}"#), None);
+    }
+}

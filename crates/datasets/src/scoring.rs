@@ -1,0 +1,161 @@
+//! Vectors of a dataset's texts, taken apart by the part each text plays, and scored.
+
+use super::{Dataset, Labels, pairs};
+use isomer_scoring::{
+    metric::{Similarity, VectorMatrix},
+    task::{
+        ClassificationInput, ClsdInput, ClusteringInput, Profile, RerankingInput, RetrievalInput, ScoreError, Scores,
+        SearchMode, SummarisationInput, score_bitext, score_classification, score_clsd, score_clustering,
+        score_graded_ranking, score_pair_classification, score_reranking, score_retrieval, score_sts,
+        score_summarisation,
+    },
+};
+
+impl Dataset {
+    /// Scores vectors, one row per entry of [`Dataset::texts`], comparing them by cosine.
+    ///
+    /// # Errors
+    /// A number of vectors that does not match; a metric that is undefined on them.
+    pub fn score(&self, vectors: &VectorMatrix, profile: Profile) -> Result<Scores, ScoreError> {
+        self.score_with(vectors, profile, Similarity::Cosine)
+    }
+
+    /// As [`Dataset::score`], with the similarity that the encoder's vectors are meant for. It decides retrieval and the
+    /// scores that mteb computes with the model's own similarity.
+    ///
+    /// # Errors
+    /// As [`Dataset::score`].
+    pub fn score_with(&self, vectors: &VectorMatrix, profile: Profile, own: Similarity) -> Result<Scores, ScoreError> {
+        self.score_searching(vectors, profile, own, SearchMode::Exact)
+    }
+
+    /// As [`Dataset::score_with`], with a way to look for the documents of retrieval; other tasks do not read it.
+    ///
+    /// # Errors
+    /// As [`Dataset::score`]; an index that cannot be built.
+    pub fn score_searching(
+        &self,
+        vectors: &VectorMatrix,
+        profile: Profile,
+        own: Similarity,
+        search: SearchMode,
+    ) -> Result<Scores, ScoreError> {
+        if vectors.rows() != self.texts.len() {
+            return Err(ScoreError::Rows {
+                what: "texts",
+                expected: self.texts.len(),
+                found: vectors.rows(),
+            });
+        }
+        let scores = self.score_labels(vectors, profile, own, search)?;
+        match self.own_main_score(profile) {
+            Some(main) => scores.with_main(main),
+            None => Ok(scores),
+        }
+    }
+
+    /// The main score, where it is another one than that of its kind of task: mteb names one for a few data sets, the other
+    /// profiles for none.
+    pub fn own_main_score(&self, profile: Profile) -> Option<&'static str> {
+        let entry = self.entry.filter(|_| profile == Profile::MtebV2)?;
+        (self.task.main_score(profile) != Some(entry.metric.as_str())).then_some(entry.metric.as_str())
+    }
+
+    fn score_labels(
+        &self,
+        vectors: &VectorMatrix,
+        profile: Profile,
+        own: Similarity,
+        search: SearchMode,
+    ) -> Result<Scores, ScoreError> {
+        match &self.labels {
+            Labels::Sts(gold) => {
+                let (first, second) = pairs::split(vectors);
+                score_sts(first.view(), second.view(), gold, own, profile)
+            }
+            Labels::PairClassification(labels) => {
+                let (first, second) = pairs::split(vectors);
+                score_pair_classification(first.view(), second.view(), labels, own, profile)
+            }
+            Labels::Classification {
+                labels: [train_labels, test_labels],
+                samples_per_label,
+                experiments,
+            } => {
+                let (train, test) = vectors.split_at(train_labels.len());
+                let input = ClassificationInput {
+                    train,
+                    train_labels,
+                    test,
+                    test_labels,
+                    samples_per_label: *samples_per_label,
+                    experiments: *experiments,
+                };
+                score_classification(&input, profile)
+            }
+            Labels::Clustering {
+                labels,
+                legacy,
+                max_fraction,
+            } => {
+                let input = ClusteringInput {
+                    vectors: vectors.view(),
+                    labels: &labels.labels,
+                    sets: &labels.sets,
+                    legacy: *legacy,
+                    max_fraction: *max_fraction,
+                };
+                score_clustering(&input, profile)
+            }
+            Labels::Bitext(_) => {
+                let (first, second) = pairs::split(vectors);
+                score_bitext(first.view(), second.view(), own, profile)
+            }
+            Labels::Reranking(labels) => {
+                let items = &labels.items;
+                let (queries, documents) = vectors.split_at(items.iter().map(|i| i.queries).sum());
+                let input = RerankingInput {
+                    queries,
+                    documents,
+                    items,
+                    document_ids: &labels.document_ids,
+                };
+                score_reranking(&input, own, profile)
+            }
+            Labels::Summarisation(texts) => {
+                let (human, machine) = vectors.split_at(texts.iter().map(|t| t.human).sum());
+                score_summarisation(&SummarisationInput { human, machine, texts }, own, profile)
+            }
+            Labels::Clsd(labels) => {
+                let (sources, rest) = vectors.split_at(labels.counts.len());
+                let (targets, distractors) = rest.split_at(labels.counts.len());
+                let input = ClsdInput {
+                    sources,
+                    targets,
+                    distractors,
+                    counts: &labels.counts,
+                    same_as_target: &labels.same_as_target,
+                    one_word: &labels.one_word,
+                };
+                score_clsd(&input, own, profile)
+            }
+            Labels::GradedRanking(counts) => {
+                let (anchors, candidates) = vectors.split_at(counts.len());
+                score_graded_ranking(anchors, candidates, counts, own, profile)
+            }
+            Labels::Retrieval(labels) => {
+                let (queries, documents) = vectors.split_at(labels.query_ids.len());
+                let input = RetrievalInput {
+                    queries,
+                    query_ids: &labels.query_ids,
+                    documents,
+                    document_ids: &labels.document_ids,
+                    judgements: &labels.judgements,
+                    ignore_identical_ids: labels.ignore_identical_ids,
+                    search,
+                };
+                score_retrieval(&input, own, profile)
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Numbers as people read them. A minus is a minus sign, not a hyphen.
+
+use crate::evidence::interval::DeltaInterval;
+
+/// Points with one decimal, e.g. `84.3`.
+pub(super) fn points(value: f64) -> String {
+    if value.is_finite() {
+        minus(format!("{:.1}", tidy(value, 1)))
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// Points with two decimals.
+pub(super) fn fine(value: f64) -> String {
+    if value.is_finite() {
+        minus(format!("{:.2}", tidy(value, 2)))
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// A difference in points with its sign, e.g. `−2.4`, `+0.3`, `0.0`.
+pub(super) fn signed(value: f64) -> String {
+    let text = points(value);
+    if value.is_finite() && tidy(value, 1) > 0.0 {
+        format!("+{text}")
+    } else {
+        text
+    }
+}
+
+/// A difference with two decimals and its sign.
+pub(super) fn signed_fine(value: f64) -> String {
+    let text = fine(value);
+    if value.is_finite() && tidy(value, 2) > 0.0 {
+        format!("+{text}")
+    } else {
+        text
+    }
+}
+
+/// A share as whole percent; under one percent but not zero is said so.
+pub fn percent(share: f64) -> String {
+    if share > 0.0 && share < 0.01 {
+        "< 1 %".to_owned()
+    } else {
+        format!("{:.0} %", share * 100.0)
+    }
+}
+
+/// Three decimals, as correlations of rankings have them.
+pub(super) fn fine3(value: f64) -> String {
+    if value.is_finite() {
+        minus(format!("{:.3}", tidy(value, 3)))
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// A count with a comma between thousands.
+pub(super) fn count(value: usize) -> String {
+    let digits = value.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A place among others; half a place where two share it.
+pub(super) fn place(rank: f64) -> String {
+    if rank.fract() == 0.0 {
+        format!("{rank:.0}")
+    } else {
+        format!("{rank:.1}")
+    }
+}
+
+/// A share in percent with one decimal.
+pub(super) fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// A p-value as PTEB prints it: two decimals, or its power of ten below 0.01.
+pub(super) fn p_exact(p: f64) -> String {
+    if p < 0.01 {
+        format!("{p:.2e}").replace('-', "−")
+    } else {
+        format!("{p:.2}")
+    }
+}
+
+/// A p-value.
+pub(super) fn p_value(p: f64) -> String {
+    if p < 0.001 {
+        "< 0.001".to_owned()
+    } else {
+        format!("{p:.3}")
+    }
+}
+
+/// Seconds in words, e.g. `4 min 12 s`.
+pub(super) fn duration(seconds: f64) -> String {
+    let whole = seconds.max(0.0).round() as u64;
+    match (whole / 3600, whole / 60 % 60, whole % 60) {
+        (0, 0, _) if seconds < 9.95 => format!("{seconds:.1} s"),
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m} min {s} s"),
+        (h, m, _) => format!("{h} h {m} min"),
+    }
+}
+
+/// Rounds as it will be shown, so that nothing shows as `−0.0`.
+fn tidy(value: f64, decimals: i32) -> f64 {
+    let scale = 10f64.powi(decimals);
+    let rounded = (value * scale).round() / scale;
+    if rounded == 0.0 { 0.0 } else { rounded }
+}
+
+fn minus(text: String) -> String {
+    text.replacen('-', "−", 1)
+}
+
+/// The ends of a score's interval, e.g. `[84.1, 88.0]`.
+pub(super) fn score_ends(interval: &DeltaInterval) -> String {
+    format!("[{}, {}]", points(interval.low), points(interval.high))
+}
+
+/// The ends of a difference's interval, e.g. `[−3.9, −0.7]`.
+pub(super) fn ends(interval: &DeltaInterval) -> String {
+    format!("[{}, {}]", signed(interval.low), signed(interval.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_carry_their_sign_and_nothing_is_minus_zero() {
+        assert_eq!(signed(-2.44), "−2.4");
+        assert_eq!(signed(0.31), "+0.3");
+        assert_eq!(signed(-0.04), "0.0");
+        assert_eq!(signed_fine(0.04), "+0.04");
+        assert_eq!(points(f64::NAN), "–");
+    }
+
+    #[test]
+    fn durations_and_shares_read_as_words() {
+        assert_eq!(duration(3.21), "3.2 s");
+        assert_eq!(duration(252.0), "4 min 12 s");
+        assert_eq!(duration(7_260.0), "2 h 1 min");
+        assert_eq!(percent(0.004), "< 1 %");
+        assert_eq!(percent(0.234), "23 %");
+        assert_eq!(p_value(0.00002), "< 0.001");
+        assert_eq!(p_exact(6.5e-10), "6.50e−10");
+        assert_eq!(p_exact(0.0195), "0.02");
+        assert_eq!(fine3(-0.3734), "−0.373");
+        assert_eq!(share(0.0075), "0.8 %");
+        assert_eq!([7, 300, 1379, 1_000_000].map(count), ["7", "300", "1,379", "1,000,000"]);
+    }
+}

@@ -1,0 +1,434 @@
+//! What the gate says; the `gate` section of `report.json`.
+
+use serde::{Deserialize, Serialize};
+
+use super::format::{fine, p_value, percent};
+use crate::{
+    stats::gate::Verdict,
+    task::TaskType,
+    terms::{Adjust, Basis, OnUndecided, Texts, Unit},
+};
+
+/// What a rule, an encoder's rules, or the gate says.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GateVerdict {
+    /// Kept.
+    Pass,
+    /// The data allow neither.
+    #[default]
+    Undecided,
+    /// The scores cannot answer the question: the texts were not rewritten, or a score is not a number.
+    Invalid,
+    /// Broken.
+    Fail,
+}
+
+/// The gate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct GateReport {
+    /// Fail where one encoder breaks one rule; else invalid where one rule is; else undecided where one is; else pass.
+    pub verdict: GateVerdict,
+    /// Whether that blocks: always for fail and invalid, for undecided unless `undecided` is `warn`.
+    pub blocked: bool,
+    /// What an undecided gate means.
+    pub undecided: OnUndecided,
+    /// Chance of error of each rule on each side, over all looks.
+    pub alpha: f64,
+    /// What became of that chance where several encoders are judged.
+    #[serde(default)]
+    pub adjust: Adjust,
+    /// Largest share of unchanged texts that any rule allows; absent in reports of versions that had no such limit.
+    #[serde(default)]
+    pub max_unchanged: Option<f64>,
+    /// Whether a judge rated the rewrites; absent where no generator made any, and in reports of versions that did not say.
+    #[serde(default)]
+    pub rewrites_rated: Option<bool>,
+    /// Why the judge's ratings count for nothing; absent where they count, and where there are none.
+    #[serde(default)]
+    pub ratings_refused: Option<String>,
+    /// Unit of observation.
+    pub unit: String,
+    /// Encoder that others are compared with; it is not judged itself where there are others.
+    pub baseline: Option<String>,
+    /// The rules.
+    pub rules: Vec<GateRule>,
+    /// Per encoder, in the order asked for.
+    pub encoders: Vec<EncoderVerdict>,
+    /// How the run went in rounds; absent where everything was run and looked at once.
+    pub sequential: Option<SequentialReport>,
+}
+
+/// A rule.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct GateRule {
+    /// Its name, or the rule in words.
+    pub title: String,
+    /// `max_drop`, `max_drop_percent`, `min_score`, `margin`, `min_separation` or `worst`.
+    pub kind: String,
+    /// Where the limit lies.
+    pub limit: f64,
+    /// `points`, `percent` or, for `min_separation`, `share`.
+    pub unit: String,
+    /// `original`, `total`, an axis or a transformation.
+    pub of: String,
+    /// Only data sets of this kind.
+    pub task: Option<TaskType>,
+    /// Only this data set.
+    pub dataset: Option<String>,
+    /// The data sets it looks at.
+    pub datasets: Vec<String>,
+    /// What is held against the limit.
+    pub basis: Basis,
+    /// What counts as drawn; absent in reports of versions that knew groups only.
+    #[serde(default)]
+    pub over: Option<Unit>,
+    /// Which rewrites it looks at.
+    #[serde(default)]
+    pub texts: Texts,
+    /// Share of unchanged texts beyond which it is invalid; absent in reports of versions that had no such limit.
+    #[serde(default)]
+    pub max_unchanged: Option<f64>,
+    /// Share of near-copies beyond which it is invalid; absent likewise.
+    #[serde(default)]
+    pub max_near_copies: Option<f64>,
+    /// Share of texts cut by the encoder beyond which it is invalid; absent likewise.
+    #[serde(default)]
+    pub max_cut: Option<f64>,
+    /// Share of original texts with another text's vector beyond which it is invalid; absent likewise.
+    #[serde(default)]
+    pub max_shared: Option<f64>,
+    /// Share of accepted rewrites below which it is invalid; absent likewise.
+    #[serde(default)]
+    pub min_accepted: Option<f64>,
+    /// Where it was written, e.g. `nightly.toml:12`; empty: in the request.
+    pub origin: String,
+}
+
+/// What became of the texts that a rule looks at. Each share is the worse of two: pooled over all texts, and averaged over
+/// seeds, transformations, axes and data sets as the scores are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RewriteShare {
+    /// Texts x transformations x seeds.
+    pub texts: u64,
+    /// Share that stayed as it was: equal after NFKC, without case, punctuation and white space.
+    pub unchanged: f64,
+    /// Share in which one word differs.
+    pub near_copies: f64,
+    /// Share of the rewrites that the encoder cut; absent where it says of none whether it cut it.
+    #[serde(default)]
+    pub cut: Option<f64>,
+    /// Rewrites that have a rating.
+    #[serde(default)]
+    pub rated: u64,
+    /// Share of these that the judge accepts; absent where none is rated, or the judge does not tell pairs of known rating apart.
+    #[serde(default)]
+    pub accepted: Option<f64>,
+}
+
+/// What the rules say of one encoder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct EncoderVerdict {
+    /// Encoder id.
+    pub encoder: String,
+    /// Of all rules.
+    pub verdict: GateVerdict,
+    /// One per rule, in the rules' order.
+    pub rules: Vec<RuleVerdict>,
+}
+
+/// What one rule says of one encoder.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RuleVerdict {
+    /// What it says.
+    pub verdict: GateVerdict,
+    /// Drop, score, or difference from the baseline: the Hodges-Lehmann shift for `signed-rank`, the mean otherwise.
+    pub estimate: Option<f64>,
+    /// Lower one-sided bound; absent on points and where there is none.
+    pub low: Option<f64>,
+    /// Upper one-sided bound.
+    pub high: Option<f64>,
+    /// `margin` by the signed-rank test: one-sided p-value against "worse by the margin or more".
+    pub p_value: Option<f64>,
+    /// Holm-adjusted over all such rules and encoders.
+    pub p_holm: Option<f64>,
+    /// Units of observation that it was decided on: groups of data sets, items (those that share a text count once), or texts for
+    /// `min_separation`.
+    pub units: usize,
+    /// What counts as drawn; absent for `min_separation`, and in reports of versions that knew groups only.
+    #[serde(default)]
+    pub over: Option<Unit>,
+    /// Seeds averaged in each of them.
+    pub seeds: usize,
+    /// Chance of error that the look it was decided at could spend.
+    pub alpha: f64,
+    /// Number of that look.
+    pub round: usize,
+    /// How many of its texts were not rewritten; absent for rules on the original texts.
+    #[serde(default)]
+    pub rewrites: Option<RewriteShare>,
+    /// Undecided: data sets in all that would decide, if the estimate and the spread stayed.
+    pub units_needed: Option<usize>,
+    /// Undecided: seeds in all that would decide, with the data sets there are.
+    pub seeds_needed: Option<usize>,
+    /// Why there is no decision or why it is invalid, and what else a reader must know.
+    pub note: Option<String>,
+}
+
+/// A run in rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SequentialReport {
+    /// How the chance of error is spent, `pocock` or `obrien-fleming`; or `betting`, whose looks spend nothing.
+    pub spending: String,
+    /// The looks that were planned.
+    pub rounds: Vec<RoundReport>,
+    /// How many were taken.
+    pub taken: usize,
+    /// Texts that the full run would have transformed, and that this one did: texts x transformations x seeds.
+    pub texts_planned: u64,
+    /// See `texts_planned`.
+    pub texts_asked: u64,
+    /// Scores of the full run, and of this one.
+    pub scores_planned: u64,
+    /// See `scores_planned`.
+    pub scores_made: u64,
+}
+
+/// A look.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct RoundReport {
+    /// Data sets that are in by then.
+    pub datasets: usize,
+    /// Seeds of each of them.
+    pub seeds: usize,
+    /// `betting`: most items of each data set that are in; absent otherwise.
+    #[serde(default)]
+    pub items: Option<u64>,
+    /// Share of the full run's data sets x seeds, or of its items.
+    pub fraction: f64,
+    /// Chance of error that it may spend; all together `alpha`. `betting`: the chance of error of all looks together.
+    pub alpha: f64,
+}
+
+impl GateVerdict {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Undecided => "undecided",
+            Self::Invalid => "invalid",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// As a sign, beside the word.
+    pub(super) fn mark(self) -> &'static str {
+        match self {
+            Self::Pass => "✓",
+            Self::Undecided => "?",
+            Self::Invalid => "!",
+            Self::Fail => "✗",
+        }
+    }
+
+    /// Whether more data would leave it as it is: pass or fail.
+    pub fn is_decided(self) -> bool {
+        matches!(self, Self::Pass | Self::Fail)
+    }
+
+    /// The verdict of several: the worst of them.
+    pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
+        verdicts.into_iter().max().unwrap_or(Self::Pass)
+    }
+}
+
+impl From<Verdict> for GateVerdict {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Pass => Self::Pass,
+            Verdict::Undecided => Self::Undecided,
+            Verdict::Fail => Self::Fail,
+        }
+    }
+}
+
+impl SequentialReport {
+    /// Share of the full run's texts that were not asked for.
+    pub fn texts_saved(&self) -> f64 {
+        saved(self.texts_asked, self.texts_planned)
+    }
+
+    /// Rounds over items: items of the last round that was taken, and of the last that was planned.
+    pub fn items(&self) -> Option<(u64, u64)> {
+        let last = self.rounds.get(self.taken.checked_sub(1)?)?;
+        Some((last.items?, self.rounds.last()?.items?))
+    }
+
+    /// Share of the full run's scores that were not made.
+    pub fn scores_saved(&self) -> f64 {
+        saved(self.scores_made, self.scores_planned)
+    }
+}
+
+fn saved(made: u64, planned: u64) -> f64 {
+    if planned == 0 {
+        0.0
+    } else {
+        1.0 - made as f64 / planned as f64
+    }
+}
+
+impl GateReport {
+    /// The verdict in one sentence.
+    pub fn sentence(&self) -> String {
+        let of = |verdict: GateVerdict| {
+            let own: Vec<&str> = self
+                .encoders
+                .iter()
+                .filter(|one| one.verdict == verdict)
+                .map(|one| one.encoder.as_str())
+                .collect();
+            own.join(", ")
+        };
+        let count = self.rules.len();
+        let rules = if count == 1 { "the rule" } else { "every rule" };
+        let mut sentence = match self.verdict {
+            GateVerdict::Pass => format!("Gate passed: {} keeps {rules}.", of(GateVerdict::Pass)),
+            GateVerdict::Fail => format!("Gate failed: {}.", of(GateVerdict::Fail)),
+            GateVerdict::Undecided => format!("Gate undecided: {}.", of(GateVerdict::Undecided)),
+            GateVerdict::Invalid => format!("Gate invalid: {}. {}", of(GateVerdict::Invalid), self.why_invalid()),
+        };
+        if self.verdict == GateVerdict::Pass && self.encoders.len() > 1 {
+            sentence = sentence.replace(" keeps ", " keep ");
+        }
+        if self.verdict == GateVerdict::Undecided {
+            sentence.push_str(match self.undecided {
+                OnUndecided::Warn => " The data allow neither pass nor fail; nothing is blocked.",
+                OnUndecided::Block | OnUndecided::Fail => " The data allow neither pass nor fail, which blocks here.",
+            });
+        }
+        if let Some(why) = &self.ratings_refused {
+            sentence.push_str(&format!(" Ratings do not count: {why}."));
+        } else if self.rewrites_rated == Some(false) {
+            sentence.push_str(" Rewrites not rated: whether they keep the meaning of the texts is not known.");
+        }
+        sentence
+    }
+
+    /// The first reason for which a rule is invalid, as a sentence.
+    fn why_invalid(&self) -> String {
+        let said = self.encoders.iter().flat_map(|one| self.rules.iter().zip(&one.rules));
+        let mut invalid = said.filter(|(_, said)| said.verdict == GateVerdict::Invalid);
+        match invalid.next() {
+            Some((rule, said)) => format!(
+                "Rule \"{}\": {}.",
+                rule.title,
+                said.note.as_deref().unwrap_or("no reason was given")
+            ),
+            None => String::new(),
+        }
+    }
+
+    /// How the rounds went, in a sentence.
+    pub fn rounds(&self) -> Option<String> {
+        let sequential = self.sequential.as_ref()?;
+        if let Some((last, all)) = sequential.items() {
+            return Some(format!(
+                "{} of {} rounds over items were run (betting test): {last} of at most {all} items of each data set, and {} of the full run's texts \
+                 were not needed.",
+                sequential.taken,
+                sequential.rounds.len(),
+                percent(sequential.texts_saved()),
+            ));
+        }
+        Some(format!(
+            "{} of {} rounds were run ({} spending): {} of the full run's texts and {} of its scores were not needed.",
+            sequential.taken,
+            sequential.rounds.len(),
+            sequential.spending,
+            percent(sequential.texts_saved()),
+            percent(sequential.scores_saved()),
+        ))
+    }
+}
+
+impl GateRule {
+    /// The limit, e.g. `≤ 3.00 points`.
+    pub fn limit_text(&self) -> String {
+        let sign = match self.kind.as_str() {
+            "min_score" | "min_separation" => "≥ ",
+            "margin" => "≥ −",
+            _ => "≤ ",
+        };
+        let unit = if self.unit == "percent" { " %" } else { "" };
+        format!("{sign}{}{unit}", fine(self.limit))
+    }
+
+    /// What is measured, e.g. `drop of total`.
+    pub fn measured(&self) -> String {
+        let texts = match self.texts {
+            Texts::All => "",
+            Texts::Changed => ", changed texts",
+            Texts::Accepted => ", accepted texts",
+        };
+        let of = match self.kind.as_str() {
+            "min_score" => format!("score, {}", self.of),
+            "min_separation" if self.of == "separation" => "separation".to_owned(),
+            "min_separation" => format!("separation, {}", self.of),
+            "margin" => format!("difference from the baseline, {}", self.of),
+            "worst" => format!("drop of the worst data set, {}", self.of),
+            _ => format!("drop, {}", self.of),
+        };
+        format!("{of}{texts}")
+    }
+}
+
+impl RuleVerdict {
+    /// The bounds, e.g. `[1.20, 3.40]`; `–` where there are none.
+    pub fn bounds_text(&self) -> String {
+        match (self.low, self.high) {
+            (Some(low), Some(high)) => format!("[{}, {}]", fine(low), fine(high)),
+            _ => "–".to_owned(),
+        }
+    }
+
+    /// The estimate; `–` where there is none.
+    pub fn estimate_text(&self) -> String {
+        self.estimate.map_or("–".to_owned(), fine)
+    }
+
+    /// Note and what it would take, in words; empty where there is nothing to say.
+    pub fn remark(&self) -> String {
+        let mut parts: Vec<String> = Vec::new();
+        if let Some(p) = self.p_holm {
+            parts.push(format!("p (Holm) {}", p_value(p)));
+        }
+        parts.extend(self.note.clone());
+        if self.verdict == GateVerdict::Undecided {
+            let what = if self.over == Some(Unit::Item) {
+                "items"
+            } else {
+                "data sets"
+            };
+            let units = self.units_needed.filter(|needed| *needed > self.units);
+            let seeds = self.seeds_needed.filter(|needed| *needed > self.seeds);
+            let one = match (units, seeds) {
+                (Some(units), Some(seeds)) => Some(format!(
+                    "about {units} {what} (now {}) or {seeds} seeds (now {}) would decide, if the estimate stays",
+                    self.units, self.seeds
+                )),
+                (Some(units), None) => Some(format!(
+                    "about {units} {what} (now {}) would decide, if the estimate stays",
+                    self.units
+                )),
+                (None, Some(seeds)) => Some(format!(
+                    "about {seeds} seeds (now {}) would decide, if the estimate stays",
+                    self.seeds
+                )),
+                (None, None) => None,
+            };
+            parts.extend(one);
+        }
+        parts.join("; ")
+    }
+}

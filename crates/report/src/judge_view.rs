@@ -1,0 +1,89 @@
+//! The judge's section of `report.html`, and its charts.
+
+use minijinja::{Value, context};
+
+use super::{
+    DriftRating, JudgeReport, RatingRow, Report, charts,
+    format::{fine, fine3, signed_fine},
+};
+
+/// The template, included by the page.
+pub(super) const TEMPLATE: &str = include_str!("page/judge.html");
+
+/// What the template shows.
+pub(super) fn view(judge: &JudgeReport) -> Value {
+    // Over all data sets first; what is of one alone lies in a fold.
+    let rated = |whole: bool| -> Vec<Value> {
+        let rows = judge.ratings.iter().filter(|row| row.dataset.is_none() == whole);
+        rows.map(rating).collect()
+    };
+    let moved = |whole: bool| -> Vec<Value> {
+        let rows = judge.drift.iter().filter(|row| row.dataset.is_none() == whole);
+        rows.map(drift).collect()
+    };
+    let charts: Vec<Value> = judge
+        .scales
+        .iter()
+        .enumerate()
+        .filter_map(|(i, one)| {
+            let chart = charts::judged(judge, one.scale, &format!("judged-{i}"))?;
+            Some(context! { title => one.scale.title(), chart => Value::from_safe_string(chart) })
+        })
+        .collect();
+    context! {
+        sentence => judge.sentence(),
+        charts,
+        ratings => rated(true),
+        drift => moved(true),
+        ratings_each => rated(false),
+        drift_each => moved(false),
+    }
+}
+
+/// Ratings of each transformation over all data sets, per scale, for the foot of another table.
+pub(super) fn feet(report: &Report) -> Vec<Value> {
+    let foot = |scale: crate::terms::Scale| {
+        let all = report.suite.transformations.iter();
+        let cells: Vec<String> = all
+            .map(|one| {
+                let rating = report.rating_of(scale, &one.label);
+                rating.map_or("–".to_owned(), RatingRow::rating_text)
+            })
+            .collect();
+        context! { title => scale.title(), cells }
+    };
+    report.judged_scales().into_iter().map(foot).collect()
+}
+
+fn rating(row: &RatingRow) -> Value {
+    context! {
+        transformation => row.transformation.clone(),
+        scale => row.scale.title(),
+        dataset => row.dataset.clone(),
+        rating => row.rating_text(),
+        texts => row.texts,
+        drawn => row.drawn,
+        missing => row.unreadable + row.failed,
+        unchanged => row.unchanged,
+        share => if row.asked == 0 { 0.0 } else { row.unchanged as f64 / row.asked as f64 },
+    }
+}
+
+fn drift(row: &DriftRating) -> Value {
+    let interval = match (row.low, row.high) {
+        (Some(low), Some(high)) => format!("[{}, {}]", signed_fine(low), signed_fine(high)),
+        _ => "–".to_owned(),
+    };
+    context! {
+        encoder => row.encoder.clone(),
+        transformation => row.transformation.clone(),
+        scale => row.scale.name(),
+        dataset => row.dataset.clone(),
+        rho => row.spearman.map_or("–".to_owned(), signed_fine),
+        interval,
+        texts => row.texts,
+        rating => row.mean_rating.map_or("–".to_owned(), fine),
+        drift => row.mean_drift.map_or("–".to_owned(), fine3),
+        remark => row.remark(),
+    }
+}

@@ -1,0 +1,92 @@
+//! Reports: one model, and every form of it. Texts of datasets and generators are data: every form escapes them.
+//!
+//! * `model`: what `report.json` holds; [`profile`]: the robustness profile in it; [`terms`]: the choices and counts that it names.
+//! * `html`, `markdown`, `junit`, [`terminal`]: its forms; `tables`: those of the papers; `charts`: drawings of the page.
+//! * [`complete`]: what is computed of the rest of a report.
+//!
+//! Everything is pure: no async, no network, no clock, no global random numbers. Nothing here runs anything or decides a gate.
+
+mod charts;
+mod complete;
+mod drift;
+mod encoding;
+pub mod findings;
+mod format;
+mod gate;
+mod gate_view;
+mod html;
+mod judge;
+mod judge_view;
+mod junit;
+mod languages;
+mod markdown;
+mod model;
+mod overview;
+pub mod profile;
+mod rule_mean;
+mod schema;
+mod separation;
+mod separation_view;
+mod subsets;
+mod subsets_view;
+mod tables;
+pub mod terminal;
+pub mod terms;
+
+pub use complete::complete;
+pub use encoding::{PromptUse, TruncationRow, UnusedPrompt};
+pub use format::percent;
+pub use gate::{
+    EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RoundReport, RuleVerdict, SequentialReport,
+};
+pub use judge::{DriftRating, JudgeReport, JudgedScale, RatingRow};
+pub use languages::{DrawnTarget, LanguageReport, TargetScore};
+pub use model::{
+    CheckRow, DatasetInfo, DriftRow, EncoderInfo, ErrorRates, Example, GeneratorInfo, Picked, Report, RunInfo, SCHEMA,
+    ScoreRow, SuiteInfo, TransformationInfo,
+};
+pub use schema::json_schema;
+pub use separation::{CopyCounts, EncoderSeparation, SeparationCoverage, SeparationReport, SeparationRow};
+pub use subsets::SubsetReport;
+pub use tables::{Cell, RowKind, Table, TableColumn, TableRow};
+
+/// Data sets: the crate `isomer-datasets`.
+use isomer_datasets as dataset;
+/// Scores: the crate `isomer-scoring`.
+use isomer_scoring::{evidence, task};
+/// Statistics: the crate `isomer-stats`.
+use isomer_stats as stats;
+
+/// Reads a `report.json`.
+///
+/// # Errors
+/// When it is not of this version ([`SCHEMA`]) or something in it is not what the version says, with its place.
+pub fn read(json: &[u8]) -> Result<Report, String> {
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: String,
+    }
+    let version: Version = serde_json::from_slice(json).map_err(|error| format!("is no report.json: {error}"))?;
+    if version.schema != SCHEMA {
+        return Err(format!(
+            "is of version {:?}; this Isomer reads {SCHEMA:?}",
+            version.schema
+        ));
+    }
+    serde_json::from_slice(json).map_err(|error| format!("is not what {SCHEMA} says: {error}"))
+}
+
+/// Every file of a report: name and content.
+///
+/// # Errors
+/// When a form cannot be rendered: a fault of ours, in words.
+pub fn files(report: &Report) -> Result<Vec<(&'static str, Vec<u8>)>, String> {
+    let mut json = serde_json::to_vec_pretty(report).map_err(|error| format!("report.json: {error}"))?;
+    json.push(b'\n');
+    Ok(vec![
+        ("report.json", json),
+        ("report.md", markdown::render(report).into_bytes()),
+        ("report.html", html::render(report)?.into_bytes()),
+        ("junit.xml", junit::render(report)?),
+    ])
+}

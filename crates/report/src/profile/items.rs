@@ -1,0 +1,353 @@
+//! Intervals of a profile's differences, from the items of its data sets.
+//!
+//! Every difference of a profile is a fixed sum over scores: mean over seeds, over the transformations of an axis, over axes,
+//! less the original. On each resample of a data set's items all of its scores are computed, original and transformed on the
+//! same items, and summed as the profile sums them; over data sets, members of a group are averaged first, then groups.
+//!
+//! Cost: scores x items x resamples. A data set is resampled a thousand times, and less often the more points it has, so that
+//! one score never takes more than [`MOST_STEPS`] steps: of 100,000 pairs, 200 resamples say as much, since their interval is
+//! narrow. Memory: one number a score and resample, and one data set's evidence at a time.
+
+use rayon::prelude::*;
+
+use super::{Axis, EncoderProfile, Grid, Moved, NotComputed, RobustnessProfile, strata::Figure};
+use crate::evidence::{
+    Evidence, Prepared,
+    interval::{DeltaInterval, Resampled, over_groups, satterthwaite},
+    resample::Clusters,
+    subset::{self, Mask},
+};
+
+/// Resamples of every data set's items, unless it has many.
+const RESAMPLES: usize = 1_000;
+/// Fewest resamples.
+const LEAST_RESAMPLES: usize = 200;
+/// Points x resamples of one score at most, as long as that leaves [`LEAST_RESAMPLES`].
+const MOST_STEPS: usize = 20_000_000;
+/// Level of every interval.
+const LEVEL: f64 = 0.95;
+/// How far evidence may be from the score that it belongs to, in points.
+const TOLERANCE: f64 = 1e-6;
+
+/// What is known of a data set's items, whatever the encoder.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DatasetItems {
+    /// The cluster of each item: items that share a text ([`isomer_scoring::evidence::clusters`]).
+    pub clusters: Vec<u32>,
+    /// `[transformation][seed]`: the items all of whose transformed texts changed.
+    pub changed: Vec<Vec<Mask>>,
+    /// `[transformation][seed]`: the items all of whose transformed texts a judge accepts; empty where no ratings count.
+    pub accepted: Vec<Vec<Mask>>,
+}
+
+/// Evidence of an encoder's scores on a data set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct UnitItems {
+    /// On the original texts.
+    pub original: Evidence,
+    /// `[transformation][seed]`.
+    pub transformed: Vec<Vec<Evidence>>,
+}
+
+/// A difference of the profile as a sum over the scores of one data set: the original, then every transformation and seed.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Sum(Vec<f64>);
+
+impl Sum {
+    /// Mean over the columns' seeds, each column with its share, less the original.
+    fn of(grid: &Grid, shares: &[(usize, f64)]) -> Self {
+        let seeds = grid.seeds.len();
+        let mut terms = vec![0.0; 1 + grid.columns.len() * seeds];
+        terms[0] = -1.0;
+        for (column, share) in shares {
+            for s in 0..seeds {
+                terms[1 + column * seeds + s] += share / seeds as f64;
+            }
+        }
+        Self(terms)
+    }
+
+    fn column(grid: &Grid, column: usize) -> Self {
+        Self::of(grid, &shares(grid, Figure::Transformation(column)))
+    }
+
+    fn axis(grid: &Grid, axis: Axis) -> Self {
+        Self::of(grid, &shares(grid, Figure::Axis(axis)))
+    }
+
+    fn total(grid: &Grid) -> Self {
+        Self::of(grid, &shares(grid, Figure::Total))
+    }
+
+    /// What a rule is about: a drop, which is original less transformed, or a score by itself.
+    pub(super) fn of_rule(grid: &Grid, figure: Figure, drop: bool) -> Self {
+        let Self(mut terms) = Self::of(grid, &shares(grid, figure));
+        match (figure, drop) {
+            (Figure::Original, _) => terms[0] = 1.0,
+            (_, true) => terms.iter_mut().for_each(|term| *term = -*term),
+            (_, false) => terms[0] = 0.0,
+        }
+        Self(terms)
+    }
+
+    /// One factor a score: the original, then every transformation and seed.
+    pub(super) fn terms(&self) -> &[f64] {
+        &self.0
+    }
+
+    /// Its value on scores; NaN where one that counts is.
+    fn on(&self, scores: &[f64]) -> f64 {
+        let terms = self.0.iter().zip(scores).filter(|(term, _)| **term != 0.0);
+        terms.map(|(term, score)| term * score).sum()
+    }
+}
+
+/// The columns of a figure, each with its share: they add up to 1, or to 0 for the original.
+pub(super) fn shares(grid: &Grid, figure: Figure) -> Vec<(usize, f64)> {
+    let axes: Vec<Vec<usize>> = match figure {
+        Figure::Original => Vec::new(),
+        Figure::Transformation(column) => vec![vec![column]],
+        Figure::Axis(axis) => vec![grid.columns_of(axis)],
+        Figure::Total => {
+            let counted = grid.axes().into_iter().filter(|axis| axis.in_total());
+            counted.map(|axis| grid.columns_of(axis)).collect()
+        }
+    };
+    let of_axis = |own: &Vec<usize>| {
+        let share = 1.0 / (axes.len() * own.len()) as f64;
+        own.iter().map(|c| (*c, share)).collect::<Vec<_>>()
+    };
+    axes.iter().flat_map(of_axis).collect()
+}
+
+/// How often the items are resampled of which a score has so many points.
+pub(super) fn resamples(points: usize) -> usize {
+    (MOST_STEPS / points.max(1)).clamp(LEAST_RESAMPLES, RESAMPLES)
+}
+
+/// The scores of one encoder on one data set over resamples of its items.
+pub(super) struct Replicates {
+    /// The scores themselves, in points, in the order of a [`Sum`].
+    scores: Vec<f64>,
+    /// The same on each resample.
+    resampled: Vec<Vec<f64>>,
+    clusters: usize,
+    freedom: f64,
+}
+
+impl Replicates {
+    pub(super) fn new(
+        grid: &Grid,
+        (e, d): (usize, usize),
+        items: &DatasetItems,
+        unit: &UnitItems,
+    ) -> Result<Self, String> {
+        let seeds = unit.transformed.iter().flatten();
+        let all: Vec<Prepared<'_>> = std::iter::once(&unit.original)
+            .chain(seeds)
+            .map(Prepared::new)
+            .collect();
+        let own = grid.transformed[e][d].iter().flatten();
+        let scores: Vec<f64> = std::iter::once(&grid.original[e][d]).chain(own).copied().collect();
+        if all.len() != scores.len() || unit.original.items() != items.clusters.len() {
+            return Err("its items do not fit its scores".to_owned());
+        }
+        let whole = vec![1.0; items.clusters.len()];
+        for (prepared, score) in all.iter().zip(&scores) {
+            let found = prepared.score(&whole).map_or(f64::NAN, |found| found * 100.0);
+            let apart = (found - score).abs();
+            if apart.is_nan() || apart > TOLERANCE {
+                return Err(format!("its items give {found} where the score is {score}"));
+            }
+        }
+        let clusters = Clusters::new(&items.clusters, &unit.original, &grid.datasets[d]);
+        let resampled = (0..resamples(unit.original.points()))
+            .into_par_iter()
+            .map_init(Vec::new, |weights, index| {
+                clusters.draw(index, weights);
+                let score = |prepared: &Prepared<'_>| prepared.score(weights).map_or(f64::NAN, |score| score * 100.0);
+                all.iter().map(score).collect()
+            })
+            .collect();
+        Ok(Self {
+            scores,
+            resampled,
+            clusters: clusters.len(),
+            freedom: clusters.effective() - 1.0,
+        })
+    }
+
+    pub(super) fn resampled(&self, sum: &Sum) -> Option<Resampled> {
+        let values: Vec<f64> = self.resampled.iter().map(|scores| sum.on(scores)).collect();
+        Resampled::new(sum.on(&self.scores), &values, self.clusters, self.freedom)
+    }
+}
+
+/// A difference over data sets: members of a group first, then groups.
+fn over_datasets(groups: &[Vec<usize>], all: &[Replicates], sum: &Sum) -> Option<Resampled> {
+    let mut weights = vec![0.0; all.len()];
+    for own in groups {
+        for d in own {
+            weights[*d] = 1.0 / (groups.len() * own.len()) as f64;
+        }
+    }
+    let weighed = |value: &dyn Fn(usize) -> f64| (0..all.len()).map(|d| weights[d] * value(d)).sum::<f64>();
+    let estimate = weighed(&|d| sum.on(&all[d].scores));
+    let resamples = all.iter().map(|one| one.resampled.len()).max().unwrap_or(0);
+    // Data sets are resampled independently of each other; one with fewer resamples begins again.
+    let values: Vec<f64> = (0..resamples)
+        .map(|b| weighed(&|d| sum.on(&all[d].resampled[b % all[d].resampled.len()])))
+        .collect();
+    let parts: Option<Vec<(f64, f64)>> = (0..all.len())
+        .map(|d| {
+            let own = all[d].resampled(sum)?;
+            Some((weights[d] * weights[d] * own.variance(), own.freedom()))
+        })
+        .collect();
+    let clusters = all.iter().map(|one| one.clusters).sum();
+    Resampled::new(estimate, &values, clusters, satterthwaite(&parts?))
+}
+
+/// Puts intervals into the profile, and the differences over changed texts. `items` is told per data set of the grid;
+/// `evidence` gives that of an encoder on a data set, or says why there is none. Where a data set has none, it has no interval
+/// over items, nor has anything over data sets; the profile then says why.
+pub fn add_intervals(
+    profile: &mut RobustnessProfile,
+    grid: &Grid,
+    items: &[DatasetItems],
+    mut evidence: impl FnMut(usize, usize) -> Result<UnitItems, String>,
+) {
+    let groups = grid.members();
+    let mut missing: Vec<String> = Vec::new();
+    for (e, encoder) in profile.encoders.iter_mut().enumerate() {
+        let mut all = Vec::with_capacity(items.len());
+        for (d, own) in items.iter().enumerate() {
+            let found = evidence(e, d).and_then(|unit| {
+                changed(encoder, d, own, &unit);
+                Replicates::new(grid, (e, d), own, &unit)
+            });
+            match found {
+                Ok(replicates) => {
+                    within(encoder, grid, d, &replicates);
+                    all.push(replicates);
+                }
+                Err(why) => missing.push(format!("{} on {}: {why}", grid.encoders[e], grid.datasets[d])),
+            }
+        }
+        let complete = all.len() == grid.datasets.len();
+        over(encoder, grid, e, &groups, complete.then_some(all.as_slice()));
+    }
+    if let (Some(first), Some(scope)) = (missing.first(), profile.scopes.first_mut()) {
+        let more = match missing.len() {
+            1 => String::new(),
+            n => format!(", and {} more", n - 1),
+        };
+        scope.not_computed.push(NotComputed {
+            what: "Intervals over items".to_owned(),
+            why: format!("{first}{more}"),
+        });
+    }
+}
+
+/// An interval of a score ends where scores do.
+fn within_scale(mut interval: DeltaInterval) -> DeltaInterval {
+    interval.low = interval.low.max(-100.0);
+    interval.high = interval.high.min(100.0);
+    interval
+}
+
+/// Intervals of one data set.
+fn within(encoder: &mut EncoderProfile, grid: &Grid, d: usize, replicates: &Replicates) {
+    let Some(profile) = encoder.datasets.get_mut(d) else {
+        return;
+    };
+    let interval = |sum: &Sum| Some(replicates.resampled(sum)?.interval(LEVEL));
+    profile.original_interval = interval(&Sum::of_rule(grid, Figure::Original, false)).map(within_scale);
+    if let Some(total) = &mut profile.total {
+        total.intervals.items = interval(&Sum::total(grid));
+    }
+    for axis in &mut profile.axes {
+        axis.moved.intervals.items = interval(&Sum::axis(grid, axis.axis));
+    }
+    for (c, one) in profile.transformations.iter_mut().enumerate() {
+        one.moved.intervals.items = interval(&Sum::column(grid, c));
+    }
+}
+
+/// Intervals over data sets: over items where every data set has them, over groups where there are two.
+fn over(encoder: &mut EncoderProfile, grid: &Grid, e: usize, groups: &[Vec<usize>], all: Option<&[Replicates]>) {
+    let own = |d: usize| -> Vec<f64> {
+        let transformed = grid.transformed[e][d].iter().flatten();
+        std::iter::once(&grid.original[e][d])
+            .chain(transformed)
+            .copied()
+            .collect()
+    };
+    let scores: Vec<Vec<f64>> = (0..grid.datasets.len()).map(own).collect();
+    let fill = |moved: &mut Moved, sum: &Sum| {
+        let resampled = all.and_then(|all| over_datasets(groups, all, sum));
+        let differences: Vec<f64> = groups
+            .iter()
+            .map(|own| own.iter().map(|d| sum.on(&scores[*d])).sum::<f64>() / own.len() as f64)
+            .collect();
+        let error = resampled.as_ref().map(Resampled::standard_error);
+        moved.intervals.datasets = over_groups(&differences, error, LEVEL);
+        moved.intervals.items = resampled.map(|own| own.interval(LEVEL));
+    };
+    if let Some(total) = &mut encoder.total {
+        fill(total, &Sum::total(grid));
+    }
+    for axis in &mut encoder.axes {
+        fill(&mut axis.moved, &Sum::axis(grid, axis.axis));
+    }
+    for (c, one) in encoder.transformations.iter_mut().enumerate() {
+        fill(&mut one.moved, &Sum::column(grid, c));
+    }
+}
+
+/// The differences over the items whose texts changed.
+fn changed(encoder: &mut EncoderProfile, d: usize, items: &DatasetItems, unit: &UnitItems) {
+    let Some(profile) = encoder.datasets.get_mut(d) else {
+        return;
+    };
+    let seeds = unit.transformed.iter().zip(&items.changed);
+    for (one, (scores, masks)) in profile.transformations.iter_mut().zip(seeds) {
+        let seeds = scores.iter().zip(masks.iter().map(Vec::as_slice));
+        one.delta_changed = Some(subset::over_seeds(&unit.original, seeds));
+    }
+}
+
+/// The interval that the sum of a profile has, for callers that have two scores and nothing else: a plain difference of
+/// transformed and original over items, e.g. that of an augmentation.
+pub fn difference(
+    original: &Evidence,
+    transformed: &Evidence,
+    clusters: &[u32],
+    name: &str,
+    level: f64,
+) -> Option<DeltaInterval> {
+    let grid = {
+        let column = super::Column {
+            label: name.to_owned(),
+            axis: Axis::Augmentation,
+        };
+        let mut grid = Grid::new(vec![String::new()], vec![name.to_owned()], vec![column], vec![0]);
+        grid.original[0][0] = original.whole()? * 100.0;
+        grid.transformed[0][0][0][0] = transformed.whole()? * 100.0;
+        grid
+    };
+    let items = DatasetItems {
+        clusters: clusters.to_vec(),
+        changed: Vec::new(),
+        accepted: Vec::new(),
+    };
+    let unit = UnitItems {
+        original: original.clone(),
+        transformed: vec![vec![transformed.clone()]],
+    };
+    let replicates = Replicates::new(&grid, (0, 0), &items, &unit).ok()?;
+    Some(replicates.resampled(&Sum::column(&grid, 0))?.interval(level))
+}
+
+#[cfg(test)]
+mod tests;

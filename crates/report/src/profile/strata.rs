@@ -1,0 +1,262 @@
+//! What a rule that counts items looks at: each data set as a stratum of items, or of a figure with its standard error.
+//!
+//! Where every score of the rule is a mean over items, the stratum holds one value an item: the rule's sum over the scores of that item. Items that
+//! share a text are one cluster. Scores that are no mean of items (a rank correlation, average precision, V-measure) have the figure and the
+//! standard error that resampling the items gives.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Axis, Grid,
+    items::{DatasetItems, Replicates, Sum, UnitItems},
+    subsets::{self, Choice},
+};
+use crate::{
+    evidence::{Evidence, interval::Resampled},
+    stats::gate::{
+        bounded::Range,
+        items::{Cluster, Evidence as Known, Stratum},
+    },
+};
+
+/// What a rule sums over the scores of a data set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    /// The original score.
+    Original,
+    /// The total.
+    Total,
+    /// An axis.
+    Axis(Axis),
+    /// One transformation, by position.
+    Transformation(usize),
+}
+
+/// The strata of one encoder: one a data set, members of a group sharing the group's weight.
+///
+/// # Errors
+/// Why a data set has none, in words.
+pub fn strata(
+    grid: &Grid,
+    e: usize,
+    (figure, drop): (Figure, bool),
+    choice: Choice,
+    datasets: &[usize],
+    items: &[DatasetItems],
+    mut evidence: impl FnMut(usize) -> Result<UnitItems, String>,
+) -> Result<Vec<Stratum>, String> {
+    let sum = Sum::of_rule(grid, figure, drop);
+    let members = |d: usize| {
+        datasets
+            .iter()
+            .filter(|other| grid.groups[**other] == grid.groups[d])
+            .count()
+    };
+    datasets
+        .iter()
+        .map(|&d| {
+            let name = &grid.datasets[d];
+            let of = |why: String| format!("{name}: {why}");
+            let own = items.get(d).ok_or_else(|| of("its items are not known".to_owned()))?;
+            let unit = evidence(d).map_err(of)?;
+            let range = range(&grid.tasks[d], drop);
+            let known = match choice.masks(own) {
+                Some(masks) => subsets::evidence(grid, (figure, drop), (name, own, masks), &unit, range).map_err(of)?,
+                None => match values(&sum, &unit) {
+                    Some(values) => Known::Items {
+                        clusters: clusters(&own.clusters, &values),
+                        range,
+                    },
+                    None => measured(grid, (e, d), own, &unit, &sum).map_err(of)?,
+                },
+            };
+            Ok(Stratum {
+                weight: 1.0 / members(d) as f64,
+                evidence: known,
+            })
+        })
+        .collect()
+}
+
+/// What an item's value may be, in points. A correlation within a text lies between −1 and 1, every other value of an item between 0
+/// and 1.
+pub fn range(task: &str, drop: bool) -> Range {
+    let least = if task == "summarisation" { -100.0 } else { 0.0 };
+    Range {
+        low: if drop { least - 100.0 } else { least },
+        high: if drop { 100.0 - least } else { 100.0 },
+    }
+}
+
+/// The rule's sum on each item, in points; `None` where a score is no mean over items.
+pub(super) fn values(sum: &Sum, unit: &UnitItems) -> Option<Vec<Option<f64>>> {
+    let all = std::iter::once(&unit.original).chain(unit.transformed.iter().flatten());
+    let mut total: Option<Vec<Option<f64>>> = None;
+    for (term, evidence) in sum.terms().iter().zip(all) {
+        if *term == 0.0 {
+            continue;
+        }
+        let Evidence::Mean { values, .. } = evidence else {
+            return None;
+        };
+        let own = values.iter().map(|value| value.map(|value| term * value * 100.0));
+        total = Some(match total {
+            None => own.collect(),
+            Some(before) => {
+                // An item that only one of the scores leaves out has no sum: the means would be of different items.
+                if before.len() != values.len() || before.iter().zip(values).any(|(a, b)| a.is_some() != b.is_some()) {
+                    return None;
+                }
+                before.into_iter().zip(own).map(|(a, b)| Some(a? + b?)).collect()
+            }
+        });
+    }
+    total
+}
+
+/// Items by cluster, those without a value left out.
+pub(super) fn clusters(of: &[u32], values: &[Option<f64>]) -> Vec<Cluster> {
+    let mut all: BTreeMap<u32, Cluster> = BTreeMap::new();
+    for (cluster, value) in of.iter().zip(values) {
+        if let Some(value) = value {
+            let own = all.entry(*cluster).or_insert(Cluster { sum: 0.0, items: 0 });
+            own.sum += value;
+            own.items += 1;
+        }
+    }
+    all.into_values().collect()
+}
+
+fn measured(
+    grid: &Grid,
+    place: (usize, usize),
+    items: &DatasetItems,
+    unit: &UnitItems,
+    sum: &Sum,
+) -> Result<Known, String> {
+    let replicates = Replicates::new(grid, place, items, unit)?;
+    known(replicates.resampled(sum))
+}
+
+/// A figure with its standard error over resamples.
+pub(super) fn known(resampled: Option<Resampled>) -> Result<Known, String> {
+    let resampled = resampled.ok_or_else(|| "its score is undefined on too many resamples of its items".to_owned())?;
+    let (estimate, standard_error, freedom) = (resampled.estimate(), resampled.standard_error(), resampled.freedom());
+    if standard_error > 0.0 {
+        return Ok(Known::Measured {
+            estimate,
+            standard_error,
+            freedom,
+        });
+    }
+    // No resample changes the figure: what none of the clusters shows may still be there, and only their number bounds it.
+    let clusters = (freedom + 1.0).round().max(1.0) as usize;
+    Ok(Known::Items {
+        clusters: vec![Cluster::from(estimate); clusters],
+        range: Range {
+            low: -200.0,
+            high: 200.0,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::stats::gate::{Limit, Verdict, items::decide_items};
+
+    fn grid() -> Grid {
+        let columns = [("paraphrase", Axis::Lexical), ("summarisation", Axis::Length)];
+        let mut grid = Grid::of(&["a"], &["x"], &columns, &[1, 2]);
+        grid.tasks[0] = "retrieval".to_owned();
+        grid.groups[0] = "x".to_owned();
+        grid
+    }
+
+    fn unit(original: &[f64], paraphrase: [&[f64]; 2], summarisation: [&[f64]; 2]) -> UnitItems {
+        let mean = |values: &[f64]| Evidence::mean(values, None);
+        UnitItems {
+            original: mean(original),
+            transformed: vec![paraphrase.map(mean).to_vec(), summarisation.map(mean).to_vec()],
+        }
+    }
+
+    fn of(figure: Figure, drop: bool, clusters: &[u32], unit: &UnitItems) -> Vec<Cluster> {
+        let items = DatasetItems {
+            clusters: clusters.to_vec(),
+            changed: Vec::new(),
+            accepted: Vec::new(),
+        };
+        let found = strata(&grid(), 0, (figure, drop), Choice::All, &[0], &[items], |_| {
+            Ok(unit.clone())
+        })
+        .unwrap();
+        match &found[0].evidence {
+            Known::Items { clusters, .. } => clusters.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_items_drop_is_the_rules_sum_over_its_scores() {
+        let unit = unit(&[1.0, 0.5], [&[0.0, 0.5], &[1.0, 0.5]], [&[1.0, 0.0], &[0.0, 0.0]]);
+        // Paraphrase: item 0 scores 0 and 1, mean 0.5: a drop of 50; summarisation 50 and 50; total: the mean of both.
+        let sums = |figure, drop| {
+            of(figure, drop, &[0, 1], &unit)
+                .iter()
+                .map(|one| one.sum)
+                .collect::<Vec<f64>>()
+        };
+        assert_eq!(sums(Figure::Transformation(0), true), [50.0, 0.0]);
+        assert_eq!(sums(Figure::Total, true), [50.0, 25.0]);
+        assert_eq!(sums(Figure::Axis(Axis::Length), false), [50.0, 0.0]);
+        assert_eq!(sums(Figure::Original, false), [100.0, 50.0]);
+    }
+
+    #[test]
+    fn items_that_share_a_text_are_one_cluster() {
+        let unit = unit(&[1.0; 3], [&[0.0, 1.0, 0.0]; 2], [&[1.0; 3]; 2]);
+        let clusters = of(Figure::Transformation(0), true, &[4, 9, 4], &unit);
+        assert_eq!(
+            clusters,
+            [Cluster { sum: 200.0, items: 2 }, Cluster { sum: 0.0, items: 1 }]
+        );
+    }
+
+    #[test]
+    fn a_collapse_fails_and_a_copy_passes_on_enough_items() {
+        let n = 400;
+        let kept = unit(&vec![1.0; n], [&vec![1.0; n]; 2], [&vec![1.0; n]; 2]);
+        let lost = unit(&vec![1.0; n], [&vec![0.0; n]; 2], [&vec![0.0; n]; 2]);
+        let items = DatasetItems {
+            clusters: (0..n as u32).collect(),
+            changed: Vec::new(),
+            accepted: Vec::new(),
+        };
+        let verdict = |unit: &UnitItems| {
+            let all = std::slice::from_ref(&items);
+            let strata = strata(&grid(), 0, (Figure::Total, true), Choice::All, &[0], all, |_| {
+                Ok(unit.clone())
+            })
+            .unwrap();
+            decide_items(Limit::at_most(3.0), 0.05, &strata).unwrap().verdict
+        };
+        assert_eq!(verdict(&kept), Verdict::Pass);
+        assert_eq!(verdict(&lost), Verdict::Fail);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let items = DatasetItems {
+            clusters: vec![0],
+            changed: Vec::new(),
+            accepted: Vec::new(),
+        };
+        let why = strata(&grid(), 0, (Figure::Total, true), Choice::All, &[0], &[items], |_| {
+            Err("no items are kept".to_owned())
+        })
+        .unwrap_err();
+        assert_eq!(why, "x: no items are kept");
+    }
+}

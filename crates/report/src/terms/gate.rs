@@ -1,0 +1,166 @@
+//! Choices of a gate that its report names.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Largest share of unchanged texts, where a rule names none: a rewrite that did not happen says nothing about robustness.
+pub const MAX_UNCHANGED: f64 = 0.10;
+
+/// Which rewrites a rule looks at. An item counts where all its texts that were to be rewritten do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Texts {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that are another text than the original.
+    Changed,
+    /// Those that a judge rated at or above its threshold.
+    Accepted,
+}
+
+impl Texts {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::All, Self::Changed, Self::Accepted];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::All => "all",
+            Self::Changed => "changed",
+            Self::Accepted => "accepted",
+        }
+    }
+}
+
+/// What becomes of the chance of error where several encoders are judged.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Adjust {
+    /// It holds for each encoder by itself.
+    #[default]
+    None,
+    /// Holm's steps over encoders: it is the chance that any encoder beyond a limit passes.
+    Holm,
+}
+
+impl Adjust {
+    /// Every choice.
+    pub const ALL: [Self; 2] = [Self::None, Self::Holm];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Holm => "holm",
+        }
+    }
+}
+
+/// What is held against a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// The estimate itself.
+    Point,
+    /// Bounds of the mean that hold whatever the law of the values, which lie in a known range.
+    Bounded,
+    /// Bounds of the Hodges-Lehmann shift, a pseudo-median, by the signed-rank test. A collapse on a minority hardly moves it.
+    SignedRank,
+    /// Bounds of the mean, by Student's t.
+    Student,
+    /// Percentile bootstrap bounds of the mean.
+    Bootstrap,
+    /// Studentised bootstrap bounds of the mean.
+    StudentisedBootstrap,
+    /// Clopper-Pearson bounds over texts: of `min_separation`, and of nothing else, so that no rule names it.
+    ClopperPearson,
+    /// Bets on items, one after the other: of rules with `sequential = "betting"`, so that no rule names it.
+    Betting,
+}
+
+impl Basis {
+    /// Every basis that a rule may name.
+    pub const ALL: [Self; 6] = [
+        Self::Point,
+        Self::Bounded,
+        Self::SignedRank,
+        Self::Student,
+        Self::Bootstrap,
+        Self::StudentisedBootstrap,
+    ];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Point => "point",
+            Self::Bounded => "bounded",
+            Self::StudentisedBootstrap => "studentised-bootstrap",
+            Self::SignedRank => "signed-rank",
+            Self::Student => "student",
+            Self::Bootstrap => "bootstrap",
+            Self::ClopperPearson => "clopper-pearson",
+            Self::Betting => "betting",
+        }
+    }
+}
+
+/// What counts as drawn: what a rule's chance of error is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// The items (pairs, queries, documents) of these data sets: what other items of the same data sets would give.
+    Item,
+    /// Groups of data sets: what other data sets would give.
+    Group,
+}
+
+impl Unit {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Item, Self::Group];
+    /// Fewer groups than this leave a rule that names no unit to the items.
+    pub const FEWEST_GROUPS: usize = 6;
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Item => "item",
+            Self::Group => "group",
+        }
+    }
+
+    /// In words, e.g. `these data sets, other items`.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Item => "these data sets, other items",
+            Self::Group => "other data sets",
+        }
+    }
+}
+
+/// What an undecided gate means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnUndecided {
+    /// It blocks: `isomer check` ends with exit code 4.
+    #[default]
+    Block,
+    /// It blocks nothing: exit code 0.
+    Warn,
+    /// It counts as failed: exit code 1.
+    Fail,
+}
+
+impl OnUndecided {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Block, Self::Warn, Self::Fail];
+
+    /// As a suite spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! What a judge rates, and what shows whether it can.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What is rated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Semantic similarity of a text and what became of it, 0 to 5 (PTEB).
+    Similarity,
+    /// Quality of the transformation, 1 to 5 (HTEB).
+    Quality,
+    /// Fluency of the transformed text, 1 to 5 (HTEB).
+    Fluency,
+}
+
+impl Scale {
+    /// Every scale.
+    pub const ALL: [Self; 3] = [Self::Similarity, Self::Quality, Self::Fluency];
+
+    /// As a suite and the command line spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Similarity => "similarity",
+            Self::Quality => "quality",
+            Self::Fluency => "fluency",
+        }
+    }
+
+    /// Lowest and highest rating.
+    pub fn range(self) -> (u8, u8) {
+        match self {
+            Self::Similarity => (0, 5),
+            Self::Quality | Self::Fluency => (1, 5),
+        }
+    }
+
+    /// As a heading, e.g. `similarity, 0 to 5`.
+    pub fn title(self) -> String {
+        let (low, high) = self.range();
+        format!("{}, {low} to {high}", self.name())
+    }
+}
+
+/// What is known of a probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeKind {
+    /// Both sides are the same text.
+    Identical,
+    /// A person wrote one side as a paraphrase of the other.
+    Paraphrase,
+    /// The sides have nothing to do with each other.
+    Unrelated,
+}
+
+impl ProbeKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Identical, Self::Paraphrase, Self::Unrelated];
+
+    /// In words, e.g. `unrelated texts`.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Identical => "identical texts",
+            Self::Paraphrase => "paraphrases by people",
+            Self::Unrelated => "unrelated texts",
+        }
+    }
+
+    /// Whether a judge should accept such a pair.
+    pub fn acceptable(self) -> bool {
+        self != Self::Unrelated
+    }
+}
+
+/// How a judge did on the probes of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProbeResult {
+    /// Which kind.
+    pub kind: ProbeKind,
+    /// Probes put to the judge.
+    pub asked: u64,
+    /// Of these, probes rated on the right side of the threshold. A probe without a rating is not.
+    pub right: u64,
+    /// Mean rating of those that have one.
+    pub mean: Option<f64>,
+}

@@ -1,0 +1,448 @@
+//! One look: every rule of every encoder held against the scores that are in.
+
+use super::{
+    Adjust, Basis, OnUndecided, Unit,
+    adjust::{self, Level},
+    bets::{self, ItemSequences},
+    bound::{Bound, BoundRule, Quantity},
+    limits::Settled,
+    observe::{Source, SubsetScores, observations, range},
+    sensitivity::{self, Separations},
+    spec::{bounds, refused},
+    validity::{Facts, cut_originals, cut_short, invalid, mixed_up, rewrite_share, shared_vectors},
+    worst::{self, ItemStrata},
+};
+use crate::{
+    profile::Grid,
+    report::{EncoderVerdict, GateReport, GateRule, GateVerdict, RewriteShare, RuleVerdict},
+    stats::{
+        self,
+        gate::{
+            items::decide_items,
+            non_inferiority::{Comparison, NonInferiority, non_inferiority},
+            rule::{Decision, Rule, decide},
+        },
+    },
+};
+
+/// What is in, and what this look may spend.
+#[derive(Debug, Clone)]
+pub(crate) struct Look<'a> {
+    /// Data sets that are in, by position.
+    pub datasets: &'a [usize],
+    /// The first so many seeds are in.
+    pub seeds: usize,
+    /// Chance of error that this look may spend.
+    pub alpha: f64,
+    /// Its number, from 1.
+    pub round: usize,
+    /// What became of the texts.
+    pub facts: Facts<'a>,
+    /// Scores of the rules that look at some of the rewrites.
+    pub subsets: &'a SubsetScores,
+    /// Separation of the rules that are about it.
+    pub separation: &'a Separations,
+    /// Items of the rules that count items.
+    pub items: &'a ItemStrata,
+    /// Items of the rules that bet on them, in the order of their draw.
+    pub sequences: &'a ItemSequences,
+    /// How many looks share the chance of error of a rule on separation, where other rules spend nothing by being looked at.
+    pub shared_by: usize,
+}
+
+/// Looks. What an earlier look decided stays as it was.
+pub(crate) fn look(gate: &Bound, grid: &Grid, look: &Look<'_>, earlier: Option<GateReport>) -> GateReport {
+    let tests = tests(gate, grid, look);
+    let mut encoders: Vec<EncoderVerdict> = gate
+        .judged
+        .iter()
+        .map(|&encoder| {
+            let before = earlier.as_ref().and_then(|report| {
+                let name = &grid.encoders[encoder];
+                report.encoders.iter().find(|own| own.encoder == *name)
+            });
+            let rules = gate.rules.iter().enumerate().map(|(r, rule)| {
+                let decided = before.and_then(|own| own.rules.get(r));
+                match decided.filter(|own| own.verdict.is_decided()) {
+                    Some(decided) => decided.clone(),
+                    None => decide_rule(
+                        gate,
+                        (r, rule),
+                        grid,
+                        encoder,
+                        look,
+                        Level(look.alpha),
+                        tests.get(&(encoder, r)),
+                    ),
+                }
+            });
+            EncoderVerdict {
+                encoder: grid.encoders[encoder].clone(),
+                verdict: GateVerdict::Undecided,
+                rules: rules.collect(),
+            }
+        })
+        .collect();
+    if gate.adjust == Adjust::Holm {
+        adjust::over_encoders(&mut encoders, look.alpha, |place, level| {
+            let encoder = gate.judged[place];
+            let rules = gate.rules.iter().enumerate();
+            rules
+                .map(|(r, rule)| decide_rule(gate, (r, rule), grid, encoder, look, level, tests.get(&(encoder, r))))
+                .collect()
+        });
+    }
+    let mut report = GateReport {
+        verdict: GateVerdict::Undecided,
+        blocked: true,
+        undecided: gate.undecided,
+        alpha: gate.alpha,
+        adjust: gate.adjust,
+        max_unchanged: gate.rules.iter().map(|rule| rule.limits.max_unchanged).reduce(f64::max),
+        rewrites_rated: None,
+        ratings_refused: None,
+        unit: counted(gate, grid),
+        baseline: gate.baseline.map(|baseline| grid.encoders[baseline].clone()),
+        rules: gate.rules.iter().map(|rule| described(rule, grid)).collect(),
+        encoders,
+        sequential: None,
+    };
+    conclude(gate, &mut report);
+    report
+}
+
+/// What the rules on scores count, in words.
+fn counted(gate: &Bound, grid: &Grid) -> String {
+    let groups = if grid.members().len() == grid.datasets.len() {
+        "data sets, seeds averaged first"
+    } else {
+        "groups of data sets, members and seeds averaged first"
+    };
+    let items = "items, seeds averaged first; those that share a text count once";
+    let rules = gate.rules.iter();
+    let mut units = rules
+        .filter(|rule| !matches!(rule.quantity, Quantity::Separation(_)))
+        .map(|rule| rule.unit);
+    match (
+        units.clone().any(|unit| unit == Unit::Item),
+        units.any(|unit| unit == Unit::Group),
+    ) {
+        (true, true) => format!("{groups}, or, where a rule is about other items, {items}"),
+        (true, false) => items.to_owned(),
+        (false, _) => groups.to_owned(),
+    }
+}
+
+fn described(rule: &BoundRule, grid: &Grid) -> GateRule {
+    GateRule {
+        title: rule.title.clone(),
+        kind: rule.rule.limit.kind().to_owned(),
+        limit: rule.rule.limit.value(),
+        unit: rule.rule.limit.unit().to_owned(),
+        of: rule.rule.of.clone(),
+        task: rule.rule.task,
+        dataset: rule.rule.dataset.clone(),
+        datasets: rule.datasets.iter().map(|d| grid.datasets[*d].clone()).collect(),
+        basis: rule.basis,
+        over: Some(rule.unit),
+        texts: rule.rule.texts,
+        max_unchanged: Some(rule.limits.max_unchanged),
+        max_near_copies: Some(rule.limits.max_near_copies),
+        max_cut: Some(rule.limits.max_cut),
+        max_shared: Some(rule.limits.max_shared),
+        min_accepted: Some(rule.limits.min_accepted),
+        origin: rule.rule.place.origin.clone(),
+    }
+}
+
+/// Data sets of a rule that are in.
+fn within(rule: &BoundRule, look: &Look<'_>) -> Vec<usize> {
+    rule.datasets
+        .iter()
+        .copied()
+        .filter(|d| look.datasets.contains(d))
+        .collect()
+}
+
+/// A test against the baseline, by encoder and rule.
+type Tests = std::collections::BTreeMap<(usize, usize), NonInferiority>;
+
+/// All tests against the baseline together: one family for Holm. What has no numbers is no member.
+fn tests(gate: &Bound, grid: &Grid, look: &Look<'_>) -> Tests {
+    let mut members = Vec::new();
+    let mut comparisons = Vec::new();
+    for &encoder in &gate.judged {
+        for (r, rule) in gate.rules.iter().enumerate().filter(|(_, rule)| rule.is_test()) {
+            let own = within(rule, look);
+            let source = Source {
+                grid,
+                subsets: look.subsets,
+            };
+            let Ok(series) = observations((r, rule), source, encoder, gate.baseline, &own, look.seeds) else {
+                continue;
+            };
+            let differences: Option<Vec<f64>> = series.iter().map(|seeds| stats::mean(seeds)).collect();
+            if let Some(differences) = differences.filter(|differences| !differences.is_empty()) {
+                members.push((encoder, r));
+                comparisons.push(Comparison {
+                    differences,
+                    margin: rule.rule.limit.value(),
+                });
+            }
+        }
+    }
+    match non_inferiority(&comparisons, look.alpha) {
+        Ok(found) => members.into_iter().zip(found).collect(),
+        // Checked above: numbers, margins and alpha are what the test takes. A rule without its test is undecided.
+        Err(error) => {
+            tracing::error!(%error, "the tests against the baseline were refused");
+            Tests::new()
+        }
+    }
+}
+
+fn decide_rule(
+    gate: &Bound,
+    (position, rule): (usize, &BoundRule),
+    grid: &Grid,
+    encoder: usize,
+    look: &Look<'_>,
+    Level(alpha): Level,
+    test: Option<&NonInferiority>,
+) -> RuleVerdict {
+    let own = within(rule, look);
+    let mut verdict = RuleVerdict {
+        units: own.len(),
+        seeds: look.seeds,
+        alpha,
+        round: look.round,
+        ..RuleVerdict::default()
+    };
+    if own.is_empty() {
+        verdict.note = Some("none of its data sets is in yet".to_owned());
+        return verdict;
+    }
+    if matches!(rule.quantity, Quantity::Separation(_)) {
+        verdict.alpha = alpha / look.shared_by.max(1) as f64;
+        let verdict = sensitivity::decide(rule, look.separation.get(&(encoder, position)), verdict);
+        return valid(verdict, rule, encoder, grid, look, &own);
+    }
+    let source = Source {
+        grid,
+        subsets: look.subsets,
+    };
+    let series = match observations((position, rule), source, encoder, gate.baseline, &own, look.seeds) {
+        Ok(series) => series,
+        Err(why) => {
+            (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
+            return verdict;
+        }
+    };
+    (verdict.units, verdict.seeds) = (series.len(), series.first().map_or(0, Vec::len));
+    verdict.over = Some(rule.unit);
+    if rule.is_worst() {
+        let verdict = worst::decide(rule, (encoder, position), grid, look.items, &series, verdict);
+        return valid(verdict, rule, encoder, grid, look, &own);
+    }
+    let decision = match rule.unit {
+        Unit::Group => {
+            let held = Rule {
+                limit: rule.rule.limit.held(),
+                basis: bounds(rule.basis, range(rule, grid, encoder, &own)),
+                alpha,
+            };
+            decide(&held, &series).map(plain).map_err(|error| refused(&error))
+        }
+        Unit::Item if rule.basis == Basis::Betting => {
+            bets::decide(rule, alpha, look.sequences.get(&(encoder, position)))
+                .map(|(decision, said)| (decision, Some(said)))
+        }
+        Unit::Item => match look.items.get(&(encoder, position)) {
+            Some(Ok(strata)) => decide_items(rule.rule.limit.held(), alpha, strata)
+                .map(plain)
+                .map_err(|error| refused(&error)),
+            Some(Err(why)) => Err(format!("no decision over items is possible: {why}")),
+            None => Err("no decision over items is possible: the items are not known".to_owned()),
+        },
+    };
+    match decision {
+        Ok((decision, said)) => fill(&mut verdict, decision, said, rule),
+        Err(why) => {
+            // Undecided; and what was not rewritten is invalid all the same.
+            verdict.note = Some(why);
+            return valid(verdict, rule, encoder, grid, look, &own);
+        }
+    }
+    if rule.is_test() {
+        tested(&mut verdict, test, gate);
+    }
+    valid(verdict, rule, encoder, grid, look, &own)
+}
+
+/// The verdict, or that the rewrites allow none.
+fn valid(
+    mut verdict: RuleVerdict,
+    rule: &BoundRule,
+    encoder: usize,
+    grid: &Grid,
+    look: &Look<'_>,
+    datasets: &[usize],
+) -> RuleVerdict {
+    let why;
+    (verdict.rewrites, why) = cause(rule, encoder, grid, &look.facts, (datasets, look.seeds));
+    invalidate(&mut verdict, why);
+    verdict
+}
+
+/// What became of the texts that a rule looks at, and why that allows no decision, if so.
+fn cause(
+    rule: &BoundRule,
+    encoder: usize,
+    grid: &Grid,
+    facts: &Facts<'_>,
+    (datasets, seeds): (&[usize], usize),
+) -> (Option<RewriteShare>, Option<String>) {
+    let share = rewrite_share(rule, encoder, &grid.columns, facts, datasets, seeds);
+    let mixed = shared_vectors(encoder, facts, datasets).and_then(|shared| mixed_up(shared, rule.limits));
+    let separation = matches!(rule.quantity, Quantity::Separation(_));
+    let limits = if separation {
+        // Texts that were not rewritten are left out of separation, and counted by nobody else.
+        Settled {
+            max_unchanged: 1.0,
+            max_near_copies: 1.0,
+            ..rule.limits
+        }
+    } else {
+        rule.limits
+    };
+    let why = mixed.or_else(|| match share {
+        Some(share) if separation && share.texts == 0 => None,
+        Some(share) => invalid(share, limits),
+        None => cut_originals(encoder, facts, datasets).and_then(|cut| cut_short(cut, limits)),
+    });
+    (share.filter(|_| !separation), why)
+}
+
+/// Takes the decision back where there is a reason. The estimate and its bounds stay visible, but they decide nothing, not even a failure.
+fn invalidate(verdict: &mut RuleVerdict, why: Option<String>) {
+    let Some(why) = why else { return };
+    (verdict.verdict, verdict.note) = (GateVerdict::Invalid, Some(why));
+    (verdict.units_needed, verdict.seeds_needed) = (None, None);
+}
+
+/// Holds what was decided in rounds against ratings that were made after them. `places`: where each data set of the rules is in the grid, if it is.
+pub(crate) fn apply_ratings(
+    gate: &Bound,
+    grid: &Grid,
+    report: &mut GateReport,
+    facts: &Facts<'_>,
+    (places, seeds): (&[Option<usize>], usize),
+) {
+    for (one, &encoder) in report.encoders.iter_mut().zip(&gate.judged) {
+        for (said, rule) in one.rules.iter_mut().zip(&gate.rules) {
+            let own: Vec<usize> = rule
+                .datasets
+                .iter()
+                .filter_map(|d| places.get(*d).copied().flatten())
+                .collect();
+            if said.verdict != GateVerdict::Invalid {
+                let why;
+                (said.rewrites, why) = cause(rule, encoder, grid, facts, (&own, seeds));
+                invalidate(said, why);
+            }
+        }
+    }
+    conclude(gate, report);
+}
+
+/// What the rules come to.
+fn conclude(gate: &Bound, report: &mut GateReport) {
+    for one in &mut report.encoders {
+        one.verdict = GateVerdict::of_all(one.rules.iter().map(|rule| rule.verdict));
+    }
+    report.verdict = GateVerdict::of_all(report.encoders.iter().map(|one| one.verdict));
+    report.blocked = match report.verdict {
+        GateVerdict::Pass => false,
+        GateVerdict::Undecided => gate.undecided != OnUndecided::Warn,
+        GateVerdict::Invalid | GateVerdict::Fail => true,
+    };
+}
+
+/// A decision that says of itself what there is to say.
+fn plain(decision: Decision) -> (Decision, Option<String>) {
+    (decision, None)
+}
+
+/// `said`: what is said of the decision in place of its own note.
+fn fill(verdict: &mut RuleVerdict, decision: Decision, said: Option<String>, rule: &BoundRule) {
+    verdict.verdict = decision.verdict.into();
+    verdict.estimate = Some(decision.estimate);
+    (verdict.low, verdict.high) = (decision.low, decision.high);
+    let ends = [decision.low, decision.high];
+    if ends.iter().flatten().any(|end| !end.is_finite()) {
+        // At a vanishing share of alpha a bound may have no end: that decides nothing.
+        (verdict.low, verdict.high, verdict.verdict) = (None, None, GateVerdict::Undecided);
+        verdict.note = Some(format!("there is no bound at a chance of error of {:e}", verdict.alpha));
+        return;
+    }
+    if let Some(need) = decision.need {
+        (verdict.units_needed, verdict.seeds_needed) = (need.units, need.seeds);
+    }
+    if rule.unit == Unit::Item {
+        verdict.units = decision.units;
+        let why = if rule.unit_by_default {
+            format!(
+                "fewer than {} groups of data sets, so the unit is the item: ",
+                Unit::FEWEST_GROUPS
+            )
+        } else {
+            String::new()
+        };
+        let note = said.or_else(|| Some(decision.note?.in_words("item", "items")));
+        let note = note.map(|note| format!("; {note}")).unwrap_or_default();
+        verdict.note = Some(format!("{why}{}{note}", Unit::Item.words()));
+        return;
+    }
+    let basis = rule.basis;
+    verdict.note = match (decision.units, verdict.verdict) {
+        (1, GateVerdict::Undecided) => {
+            let least = verdict.units_needed.unwrap_or(2);
+            Some(format!(
+                "one data set only: bounds over data sets are impossible; {least} or more are needed, or basis = \"point\""
+            ))
+        }
+        _ => decision.note.map(|note| note.in_words("data set", "data sets")),
+    };
+    if basis == Basis::Bootstrap && decision.units < 20 && decision.units > 1 {
+        let warning = "bootstrap bounds are too narrow with fewer than about 20 data sets";
+        verdict.note = Some(match verdict.note.take() {
+            Some(note) => format!("{note}; {warning}"),
+            None => warning.to_owned(),
+        });
+    }
+}
+
+/// The Holm-adjusted test decides, not the bounds, which belong to this rule alone.
+fn tested(verdict: &mut RuleVerdict, test: Option<&NonInferiority>, gate: &Bound) {
+    let Some(test) = test else {
+        verdict.verdict = GateVerdict::Undecided;
+        verdict.note = Some("the test against the baseline could not be made".to_owned());
+        return;
+    };
+    verdict.estimate = Some(test.shift);
+    (verdict.p_value, verdict.p_holm) = (test.p_value, test.p_holm);
+    let bounds = verdict.verdict;
+    verdict.verdict = test.verdict.into();
+    if verdict.verdict != GateVerdict::Undecided {
+        (verdict.units_needed, verdict.seeds_needed, verdict.note) = (None, None, None);
+        return;
+    }
+    verdict.note = Some(match (&test.note, bounds) {
+        (Some(note), _) => note.clone(),
+        (None, GateVerdict::Undecided) => "the bounds straddle the margin".to_owned(),
+        (None, _) => {
+            let family = gate.judged.len() * gate.rules.iter().filter(|rule| rule.is_test()).count();
+            format!("its own bounds would decide, the test adjusted for all {family} comparisons (Holm) does not")
+        }
+    });
+}

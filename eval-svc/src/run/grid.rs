@@ -1,0 +1,51 @@
+//! The scores of a run as a grid.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{
+    measure::Scored,
+    plan::{Plan, Variant},
+};
+use crate::profile::{Column, Grid};
+
+/// Every score at its place.
+pub(super) fn grid(plan: &Plan, scored: &[Scored]) -> Grid {
+    let mut grid = Grid::new(
+        plan.encoders.iter().map(|encoder| encoder.id.clone()).collect(),
+        plan.tables
+            .iter()
+            .map(|table| table.dataset.name().to_owned())
+            .collect(),
+        plan.transformations
+            .iter()
+            .map(|t| Column {
+                label: t.label.clone(),
+                axis: t.axis,
+            })
+            .collect(),
+        plan.suite.seeds.clone(),
+    );
+    for (d, table) in plan.tables.iter().enumerate() {
+        grid.groups[d] = table.group();
+        grid.tasks[d] = table.dataset.task().name().to_owned();
+        grid.languages[d] = table.dataset.language_group();
+    }
+    let mut digests: BTreeMap<(usize, usize), BTreeSet<&str>> = BTreeMap::new();
+    for one in scored {
+        let points = one.score.main * 100.0;
+        match one.variant {
+            Variant::Original => grid.original[one.encoder][one.table] = points,
+            Variant::Transformed { transformation, seed } => {
+                grid.transformed[one.encoder][one.table][transformation][seed] = points;
+                digests
+                    .entry((one.table, transformation))
+                    .or_default()
+                    .insert(&one.texts);
+            }
+        }
+    }
+    for ((table, transformation), texts) in digests {
+        grid.same_texts[table][transformation] = texts.len() == 1 && plan.suite.seeds.len() > 1;
+    }
+    grid
+}
