@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use isomer_spelling::nearest;
 use serde::Deserialize;
 
 use super::{FieldMap, HubRef, LoadOptions};
-use crate::{suite::nearest, task::TaskType};
+use crate::task::TaskType;
 
 /// A data set that can be named.
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use isomer_spelling::nearest;
+
 use super::{
     Adjust, Basis, Gate, GateError, OnUndecided, Rule, RuleLimit, Sequential, Texts, Unit, bets, limits::Settled,
     observe::Quantity, sensitivity, spec::check_alpha,
@@ -9,7 +11,7 @@ use super::{
 use crate::{
     profile::Axis,
     stats::gate::bounded::{Range, least_units},
-    suite::{CATALOGUE, nearest},
+    suite::CATALOGUE,
     task::TaskType,
 };
 

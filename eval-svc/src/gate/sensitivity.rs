@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use isomer_spelling::nearest;
+
 use super::{
     Gate, GateError, RuleLimit,
     bind::{Bound, BoundRule},
@@ -16,7 +18,6 @@ use crate::{
     report::{GateVerdict, RuleVerdict},
     separation::{Kind, Tally},
     stats::{clopper_pearson_lower, clopper_pearson_upper},
-    suite::nearest,
 };
 
 /// What separation comes to, by position of the encoder and of the rule.

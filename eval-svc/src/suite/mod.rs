@@ -100,7 +100,6 @@ mod encoder;
 mod error;
 mod gate;
 mod judge;
-mod nearest;
 mod parse;
 mod protocol;
 mod reader;
@@ -114,6 +113,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use isomer_spelling::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -126,7 +126,6 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use nearest::nearest;
 pub use protocol::Guards;
 pub use transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 

@@ -5,12 +5,12 @@ use isomer_proto::{
     eval::v1::{self as proto, EncoderPrompt, PromptUse, UnusedPrompt, prompt_use},
 };
 use isomer_service_kit::Fault;
+use isomer_spelling::nearest;
 use serde_json::{Value, json};
 
 use crate::{
     dataset::Dataset,
     prompts::{Chosen, DatasetPrompts, GivenPrompt, Layers, Part, PromptSource, is_role, known_roles, unused},
-    suite::nearest,
     truncation::CutCount,
 };
 
