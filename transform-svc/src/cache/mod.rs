@@ -30,10 +30,11 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use isomer_segment_log::{Found, Segment, Writer};
 use serde::{Deserialize, Serialize};
 
 pub use key::{Key, KeyParts, Made};
-use segment::{Found, Segment, Writer};
+use segment::FORMAT;
 
 /// What is kept of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -191,7 +192,8 @@ impl Cache {
         segment.touch();
         let file = segment.file();
         drop(inner);
-        match segment::read(&file, place.offset, place.length) {
+        let found = isomer_segment_log::read(&file, FORMAT.framing, place.offset, place.length);
+        match found.map(|json| json.and_then(|json| segment::decode(&json))) {
             Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
             // Gone or changed under our hands: a miss, and noticed.
             Ok(_) => {
@@ -211,32 +213,36 @@ impl Cache {
     /// Writes an entry. When this returns, the entry survives the end of this process.
     pub fn put(&self, key: Key, entry: &Entry) -> Result<(), CacheError> {
         let mut inner = self.lock();
-        let line = segment::encode(&key, entry)
-            .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error))?;
+        let json = segment::encode(&key, entry)
+            .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
         // What a segment may have before this line makes it full.
-        let room = prune::segment_size(self.max_bytes).saturating_sub(line.len() as u64);
+        let room = prune::segment_size(self.max_bytes).saturating_sub(FORMAT.framing.record_bytes(json.len()) as u64);
         if inner.writer.as_ref().is_none_or(|writer| writer.length() > room) {
             if let Some(done) = inner.writer.take() {
                 done.sync();
             }
-            inner.writer = Some(Writer::acquire(&self.directory, room)?);
+            let writer = Writer::acquire(&self.directory, &FORMAT, room)
+                .map_err(|error| CacheError::new("cannot make a cache segment in", &self.directory, error))?;
+            inner.writer = Some(writer);
             self.make_room(&mut inner)?;
         }
         let Some(writer) = &mut inner.writer else {
             return Ok(());
         };
-        let offset = writer.length();
-        writer.append(&line)?;
         let path = writer.path().to_owned();
+        // The entry is handed to the system before its text is answered: a process killed after this loses nothing.
+        let (offset, length) = writer
+            .append(&json)
+            .and_then(|place| writer.flush().map(|()| place))
+            .map_err(|error| CacheError::new("cannot write to the cache segment", &path, error))?;
         if let Some(&number) = inner.numbers.get(&path)
             && let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut)
-            && segment.pass(offset, line.len())
+            && segment.pass(offset, length)
         {
             let place = Place {
                 segment: number,
                 offset,
-                // Without its end.
-                length: line.len() - 1,
+                length,
             };
             inner.index.insert(key, place);
             return Ok(());
@@ -269,16 +275,12 @@ impl Cache {
 
     /// Indexes the lines that have been added to any segment, and forgets segments that are gone.
     fn refresh(&self, inner: &mut Inner) -> Result<(), CacheError> {
-        let listing = fs::read_dir(&self.directory)
+        let paths = isomer_segment_log::paths(&self.directory, &FORMAT)
             .map_err(|error| CacheError::new("cannot list the cache directory", &self.directory, error))?;
-        let mut here = HashSet::new();
-        for file in listing.filter_map(Result::ok) {
-            let path = file.path();
-            if segment::is_segment(&path) {
-                Self::read_on(inner, &path)?;
-                here.insert(path);
-            }
+        for path in &paths {
+            Self::read_on(inner, path)?;
         }
+        let here: HashSet<PathBuf> = paths.into_iter().collect();
         if inner.numbers.len() > here.len() || !inner.numbers.keys().all(|path| here.contains(path)) {
             let gone: HashSet<usize> = inner
                 .numbers
@@ -299,7 +301,7 @@ impl Cache {
     fn read_on(inner: &mut Inner, path: &Path) -> Result<(), CacheError> {
         let number = match inner.numbers.get(path) {
             Some(number) => *number,
-            None => match Segment::open(path) {
+            None => match Segment::open(path, &FORMAT) {
                 Ok(segment) => {
                     inner.segments.push(Some(segment));
                     let number = inner.segments.len() - 1;
@@ -314,11 +316,12 @@ impl Cache {
             return Ok(());
         };
         let found = segment
-            .read_on()
+            .read_on(|json| segment::decode(json).map(|(key, _)| key))
             .map_err(|error| CacheError::new("cannot read the cache segment", path, error))?;
         for line in found {
-            match line {
-                Found::Entry { key, offset, length } => {
+            let Found { offset, length, value } = line;
+            match value {
+                Some(key) => {
                     let segment = number;
                     inner.index.insert(
                         key,
@@ -329,7 +332,7 @@ impl Cache {
                         },
                     );
                 }
-                Found::Corrupt { offset } => {
+                None => {
                     inner.corrupt_lines += 1;
                     metrics::counter!(crate::metric_names::CACHE_CORRUPT).increment(1);
                     tracing::warn!(segment = %path.display(), offset, "passed over a corrupt line of the cache");
