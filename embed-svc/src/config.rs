@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     config::{ConfigError, Validate},
     server::ServerConfig,
     telemetry::TelemetryConfig,
@@ -162,6 +163,21 @@ pub struct ServeConfig {
     pub telemetry: TelemetryConfig,
     /// The service itself.
     pub embed: EmbedConfig,
+}
+
+impl ProcessConfig for ServeConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.models = self.models.with_env();
+        self
+    }
 }
 
 impl Validate for ServeConfig {

@@ -8,6 +8,7 @@ use std::{
 use etcetera::BaseStrategy;
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     client::ClientConfig,
     config::{ConfigError, Validate},
     server::ServerConfig,
@@ -215,6 +216,21 @@ pub struct ServeConfig {
     pub eval: EvalConfig,
     /// The way to data sets on the hub and their cache.
     pub models: ModelsConfig,
+}
+
+impl ProcessConfig for ServeConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.models = self.models.with_env();
+        self
+    }
 }
 
 impl Validate for ServeConfig {

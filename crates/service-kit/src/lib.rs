@@ -8,6 +8,7 @@
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
 //! * [`page_token`]: the tokens of lists.
 //! * [`home`]: the folder where a server keeps its own files.
+//! * [`Process`]: the `main` of a service that is a process of its own.
 //! * [`Doorkeeper`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
@@ -29,6 +30,7 @@ pub mod memory;
 pub mod metric_names;
 mod off_runtime;
 pub mod page_token;
+mod process;
 mod refusals;
 pub mod server;
 pub mod services;
@@ -47,5 +49,6 @@ pub use error::{Fault, with_subject};
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
 pub use off_runtime::off_runtime;
+pub use process::{Process, ProcessConfig};
 pub use refusals::{Shape, body_fault, plain_refusal};
 pub use services::Services;

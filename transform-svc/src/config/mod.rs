@@ -11,6 +11,7 @@ use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
 use isomer_outbound::GuardConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     client::ClientConfig,
     config::{ConfigError, Validate},
     server::ServerConfig,
@@ -182,6 +183,21 @@ pub struct ServeConfig {
     /// Where the encoder service is that augmented encoding (GASE) asks; absent: `EncodeAugmented` needs an address of the
     /// request's own, where [`TransformConfig::allow_specs`] permits one.
     pub encoder: Option<ClientConfig>,
+}
+
+impl ProcessConfig for ServeConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.models = self.models.with_env();
+        self
+    }
 }
 
 impl Validate for ServeConfig {
