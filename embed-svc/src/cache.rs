@@ -17,10 +17,10 @@ use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use isomer_segment_log::{Format, Framing, Listed, Segment, Writer};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::batch::TextView;
@@ -87,13 +87,13 @@ impl VectorCache {
             most_bytes,
             inner: Mutex::default(),
         };
-        cache.refresh(&mut cache.lock())?;
+        cache.refresh(&mut cache.inner.lock())?;
         Ok(cache)
     }
 
     /// The vectors that are here, by place in `keys`. What other processes have added since is found.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Err(error) = self.refresh(&mut inner) {
             tracing::warn!(folder = %self.folder.display(), %error, "the vector cache cannot be read");
             return vec![None; keys.len()];
@@ -115,7 +115,7 @@ impl VectorCache {
     /// # Errors
     /// What the disk says; what was written before stays.
     pub fn put<'a>(&self, entries: impl Iterator<Item = (Key, &'a [f32])>) -> io::Result<()> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let mut content = Vec::new();
         for (key, vector) in entries {
             let sound = vector.len() == self.width && vector.iter().all(|value| value.is_finite());
@@ -158,7 +158,7 @@ impl VectorCache {
 
     /// Number of vectors that can be found.
     pub fn len(&self) -> usize {
-        self.lock().index.len()
+        self.inner.lock().index.len()
     }
 
     /// Whether there are none.
@@ -169,11 +169,6 @@ impl VectorCache {
     /// A file is full at an eighth of the bound, so that little is lost when the oldest goes.
     fn full(&self) -> u64 {
         (self.most_bytes / 8).min(64 << 20)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The index only ever gains whole records: a panic leaves nothing half done.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A vector; `None` when it is no longer what it was.

@@ -1,10 +1,8 @@
 //! Requests and tokens a second, and requests at once.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep_until},
@@ -143,7 +141,7 @@ impl Pace {
 
     /// When a request of so many tokens may go. Only one that may go in time is counted.
     fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, NoTurn> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
         #[allow(clippy::cast_precision_loss)]
         let (requests, tokens) = (
             buckets.requests.after(1.0, now),

@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 
 use crate::{
     calendar::{self, Day, Period, day_of, month_begin},
@@ -144,7 +145,7 @@ impl Meter {
         if limits.budgets.is_empty() {
             return Ok(());
         }
-        let ledger = lock(&self.ledger);
+        let ledger = self.ledger.lock();
         for budget in &limits.budgets {
             let spent = ledger.spent(budget.per, day_of(now));
             let wait = || calendar::until_end(budget.per, now);
@@ -174,7 +175,7 @@ impl Meter {
         };
         // Less than one request would never let anything through.
         let most = (rate * BURST_SECONDS).max(1.0);
-        let mut bucket = lock(&self.bucket);
+        let mut bucket = self.bucket.lock();
         let bucket = bucket.get_or_insert(Bucket { level: most, at: now });
         // A clock that was set back gives nothing and takes nothing.
         let passed = (now - bucket.at).max(0) as f64 / 1e6;
@@ -191,13 +192,13 @@ impl Meter {
     /// Counts what was used. True when the meter is to be queued for writing.
     pub(crate) fn add(&self, spent: Spent, now: i64) -> bool {
         self.last_used.fetch_max(now, Ordering::Relaxed);
-        lock(&self.ledger).pending.entry(day_of(now)).or_default().add(spent);
+        self.ledger.lock().pending.entry(day_of(now)).or_default().add(spent);
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
     /// Sets `most` aside if the grant has room for it.
     pub(crate) fn hold_within_grant(&self, most: Spent) -> bool {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let mut wanted = ledger.in_use();
         wanted.add(most);
         let fits = wanted.tokens <= ledger.granted.tokens && wanted.cost <= ledger.granted.cost;
@@ -209,31 +210,31 @@ impl Meter {
 
     /// Sets `most` aside without a grant.
     pub(crate) fn hold(&self, most: Spent) {
-        lock(&self.ledger).held.add(most);
+        self.ledger.lock().held.add(most);
     }
 
     /// The database has granted so much, and `most` of it is set aside.
     pub(crate) fn granted(&self, granted: Spent, most: Spent) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         ledger.granted = granted;
         ledger.held.add(most);
     }
 
     /// Gives back what was set aside for a request. What the request used has been counted.
     pub(crate) fn release(&self, most: Spent) {
-        let held = &mut lock(&self.ledger).held;
+        let held = &mut self.ledger.lock().held;
         held.tokens = held.tokens.saturating_sub(most.tokens);
         held.cost = held.cost.saturating_sub(most.cost);
     }
 
     /// What is set aside, and what was counted and is not written.
     pub(crate) fn in_use(&self) -> Spent {
-        lock(&self.ledger).in_use()
+        self.ledger.lock().in_use()
     }
 
     /// What is known of the database's sums; nothing where it was never asked.
     pub(crate) fn known(&self, today: Day) -> Sums {
-        lock(&self.ledger).known.unwrap_or(Sums {
+        self.ledger.lock().known.unwrap_or(Sums {
             as_of: today,
             ..Sums::default()
         })
@@ -241,7 +242,7 @@ impl Meter {
 
     /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is written. `None` where nothing was granted.
     pub(crate) fn shrink(&self) -> Option<Spent> {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         if ledger.granted == Spent::default() && ledger.held == Spent::default() {
             return None;
         }
@@ -259,29 +260,29 @@ impl Meter {
 
     /// Whether requests under way have set something aside.
     pub(crate) fn is_holding(&self) -> bool {
-        lock(&self.ledger).held != Spent::default()
+        self.ledger.lock().held != Spent::default()
     }
 
     /// Whether the database has been asked what was used before.
     pub(crate) fn is_loaded(&self) -> bool {
-        lock(&self.ledger).known.is_some()
+        self.ledger.lock().known.is_some()
     }
 
     /// What the database said before anything was counted here. Of several that ask at once the first is believed.
     pub(crate) fn begin(&self, sums: Sums) {
-        lock(&self.ledger).known.get_or_insert(sums);
+        self.ledger.lock().known.get_or_insert(sums);
     }
 
     /// What the database says, once everything taken has been written there.
     pub(crate) fn loaded(&self, sums: Sums) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         ledger.known = Some(sums);
         ledger.leaving.clear();
     }
 
     /// Everything taken has been written, but the database was not asked for its sums.
     pub(crate) fn written(&self) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
         if let Some(known) = &mut ledger.known {
             leaving.into_iter().for_each(|(day, spent)| known.add(day, spent));
@@ -291,7 +292,7 @@ impl Meter {
     /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must follow.
     pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
         self.queued.store(false, Ordering::Release);
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let pending = std::mem::take(&mut ledger.pending);
         for (day, spent) in &pending {
             ledger.leaving.entry(*day).or_default().add(*spent);
@@ -301,7 +302,7 @@ impl Meter {
 
     /// Writing failed: it is tried again.
     pub(crate) fn put_back(&self) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
         for (day, spent) in leaving {
             ledger.pending.entry(day).or_default().add(spent);
@@ -316,7 +317,7 @@ impl Meter {
 
     /// Nothing in flight and nothing to write.
     pub(crate) fn is_quiet(&self) -> bool {
-        let ledger = lock(&self.ledger);
+        let ledger = self.ledger.lock();
         self.in_flight.load(Ordering::Acquire) == 0
             && ledger.pending.is_empty()
             && ledger.leaving.is_empty()
@@ -348,11 +349,6 @@ impl Ledger {
         }
         spent
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds these; a count is still a count if something did.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -449,7 +445,7 @@ mod tests {
         });
         assert!(meter.add(tokens(5), NOON));
         assert!(!meter.add(tokens(5), NOON));
-        let spent = |per| lock(&meter.ledger).spent(per, day_of(NOON)).tokens;
+        let spent = |per| meter.ledger.lock().spent(per, day_of(NOON)).tokens;
         assert_eq!((spent(Period::Day), spent(Period::Total)), (20, 40));
         assert_eq!(
             meter.take(),

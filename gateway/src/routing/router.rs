@@ -1,9 +1,6 @@
 //! The router.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::{
@@ -15,6 +12,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, metric_names, telemetry::unsampled};
 use isomer_usage::Count;
+use parking_lot::{Mutex, RwLock};
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
     time::{Instant, timeout},
@@ -316,7 +314,7 @@ async fn listed(replica: &Replica) -> Vec<Encoder> {
 
 impl Shared {
     pub(super) fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.table.read())
     }
 
     /// Encoding, counting and reranking change nothing, so that any of them may be repeated.
@@ -355,7 +353,7 @@ impl Shared {
         let request = Mutex::new(Some(request));
         let request = &request;
         let take = || {
-            let mut request = request.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut request = request.lock();
             let taken = if once { request.take() } else { request.clone() };
             taken.ok_or_else(|| Fault::internal("a request of this process was to be sent twice"))
         };
@@ -435,7 +433,7 @@ impl Shared {
             member.encoders = ids.collect();
         });
         futures::future::join_all(looks).await;
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         *table = Arc::new(Table::new(members, &table, generation));
     }
 }

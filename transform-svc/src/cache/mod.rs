@@ -27,10 +27,10 @@ use std::{
     collections::{HashMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use isomer_segment_log::{Found, Segment, Writer};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use key::{Key, KeyParts, Made};
@@ -164,8 +164,8 @@ impl Cache {
             max_bytes,
             inner: Mutex::default(),
         };
-        cache.refresh(&mut cache.lock())?;
-        cache.make_room(&mut cache.lock())?;
+        cache.refresh(&mut cache.inner.lock())?;
+        cache.make_room(&mut cache.inner.lock())?;
         Ok(cache)
     }
 
@@ -176,7 +176,7 @@ impl Cache {
 
     /// Finds an entry; on a miss looks once more at what other processes have written since.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, CacheError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !inner.index.contains_key(key) {
             self.refresh(&mut inner)?;
         }
@@ -186,7 +186,7 @@ impl Cache {
 
     /// Finds an entry that is known here already. Reading and checking its line is nobody else's wait.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let place = inner.index.get(key).copied()?;
         let segment = inner.segments.get_mut(place.segment)?.as_mut()?;
         segment.touch();
@@ -197,14 +197,14 @@ impl Cache {
             Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
             // Gone or changed under our hands: a miss, and noticed.
             Ok(_) => {
-                let mut inner = self.lock();
+                let mut inner = self.inner.lock();
                 inner.index.remove(key);
                 inner.corrupt_lines += 1;
                 None
             }
             Err(error) => {
                 tracing::warn!(directory = %self.directory.display(), %error, "a cache segment cannot be read any more");
-                self.lock().index.remove(key);
+                self.inner.lock().index.remove(key);
                 None
             }
         }
@@ -212,7 +212,7 @@ impl Cache {
 
     /// Writes an entry. When this returns, the entry survives the end of this process.
     pub fn put(&self, key: Key, entry: &Entry) -> Result<(), CacheError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let json = segment::encode(&key, entry)
             .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
         // What a segment may have before this line makes it full.
@@ -253,12 +253,12 @@ impl Cache {
 
     /// Keys of all entries, in no order.
     pub fn keys(&self) -> Vec<Key> {
-        self.lock().index.keys().copied().collect()
+        self.inner.lock().index.keys().copied().collect()
     }
 
     /// What the cache holds.
     pub fn stats(&self) -> CacheStats {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let segments = || inner.segments.iter().flatten();
         CacheStats {
             entries: inner.index.len(),
@@ -266,11 +266,6 @@ impl Cache {
             bytes: segments().map(Segment::read_to).sum(),
             corrupt_lines: inner.corrupt_lines,
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing is left half done by a panic: the index only ever gains whole entries.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Indexes the lines that have been added to any segment, and forgets segments that are gone.
@@ -345,7 +340,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        if let Some(writer) = &self.lock().writer {
+        if let Some(writer) = &self.inner.lock().writer {
             writer.sync();
         }
     }

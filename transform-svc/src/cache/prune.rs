@@ -38,7 +38,7 @@ impl Cache {
     /// # Errors
     /// When the directory cannot be read.
     pub fn prune(&self, bytes: u64) -> Result<Pruned, CacheError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
         self.refresh(&mut inner)?;
         Ok(pruned)

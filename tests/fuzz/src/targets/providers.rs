@@ -4,7 +4,7 @@ use std::{
     cell::OnceCell,
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,6 +14,7 @@ use isomer_proto::{
     encoder::v1::{EncodeRequest, Input as EncoderInput, RerankRequest, input},
     gateway::v1::{Provider, ProviderKind},
 };
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tonic::Status;
 use url::Url;
@@ -111,7 +112,7 @@ fn answer(mut stream: &TcpStream, said: &Said) -> Option<()> {
             }
         }
         buffer.drain(..whole);
-        let (status, body) = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let (status, body) = said.lock().clone();
         let head = format!(
             "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
             body.len()
@@ -137,7 +138,7 @@ pub(super) fn embeddings(data: &[u8]) {
         let Some(backend) = server.backends.get(kind % server.backends.len().max(1)) else {
             return;
         };
-        *server.said.lock().unwrap_or_else(PoisonError::into_inner) = (200, input.0.to_vec());
+        *server.said.lock() = (200, input.0.to_vec());
         server.runtime.block_on(async {
             let call = async {
                 if reranks {
