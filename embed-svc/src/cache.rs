@@ -175,8 +175,7 @@ impl VectorCache {
     fn read(&self, segment: &Segment, key: &Key, offset: u64) -> Option<Vec<f32>> {
         let length = self.format.framing.record_bytes(KEY + self.width * size_of::<f32>());
         let content = segment.read(offset, length).ok()??;
-        let (values, _) = content.strip_prefix(key)?.as_chunks();
-        Some(values.iter().map(|value| f32::from_le_bytes(*value)).collect())
+        Some(isomer_service_kit::vectors::floats(content.strip_prefix(key)?).collect())
     }
 
     fn files_of_all_spaces(&self) -> io::Result<Vec<Listed>> {

@@ -6,6 +6,7 @@ use isomer_models::ModelsConfig;
 use isomer_service_kit::{
     ProcessConfig,
     config::{ConfigError, Validate},
+    limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -69,7 +70,7 @@ impl Default for EmbedConfig {
             max_text_bytes: 256 << 10,
             max_queued_tokens: 2 << 20,
             stream_depth: 4,
-            max_message_bytes: 256 << 20,
+            max_message_bytes: INNER_MESSAGE,
             warm_up: Vec::new(),
             encoders: BTreeMap::new(),
             calibration: BTreeMap::new(),

@@ -11,6 +11,7 @@ use isomer_service_kit::{
     ProcessConfig,
     client::ClientConfig,
     config::{ConfigError, Validate},
+    limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -85,7 +86,7 @@ impl Default for EvalConfig {
             encode_batch_items: 256,
             encode_in_flight: 2,
             transform_batch_items: 256,
-            max_message_bytes: 256 << 20,
+            max_message_bytes: INNER_MESSAGE,
             examples: 8,
         }
     }

@@ -9,9 +9,11 @@
 //! * [`page_token`]: the tokens of lists.
 //! * [`home`]: the folder where a server keeps its own files.
 //! * [`Process`]: the `main` of a service that is a process of its own.
+//! * [`Bucket`]: the arithmetic of every rate that is held to.
 //! * [`Doorkeeper`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
+mod bucket;
 mod caller;
 pub mod client;
 pub mod config;
@@ -43,6 +45,7 @@ pub mod vectors;
 mod web;
 mod wire;
 
+pub use bucket::Bucket;
 pub use caller::CALLER;
 pub use client::GrpcChannel;
 pub use door::Doorkeeper;

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Bucket, Fault};
 use parking_lot::Mutex;
 
 use crate::{
@@ -89,20 +89,14 @@ struct Ledger {
     granted: Spent,
 }
 
-#[derive(Debug)]
-struct Bucket {
-    level: f64,
-    /// Microseconds since 1970.
-    at: i64,
-}
-
 /// The meters of one caller. Shared by all its requests, whatever becomes of its limits.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// `key:ID` or `jwt:DIGEST`: what the counts are kept under.
     pub(crate) principal: String,
     in_flight: AtomicU32,
-    bucket: Mutex<Option<Bucket>>,
+    /// Requests that may pass, and when the bucket was filled last, in microseconds since 1970.
+    bucket: Mutex<Option<(Bucket, i64)>>,
     ledger: Mutex<Ledger>,
     last_used: AtomicI64,
     /// In the queue of meters to write.
@@ -176,17 +170,15 @@ impl Meter {
         // Less than one request would never let anything through.
         let most = (rate * BURST_SECONDS).max(1.0);
         let mut bucket = self.bucket.lock();
-        let bucket = bucket.get_or_insert(Bucket { level: most, at: now });
+        let (bucket, at) = bucket.get_or_insert((Bucket::full(rate, most), now));
+        // The limits may have been changed since.
+        bucket.change(rate, most);
         // A clock that was set back gives nothing and takes nothing.
-        let passed = (now - bucket.at).max(0) as f64 / 1e6;
-        bucket.level = (bucket.level + passed * rate).min(most);
-        bucket.at = now;
-        if bucket.level < 1.0 {
-            let wait = Duration::from_secs_f64((1.0 - bucket.level) / rate);
-            return Err(faults::rate_limited(name, rate, wait));
-        }
-        bucket.level -= 1.0;
-        Ok(())
+        bucket.pass(Duration::from_micros(u64::try_from(now - *at).unwrap_or(0)));
+        *at = now;
+        bucket
+            .try_take(1.0)
+            .map_err(|wait| faults::rate_limited(name, rate, wait))
     }
 
     /// Counts what was used. True when the meter is to be queued for writing.
@@ -402,6 +394,19 @@ mod tests {
             .filter(|tenth| meter.take_request("a", &limits, NOON + DAY + tenth * 100_000).is_ok())
             .count();
         assert_eq!(passed, 10 + 24);
+    }
+
+    #[test]
+    fn the_smallest_rate_lets_one_request_through_and_refuses_the_next() {
+        let meter = Meter::new("key:a".into());
+        let limits = Limits {
+            requests_per_second: Some(1e-30),
+            ..Limits::default()
+        };
+        limits.check().unwrap();
+        meter.take_request("a", &limits, NOON).unwrap();
+        let fault = meter.take_request("a", &limits, NOON).unwrap_err();
+        assert_eq!(fault.reason, "RATE_LIMITED");
     }
 
     #[test]

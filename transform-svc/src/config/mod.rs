@@ -14,6 +14,7 @@ use isomer_service_kit::{
     ProcessConfig,
     client::ClientConfig,
     config::{ConfigError, Validate},
+    limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -74,7 +75,7 @@ impl Default for TransformConfig {
             cache_max_bytes: 8 << 30,
             max_text_chars: 20_000,
             prompts_dir: None,
-            max_message_bytes: 256 << 20,
+            max_message_bytes: INNER_MESSAGE,
         }
     }
 }
