@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Largest message a client accepts: a matrix of vectors, or a report.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 256 << 20;
+pub(crate) use isomer_service_kit::limits::INNER_MESSAGE as MAX_MESSAGE_BYTES;
 
 /// A connection; in-process services live as long as it does.
 pub(crate) struct Connection {

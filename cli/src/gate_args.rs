@@ -1,13 +1,11 @@
 //! Rules of the gate on the command line.
 
 use clap::{Args, ValueEnum};
-use isomer_eval::{
-    gate::{Basis, Rule, RuleLimit},
-    suite::nearest,
-};
+use isomer_eval::gate::{Basis, Rule, RuleLimit};
 use isomer_proto::eval::v1::{
     Gate, GateAdjust, GateBasis, GateRule, GateSequential, GateTexts, GateUndecided, GateUnit, gate_rule::Limit,
 };
+use isomer_spelling::nearest;
 
 /// Rules, and how they are decided.
 #[derive(Args, Debug)]

@@ -3,11 +3,11 @@
 use std::{
     collections::HashMap,
     io::IsTerminal,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 
 use indicatif::{HumanBytes, HumanDuration, MultiProgress, ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
 
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 

@@ -5,7 +5,7 @@
 //! vectors of full width before a final normalisation, so that every delivery (dimensions, normalisation, element type) is
 //! served by one entry. A vector that is not finite is never written.
 //!
-//! **Layout.** `<root>/<space digest>/vectors-<process>-<time>.bin`: records of equal size, `key · floats · checksum`. A process
+//! **Layout.** `<root>/<space digest>/vectors-<uuid>.bin`: records of equal size, `key · floats · checksum`. A process
 //! appends to one file, which it holds locked, so several processes share a folder. The lock goes with the process: a
 //! successor carries on where it ended, after a last record that was written only in part. Every record is checked when it is
 //! read; one that does not match its checksum is a miss.
@@ -13,22 +13,33 @@
 //! **Bound.** Before a file is started, the oldest files of all spaces that nobody writes to are removed until the new one
 //! has room.
 
-mod segment;
-
 use std::{
     collections::HashMap,
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use isomer_segment_log::{Format, Framing, Listed, Segment, Writer};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use crate::batch::TextView;
-use segment::{Segment, Writer};
 
 /// Address of a vector.
 pub type Key = [u8; 32];
+
+const KEY: usize = size_of::<Key>();
+
+/// Key and floats, little-endian.
+fn format_of(width: usize) -> Format {
+    Format {
+        prefix: "vectors-",
+        suffix: ".bin",
+        framing: Framing::Fixed {
+            content: KEY + width * size_of::<f32>(),
+        },
+    }
+}
 
 /// The address of a text as the model sees it.
 pub fn key(text: TextView<'_>) -> Key {
@@ -46,6 +57,7 @@ pub struct VectorCache {
     root: PathBuf,
     folder: PathBuf,
     width: usize,
+    format: Format,
     most_bytes: u64,
     inner: Mutex<Inner>,
 }
@@ -53,7 +65,7 @@ pub struct VectorCache {
 #[derive(Debug, Default)]
 struct Inner {
     segments: Vec<Segment>,
-    /// Segment and record of each key.
+    /// Segment of each key, and the offset of its record there.
     index: HashMap<Key, (usize, u64)>,
     writer: Option<Writer>,
 }
@@ -71,24 +83,25 @@ impl VectorCache {
             root: root.to_path_buf(),
             folder,
             width,
+            format: format_of(width),
             most_bytes,
             inner: Mutex::default(),
         };
-        cache.refresh(&mut cache.lock())?;
+        cache.refresh(&mut cache.inner.lock())?;
         Ok(cache)
     }
 
     /// The vectors that are here, by place in `keys`. What other processes have added since is found.
     pub fn get(&self, keys: &[Key]) -> Vec<Option<Vec<f32>>> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if let Err(error) = self.refresh(&mut inner) {
             tracing::warn!(folder = %self.folder.display(), %error, "the vector cache cannot be read");
             return vec![None; keys.len()];
         }
         let Inner { segments, index, .. } = &mut *inner;
         let one = |key: &Key| {
-            let (segment, record) = *index.get(key)?;
-            let found = segments.get_mut(segment)?.read(key, record);
+            let (segment, offset) = *index.get(key)?;
+            let found = self.read(segments.get(segment)?, key, offset);
             if found.is_none() {
                 index.remove(key);
             }
@@ -102,7 +115,8 @@ impl VectorCache {
     /// # Errors
     /// What the disk says; what was written before stays.
     pub fn put<'a>(&self, entries: impl Iterator<Item = (Key, &'a [f32])>) -> io::Result<()> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
+        let mut content = Vec::new();
         for (key, vector) in entries {
             let sound = vector.len() == self.width && vector.iter().all(|value| value.is_finite());
             if !sound || inner.index.contains_key(&key) {
@@ -115,7 +129,11 @@ impl VectorCache {
             {
                 inner.writer = None;
                 self.make_room(&mut inner)?;
-                inner.writer = Some(Writer::acquire(&self.folder, self.width, self.full())?);
+                inner.writer = Some(Writer::acquire(
+                    &self.folder,
+                    &self.format,
+                    self.full().saturating_sub(1),
+                )?);
                 self.refresh(&mut inner)?;
             }
             let Inner {
@@ -124,14 +142,15 @@ impl VectorCache {
                 writer,
             } = &mut *inner;
             let Some(writer) = writer else { continue };
-            let record = writer.append(&key, vector)?;
-            match segments.iter_mut().position(|segment| segment.path() == writer.path()) {
-                Some(segment) => {
-                    segments[segment].added(record);
-                    index.insert(key, (segment, record));
-                }
-                // Read back like another process's.
-                None => continue,
+            content.clear();
+            content.extend_from_slice(&key);
+            content.extend(vector.iter().flat_map(|value| value.to_le_bytes()));
+            let (offset, length) = writer.append(&content)?;
+            // Otherwise it is read back like another process's.
+            if let Some(segment) = segments.iter().position(|segment| segment.path() == writer.path())
+                && segments[segment].pass(offset, length)
+            {
+                index.insert(key, (segment, offset));
             }
         }
         inner.writer.as_mut().map_or(Ok(()), Writer::flush)
@@ -139,7 +158,7 @@ impl VectorCache {
 
     /// Number of vectors that can be found.
     pub fn len(&self) -> usize {
-        self.lock().index.len()
+        self.inner.lock().index.len()
     }
 
     /// Whether there are none.
@@ -152,17 +171,40 @@ impl VectorCache {
         (self.most_bytes / 8).min(64 << 20)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // The index only ever gains whole records: a panic leaves nothing half done.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A vector; `None` when it is no longer what it was.
+    fn read(&self, segment: &Segment, key: &Key, offset: u64) -> Option<Vec<f32>> {
+        let length = self.format.framing.record_bytes(KEY + self.width * size_of::<f32>());
+        let content = segment.read(offset, length).ok()??;
+        Some(isomer_service_kit::vectors::floats(content.strip_prefix(key)?).collect())
+    }
+
+    fn files_of_all_spaces(&self) -> io::Result<Vec<Listed>> {
+        let mut found = Vec::new();
+        for space in fs::read_dir(&self.root)?.filter_map(Result::ok) {
+            if !space.path().is_dir() {
+                continue;
+            }
+            match isomer_segment_log::list(&space.path(), &self.format) {
+                Ok(files) => found.extend(files),
+                // Removed meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(found)
     }
 
     /// Indexes the records that were added to any file.
     fn refresh(&self, inner: &mut Inner) -> io::Result<()> {
-        for path in segment::files_of(&self.folder)? {
+        let paths = match isomer_segment_log::paths(&self.folder, &self.format) {
+            // Removed meanwhile; the next writer makes it again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            paths => paths?,
+        };
+        for path in paths {
             let place = match inner.segments.iter().position(|segment| segment.path() == path) {
                 Some(place) => place,
-                None => match Segment::open(&path, self.width) {
+                None => match Segment::open(&path, &self.format) {
                     Ok(segment) => {
                         inner.segments.push(segment);
                         inner.segments.len() - 1
@@ -172,8 +214,11 @@ impl VectorCache {
                     Err(error) => return Err(error),
                 },
             };
-            for (key, record) in inner.segments[place].read_on()? {
-                inner.index.insert(key, (place, record));
+            for found in inner.segments[place].read_on(|content| content.first_chunk::<KEY>().copied())? {
+                // A record that does not match its checksum is a miss.
+                if let Some(key) = found.value {
+                    inner.index.insert(key, (place, found.offset));
+                }
             }
         }
         Ok(())
@@ -181,15 +226,19 @@ impl VectorCache {
 
     /// Removes the oldest files until a new one has room.
     fn make_room(&self, inner: &mut Inner) -> io::Result<()> {
-        let mut files = segment::files_below(&self.root)?;
+        let mut files = self.files_of_all_spaces()?;
         files.sort_by_key(|file| file.changed);
         let mut bytes: u64 = files.iter().map(|file| file.bytes).sum();
         for file in files {
             if bytes + self.full() <= self.most_bytes {
                 break;
             }
-            if segment::remove_unless_written(&file.path) {
-                bytes -= file.bytes;
+            match isomer_segment_log::remove_unless_written(&file.path) {
+                Ok(true) => bytes -= file.bytes,
+                Ok(false) => {}
+                Err(error) => {
+                    tracing::warn!(file = %file.path.display(), %error, "a file of the vector cache cannot be removed");
+                }
             }
         }
         // Files that are gone answer no more; the places of the others change.

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     config::{ConfigError, Validate},
+    limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -68,7 +70,7 @@ impl Default for EmbedConfig {
             max_text_bytes: 256 << 10,
             max_queued_tokens: 2 << 20,
             stream_depth: 4,
-            max_message_bytes: 256 << 20,
+            max_message_bytes: INNER_MESSAGE,
             warm_up: Vec::new(),
             encoders: BTreeMap::new(),
             calibration: BTreeMap::new(),
@@ -162,6 +164,21 @@ pub struct ServeConfig {
     pub telemetry: TelemetryConfig,
     /// The service itself.
     pub embed: EmbedConfig,
+}
+
+impl ProcessConfig for ServeConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.models = self.models.with_env();
+        self
+    }
 }
 
 impl Validate for ServeConfig {

@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use isomer_embed::{ServeConfig, run};
-use isomer_service_kit::{Fault, config, server, shutdown, telemetry};
+use isomer_embed::run;
+use isomer_service_kit::{Process, shutdown};
 use serde_json::json;
 
 /// Serves sentence-embedding models over gRPC (isomer.encoder.v1).
@@ -22,31 +22,18 @@ struct Args {
     models: Vec<String>,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match serve(Args::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((code, message)) => {
-            eprintln!("isomer-embed-svc: {message}");
-            ExitCode::from(code)
-        }
-    }
-}
-
-/// Exit codes: 2 configuration, 3 anything that the service depends on.
-async fn serve(args: Args) -> Result<(), (u8, String)> {
-    let failed = |fault: Fault| (3, fault.to_string());
+fn main() -> ExitCode {
+    let Args { config, listen, models } = Args::parse();
     let mut flags = json!({});
-    if let Some(listen) = args.listen {
-        flags["server"] = json!({ "listen": listen });
+    if !models.is_empty() {
+        flags["embed"] = json!({ "warm_up": models });
     }
-    if !args.models.is_empty() {
-        flags["embed"] = json!({ "warm_up": args.models });
-    }
-    let mut config: ServeConfig =
-        config::load(args.config.as_deref(), &flags).map_err(|error| (2, error.to_string()))?;
-    config.models = config.models.with_env();
-    let _telemetry = telemetry::init("isomer-embed", &config.telemetry).map_err(failed)?;
-    let listener = server::bind(&config.server).map_err(failed)?;
-    run(config, listener, shutdown::signal()).await.map_err(failed)
+    let process = Process {
+        command: "isomer-embed-svc",
+        service: "isomer-embed",
+        config,
+        listen,
+        flags,
+    };
+    process.main(|config, listener| run(config, listener, shutdown::signal()))
 }

@@ -6,12 +6,9 @@ pub(crate) mod parts;
 mod pieces;
 pub mod words;
 
-use std::{
-    panic::catch_unwind,
-    path::Path,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{panic::catch_unwind, path::Path};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokenizers::{
     NormalizerWrapper, PostProcessor, PostProcessorWrapper, Tokenizer, TruncationDirection,
     normalizers::{Lowercase, Sequence as NormalizerSequence},
@@ -28,7 +25,7 @@ static ONE_LARGE: Mutex<()> = Mutex::new(());
 fn turn(text: &str) -> Option<MutexGuard<'static, ()>> {
     let large = text.len() > LARGE;
     // It guards nothing that a panic could leave half done.
-    large.then(|| ONE_LARGE.lock().unwrap_or_else(PoisonError::into_inner))
+    large.then(|| ONE_LARGE.lock())
 }
 
 /// Which end of a too long text is dropped.

@@ -321,3 +321,38 @@ async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
         .sum();
     assert_eq!(bytes, 0);
 }
+
+/// Vectors of the fixture `vector_cache`, which was written before segments had a crate of their own.
+fn written_before() -> Vec<(Key, [f32; WIDTH])> {
+    let vector = |n: u8| std::array::from_fn(|i| f32::from(n) + i as f32 / 8.0 - 1.0);
+    (0..3).map(|n| ([n; 32], vector(n))).collect()
+}
+
+#[test]
+fn a_file_that_an_older_version_wrote_is_read_and_carried_on() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/vector_cache/space");
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir(root.path().join("space")).unwrap();
+    for file in fs::read_dir(fixture).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), root.path().join("space").join(file.file_name())).unwrap();
+    }
+    let before = files(root.path());
+    let cache = open(root.path());
+    assert_eq!(cache.len(), 3);
+    for (key, vector) in written_before() {
+        assert_eq!(cache.get(&[key]), [Some(vector.to_vec())]);
+    }
+    put(&cache, 0..1);
+    assert!(found(&cache, 0));
+    assert_eq!(files(root.path()), before, "the file has room");
+
+    // An older version reads what is written now: the bytes are the same.
+    let anew = tempfile::tempdir().unwrap();
+    let entries = written_before();
+    open(anew.path())
+        .put(entries.iter().map(|(key, vector)| (*key, &vector[..])))
+        .unwrap();
+    let now = fs::read(&files(anew.path())[0]).unwrap();
+    assert!(fs::read(&before[0]).unwrap().starts_with(&now));
+}

@@ -22,8 +22,6 @@ use crate::{
 
 /// Texts of one request: generation is slow, and progress is told request by request.
 const TEXTS: usize = 64;
-/// Bytes of an answer: vectors and variants.
-const MOST_ANSWER_BYTES: usize = 256 << 20;
 
 /// What it takes to encode with augmentation.
 pub(crate) struct Augmenting<'a> {
@@ -132,7 +130,7 @@ impl Augmenting<'_> {
         };
         let answer = retry::calls(|| {
             let mut client = AugmentationServiceClient::new(Asking(self.transform.clone()))
-                .max_decoding_message_size(MOST_ANSWER_BYTES);
+                .max_decoding_message_size(isomer_service_kit::limits::INNER_MESSAGE);
             let request = request.clone();
             async move { client.encode_augmented(request).await }
         });

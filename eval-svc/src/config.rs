@@ -12,8 +12,10 @@ use isomer_datasets::{
 };
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     client::ClientConfig,
     config::{ConfigError, Validate},
+    limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -83,7 +85,7 @@ impl Default for EvalConfig {
             encode_batch_items: 256,
             encode_in_flight: 2,
             transform_batch_items: 256,
-            max_message_bytes: 256 << 20,
+            max_message_bytes: INNER_MESSAGE,
             examples: 8,
         }
     }
@@ -223,6 +225,21 @@ pub struct ServeConfig {
     pub eval: EvalConfig,
     /// The way to data sets on the hub and their cache.
     pub models: ModelsConfig,
+}
+
+impl ProcessConfig for ServeConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.models = self.models.with_env();
+        self
+    }
 }
 
 impl Validate for ServeConfig {

@@ -152,8 +152,8 @@ fn rows() -> Vec<Row> {
             end: End::Invalid,
             says: "refused 0 of 16 unrelated texts",
             mutate: |house| {
-                *house.transform.judge.probe.lock().unwrap() = Some(|_| 4.0);
-                *house.transform.judge.rater.lock().unwrap() = Some(|_, _| 4.0);
+                *house.transform.judge.probe.lock() = Some(|_| 4.0);
+                *house.transform.judge.rater.lock() = Some(|_, _| 4.0);
             },
             ..HEALTHY
         },
@@ -162,7 +162,7 @@ fn rows() -> Vec<Row> {
             end: End::Invalid,
             says: "it is not known which rewrites are accepted",
             mutate: |house| {
-                *house.transform.judge.probe.lock().unwrap() = Some(|kind| match kind {
+                *house.transform.judge.probe.lock() = Some(|kind| match kind {
                     ProbeKind::Unrelated => 5.0,
                     ProbeKind::Identical | ProbeKind::Paraphrase => 0.0,
                 });
@@ -173,11 +173,11 @@ fn rows() -> Vec<Row> {
             what: "judge: rates the wrong way round, and no rule asks for accepted texts",
             says: "Ratings do not count",
             mutate: |house| {
-                *house.transform.judge.probe.lock().unwrap() = Some(|kind| match kind {
+                *house.transform.judge.probe.lock() = Some(|kind| match kind {
                     ProbeKind::Unrelated => 5.0,
                     ProbeKind::Identical | ProbeKind::Paraphrase => 0.0,
                 });
-                *house.transform.judge.rater.lock().unwrap() = Some(|_, _| 0.0);
+                *house.transform.judge.rater.lock() = Some(|_, _| 0.0);
             },
             gate: GATE,
             ..HEALTHY
@@ -303,8 +303,8 @@ fn same_words(original: &str, transformed: &str) -> f64 {
 /// How it ended, and everything that was said.
 async fn outcome(row: &Row) -> (End, String) {
     let house = House::new();
-    *house.transform.rewriter.lock().unwrap() = Some(row.rewriter);
-    *house.transform.judge.rater.lock().unwrap() = Some(same_words);
+    *house.transform.rewriter.lock() = Some(row.rewriter);
+    *house.transform.judge.rater.lock() = Some(same_words);
     (row.mutate)(&house);
     let (_service, mut client) = house.open().await;
     let asked = RunSpec {
@@ -319,7 +319,7 @@ async fn outcome(row: &Row) -> (End, String) {
         Ok(run) => ended(&watch(&mut client, &run.id, 0).await),
         Err(fault) => {
             assert!(
-                house.transform.ids.lock().unwrap().is_empty(),
+                house.transform.ids.lock().is_empty(),
                 "refused before anything is generated"
             );
             return (End::Refused, fault.to_string());

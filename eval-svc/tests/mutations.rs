@@ -16,7 +16,7 @@ const LENIENT: &str = "[[gate.rule]]\nmax_drop = 190\n";
 
 async fn verdict_of(rewriter: Option<Rewriter>, gate: &str) -> (Run, Value) {
     let house = House::new();
-    *house.transform.rewriter.lock().unwrap() = rewriter;
+    *house.transform.rewriter.lock() = rewriter;
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(suite(&house, 6, gate), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);

@@ -81,7 +81,7 @@ struct Ended {
 
 async fn checked(rows: usize, gate: &str, rewriter: Rewriter) -> Ended {
     let house = House::new();
-    *house.transform.rewriter.lock().unwrap() = Some(rewriter);
+    *house.transform.rewriter.lock() = Some(rewriter);
     let (_service, mut client) = house.open().await;
     let asked: RunSpec = spec(suite(&house, rows, gate), &["stub-keen"]);
     let run = create(&mut client, asked).await.unwrap();
@@ -100,7 +100,7 @@ async fn checked(rows: usize, gate: &str, rewriter: Rewriter) -> Ended {
 async fn refused(suite: SuiteRef, house: &House) -> Fault {
     let (_service, mut client) = house.open().await;
     let fault = create(&mut client, spec(suite, &["stub-keen"])).await.unwrap_err();
-    assert!(house.transform.ids.lock().unwrap().is_empty(), "nothing is generated");
+    assert!(house.transform.ids.lock().is_empty(), "nothing is generated");
     fault
 }
 

@@ -27,7 +27,7 @@ fn runtime() -> Runtime {
 
 /// One rule that the first look decides and one that takes all of them: its floor lies close to the score.
 fn asked(house: &House, floor: f64) -> RunSpec {
-    *house.transform.sampled.lock().unwrap() = true;
+    *house.transform.sampled.lock() = true;
     let mut asked = spec(suite(house, 16, ""), &["stub-a"]);
     asked.seeds = vec![1, 2, 3];
     let rule = |limit| GateRule {
@@ -93,7 +93,7 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
     assert_eq!(expected["gate"]["sequential"]["taken"], 4, "{}", expected["gate"]);
 
     let house = House::new();
-    *house.transform.pause.lock().unwrap() = Duration::from_millis(4);
+    *house.transform.pause.lock() = Duration::from_millis(4);
     let first = runtime();
     let id = first.block_on(async {
         let (_service, mut client) = house.open().await;
@@ -112,7 +112,7 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
     );
     let scored = kept(&house.home.path().join("cache/eval"));
     assert_eq!(scored, 16 * 3, "what two rounds scored is kept");
-    *house.transform.pause.lock().unwrap() = Duration::ZERO;
+    *house.transform.pause.lock() = Duration::ZERO;
 
     runtime().block_on(async {
         let (_service, mut client) = house.open().await;

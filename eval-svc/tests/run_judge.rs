@@ -98,7 +98,7 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
         "and so are its tokens"
     );
 
-    let asked = house.transform.judge.asked.lock().unwrap().clone();
+    let asked = house.transform.judge.asked.lock().clone();
     for scale in scales {
         let name = scale.as_str_name().trim_start_matches("JUDGE_SCALE_").to_lowercase();
         for (transformation, paraphrased) in [("paraphrase", true), ("summarisation", false)] {
@@ -221,7 +221,7 @@ async fn a_second_run_asks_the_judge_for_nothing_but_a_trial_and_says_the_same()
 #[tokio::test]
 async fn a_sample_is_of_the_same_texts_under_every_transformation_and_of_each_seed() {
     let house = House::new();
-    *house.transform.sampled.lock().unwrap() = true;
+    *house.transform.sampled.lock() = true;
     let (_service, mut client) = house.open().await;
     let suite = many::suite(
         &house,
@@ -248,7 +248,7 @@ async fn a_sample_is_of_the_same_texts_under_every_transformation_and_of_each_se
             assert!((3..=4).contains(&texts), "{told}");
         }
     }
-    let asked = house.transform.judge.asked.lock().unwrap().clone();
+    let asked = house.transform.judge.asked.lock().clone();
     let mut drawn: BTreeMap<bool, BTreeSet<&str>> = BTreeMap::new();
     for (scale, original, made) in &asked {
         assert_eq!(*scale, JudgeScale::Quality);
@@ -268,7 +268,7 @@ fn a_run_killed_while_it_is_judged_asks_for_no_rating_twice() {
         builder.enable_all().build().unwrap()
     };
     let house = House::new();
-    *house.transform.judge.pause.lock().unwrap() = Duration::from_millis(20);
+    *house.transform.judge.pause.lock() = Duration::from_millis(20);
     let all = (DISTINCT - 1) * 2;
     let first = runtime();
     first.block_on(async {
@@ -303,7 +303,7 @@ fn a_run_killed_while_it_is_judged_asks_for_no_rating_twice() {
 async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
     let house = House::new();
     let (_service, mut client) = house.open().await;
-    *house.transform.sampled.lock().unwrap() = true;
+    *house.transform.sampled.lock() = true;
     let with = |sequential: GateSequential| RunSpec {
         seeds: vec![1, 2, 3],
         judge: judge("stub:judge", Some(0), &[]),
@@ -413,7 +413,7 @@ async fn a_judge_that_is_not_there_is_refused_before_anything_is_generated() {
 async fn a_judge_that_fails_on_every_pair_is_no_result_and_one_that_made_the_texts_is_named() {
     let house = House::new();
     let (_service, mut client) = house.open().await;
-    *house.transform.judge.fails.lock().unwrap() = true;
+    *house.transform.judge.fails.lock() = true;
     let run: Run = run_to_end(&mut client, judged(&house, judge("stub:generator", None, &[]))).await;
     assert_eq!(
         (run.state(), Code::from_i32(run.error_code)),
@@ -426,7 +426,7 @@ async fn a_judge_that_fails_on_every_pair_is_no_result_and_one_that_made_the_tex
     );
 
     // What failed was not kept: it is asked again, and the scores are there.
-    *house.transform.judge.fails.lock().unwrap() = false;
+    *house.transform.judge.fails.lock() = false;
     let run = run_to_end(&mut client, judged(&house, judge("stub:generator", None, &[]))).await;
     let counters = run.counters.unwrap();
     assert_eq!(
@@ -459,7 +459,7 @@ async fn a_judge_that_does_not_tell_known_pairs_apart_accepts_nothing() {
     ];
     for (what, probe) in judges {
         let house = House::new();
-        *house.transform.judge.probe.lock().unwrap() = Some(probe);
+        *house.transform.judge.probe.lock() = Some(probe);
         let (_service, mut client) = house.open().await;
         let run = run_to_end(&mut client, judged(&house, judge("stub:judge", Some(0), &[]))).await;
         let json = report_json(&mut client, &run.id).await;
@@ -483,7 +483,7 @@ async fn a_judge_that_tells_known_pairs_apart_says_how_many_rewrites_it_accepts(
     let own = &json["judge"];
     assert_eq!((&own["inseparable"], &own["accept"]), (&Value::Null, &3.0.into()));
     assert_eq!(own["probes"].as_array().unwrap().len(), 3);
-    let all = house.transform.judge.asked.lock().unwrap().clone();
+    let all = house.transform.judge.asked.lock().clone();
     let expected = |least: f64| {
         // One text stands in both data sets: rated once, counted in each.
         let times = |original: &str| 1 + u64::from(original == "Rain is expected tomorrow.");

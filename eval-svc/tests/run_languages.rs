@@ -30,7 +30,7 @@ fn suite(house: &House, head: &str, tag: &str, more: &str) -> SuiteRef {
 const PARAPHRASE: &str = "seeds = [1337]\ntransformations = [\"paraphrase\"]";
 
 fn languages_of(house: &House, text: &str) -> BTreeSet<String> {
-    let asked = house.transform.languages.lock().unwrap();
+    let asked = house.transform.languages.lock();
     let own = asked.iter().filter(|(asked, _)| asked == text);
     own.map(|(_, language)| language.clone().unwrap_or_default()).collect()
 }

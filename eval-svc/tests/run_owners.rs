@@ -119,7 +119,7 @@ async fn a_run_is_its_owners_and_an_administrators() {
 #[tokio::test]
 async fn runs_wait_in_bounded_numbers() {
     let house = House::new();
-    *house.transform.pause.lock().unwrap() = Duration::from_millis(100);
+    *house.transform.pause.lock() = Duration::from_millis(100);
     let (service, mut client) = house.open().await;
     let spec = || spec(house.suite(TWO), &["stub-a"]);
     let mut made = Vec::new();

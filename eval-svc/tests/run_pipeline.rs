@@ -49,7 +49,7 @@ async fn what_is_drawn_for_a_text_is_drawn_by_where_it_stands() {
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     // One text is in both datasets: it is translated for each.
     assert_eq!(run.counters.unwrap().texts_planned, DISTINCT + (DISTINCT + 1));
-    let asked = house.transform.ids.lock().unwrap().clone();
+    let asked = house.transform.ids.lock().clone();
     let ids = |wanted: &str| -> Vec<String> {
         let ids = asked.iter().filter(|(name, _)| name == wanted);
         ids.map(|(_, id)| id.clone()).collect()
@@ -165,7 +165,7 @@ async fn greedy_seeds_share_scores_and_the_report_says_why_the_deviation_is_zero
 #[tokio::test]
 async fn sampled_seeds_have_the_deviation_of_their_scores() {
     let house = House::new();
-    *house.transform.sampled.lock().unwrap() = true;
+    *house.transform.sampled.lock() = true;
     let (_service, mut client) = house.open().await;
     let suite = house.suite("seeds = [1, 2, 3]\ntransformations = [\"summarisation\"]\ntemperature = 0.7");
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
@@ -188,7 +188,7 @@ async fn sampled_seeds_have_the_deviation_of_their_scores() {
 #[test]
 fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_nothing_it_has() {
     let house = House::new();
-    *house.transform.pause.lock().unwrap() = Duration::from_millis(20);
+    *house.transform.pause.lock() = Duration::from_millis(20);
     let first = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -258,7 +258,7 @@ async fn after_a_restart_runs_and_reports_are_still_there() {
 #[tokio::test]
 async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     let house = House::new();
-    *house.transform.pause.lock().unwrap() = Duration::from_millis(50);
+    *house.transform.pause.lock() = Duration::from_millis(50);
     let (_service, mut client) = house.open().await;
     let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
     while house.transform.generated.load(Ordering::SeqCst) < 3 {
@@ -314,7 +314,7 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
 #[tokio::test]
 async fn progress_is_streamed_replayed_and_ends_with_the_run() {
     let house = House::new();
-    *house.transform.pause.lock().unwrap() = Duration::from_millis(60);
+    *house.transform.pause.lock() = Duration::from_millis(60);
     let (_service, mut client) = house.open().await;
     let run = create(&mut client, spec(house.suite(TWO), &["stub-a"])).await.unwrap();
     // A watcher that never reads holds nobody up.
@@ -380,7 +380,7 @@ async fn an_unreachable_generator_fails_the_run_with_reason_and_mend() {
     let house = House::new();
     let down =
         Fault::unavailable("GENERATOR_UNREACHABLE", "cannot connect to http://localhost:1/v1").mend("start the server");
-    *house.transform.down.lock().unwrap() = Some(down);
+    *house.transform.down.lock() = Some(down);
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
     assert_eq!(
@@ -395,7 +395,7 @@ async fn an_unreachable_generator_fails_the_run_with_reason_and_mend() {
 #[tokio::test]
 async fn a_generator_that_answers_no_text_at_all_is_no_result() {
     let house = House::new();
-    *house.transform.silent.lock().unwrap() = true;
+    *house.transform.silent.lock() = true;
     let (_service, mut client) = house.open().await;
     let run = run_to_end(&mut client, spec(house.suite(TWO), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Failed);
@@ -518,7 +518,7 @@ async fn what_a_suite_says_of_prompts_retries_and_sampling_reaches_the_transform
     }
     let run = run_to_end(&mut client, spec(suite, &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
-    let specs = house.transform.specs.lock().unwrap().clone();
+    let specs = house.transform.specs.lock().clone();
     let mut prompts: Vec<_> = specs.iter().map(|spec| spec.prompts.clone()).collect();
     prompts.dedup();
     assert_eq!(prompts, [vec![], vec!["paraphrase-b".to_owned()]]);
@@ -554,7 +554,7 @@ async fn a_run_may_override_the_temperature_and_says_so() {
     asked.temperature = Some(0.4);
     let run = run_to_end(&mut client, asked.clone()).await;
     assert_eq!(run.spec.unwrap().temperature, Some(0.4));
-    let seen = house.transform.specs.lock().unwrap()[0].sampling.unwrap().temperature;
+    let seen = house.transform.specs.lock()[0].sampling.unwrap().temperature;
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(
         (seen, &json["suite"]["temperature"]),

@@ -48,7 +48,7 @@ fn suite(house: &House, more: &str) -> SuiteRef {
 
 fn healthy() -> House {
     let house = House::new();
-    *house.transform.rewriter.lock().unwrap() = Some(|_, _, text| {
+    *house.transform.rewriter.lock() = Some(|_, _, text| {
         let words: Vec<&str> = text.split_whitespace().rev().collect();
         (format!("indeed {}", words.join(" ")), Outcome::Ok)
     });
@@ -170,7 +170,7 @@ async fn off_encodes_no_changed_text_and_refuses_rules_about_it() {
 #[tokio::test]
 async fn a_dead_generator_leaves_nothing_to_compare_and_the_rule_is_invalid() {
     let house = House::new();
-    *house.transform.rewriter.lock().unwrap() = Some(|_, _, text| (text.to_uppercase(), Outcome::Ok));
+    *house.transform.rewriter.lock() = Some(|_, _, text| (text.to_uppercase(), Outcome::Ok));
     let (run, json) = ended(&house, "stub-keen", "[[gate.rule]]\nmin_separation = 0.1\n").await;
     assert_eq!(run.verdict(), Verdict::Invalid);
     assert_eq!(json["separation"]["encoders"][0]["overall"]["texts"], 0);
@@ -237,14 +237,14 @@ async fn markdown(house: &House, id: &str) -> String {
 }
 
 fn asked_for(house: &House, name: &str) -> usize {
-    let ids = house.transform.ids.lock().unwrap();
+    let ids = house.transform.ids.lock();
     ids.iter().filter(|(transformation, _)| transformation == name).count()
 }
 
 #[tokio::test]
 async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_cannot_make_is_counted() {
     let house = healthy();
-    *house.transform.changer.lock().unwrap() = Some(changer);
+    *house.transform.changer.lock() = Some(changer);
     let kinds = "temperature = 0.25\ngenerator = \"stub:generator\"\n[separation]\nkinds = [\"number\", \"distractors\", \"multi_swap\"]\n";
     let rule = "[[gate.rule]]\nmin_separation = 0.8\nof = \"distractors\"\n";
     let (run, json) = ended(&house, "stub-keen", &format!("{kinds}{rule}")).await;
@@ -272,7 +272,7 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
         assert_eq!(kind(&json, name)["comparisons"], copies);
     }
     // What was asked: the protocol, whatever the suite's temperature.
-    let specs = house.transform.specs.lock().unwrap().clone();
+    let specs = house.transform.specs.lock().clone();
     let mut seen = 0;
     for spec in specs {
         match spec.transformation.unwrap().kind.unwrap() {
@@ -317,9 +317,9 @@ async fn the_transform_service_makes_copies_that_are_asked_for_and_what_it_canno
 #[tokio::test]
 async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_their_rows() {
     let house = healthy();
-    *house.transform.changer.lock().unwrap() = Some(changer);
+    *house.transform.changer.lock() = Some(changer);
     // Texts of lamps come back as they were: they have no rewrite to compare.
-    *house.transform.rewriter.lock().unwrap() = Some(|_, _, text| {
+    *house.transform.rewriter.lock() = Some(|_, _, text| {
         let words: Vec<&str> = text.split_whitespace().rev().collect();
         match text.contains("lamps") {
             true => (text.to_owned(), Outcome::KeptOriginal),
@@ -340,7 +340,7 @@ async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_t
     assert_eq!(asked_for(&house, "distractors") as u64, compared);
     assert_eq!(kind(&both, "negation"), kind(&rules, "negation"));
     // A broken generator of copies costs the copies, not the run.
-    *house.transform.changer.lock().unwrap() = Some(|_, _| Err(Check::GeneratorError));
+    *house.transform.changer.lock() = Some(|_, _| Err(Check::GeneratorError));
     let rule = "[[gate.rule]]\nmin_separation = 0.1\nof = \"distractors\"\n";
     let (run, json) = ended(&house, "stub-keen", &format!("{more}{rule}")).await;
     assert_eq!(run.verdict(), Verdict::Invalid, "{}", json["gate"]);
@@ -351,7 +351,7 @@ async fn the_generator_is_asked_for_texts_that_are_compared_and_the_rules_keep_t
 #[tokio::test]
 async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_without_a_generator_is_refused() {
     let house = healthy();
-    *house.transform.changer.lock().unwrap() = Some(changer);
+    *house.transform.changer.lock() = Some(changer);
     let german = |more: &str| {
         let mut suite = suite(&house, more);
         if let Some(suite_ref::Source::Toml(text)) = &mut suite.source {
@@ -392,7 +392,7 @@ async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_wit
 async fn a_rewrite_that_differs_in_one_word_proves_nothing() {
     // A full rewording is compared; the same texts with one word swapped separate for any encoder that sees words.
     let house = House::new();
-    *house.transform.rewriter.lock().unwrap() = Some(|_, _, text| {
+    *house.transform.rewriter.lock() = Some(|_, _, text| {
         let (_, rest) = text.split_once(' ').unwrap();
         (format!("Indeed {rest}"), Outcome::Ok)
     });
@@ -509,14 +509,13 @@ async fn a_text_of_two_data_sets_counts_once_whatever_its_case() {
 
 /// Sixteen data sets under three seeds that give texts of their own, with look-alikes.
 async fn many_sets(house: &House, gate: &str) -> (Run, Value) {
-    *house.transform.sampled.lock().unwrap() = true;
+    *house.transform.sampled.lock() = true;
     // Blind to a part of the texts.
     house.manner().vectors = Some(|encoder, text| match text.len() % 4 {
         0 => vector("stub-blind", text),
         _ => vector(encoder, text),
     });
-    *house.transform.changer.lock().unwrap() =
-        Some(|_, text| Ok(vec![format!("{text} Or so."), format!("Never: {text}")]));
+    *house.transform.changer.lock() = Some(|_, text| Ok(vec![format!("{text} Or so."), format!("Never: {text}")]));
     let (_service, mut client) = house.open().await;
     let kinds = "[separation]\nkinds = [\"number\", \"distractors\"]\n";
     let mut asked = spec(many::suite(house, 16, &format!("{kinds}{gate}")), &["stub-keen"]);

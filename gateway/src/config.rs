@@ -6,6 +6,7 @@ use isomer_access::AccessConfig;
 use isomer_adapters::GuardConfig;
 use isomer_registry::ProvidersConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     client::{ClientConfig, ClientTls},
     config::{ConfigError, Secret, Validate},
     server::ServerConfig,
@@ -119,6 +120,16 @@ impl Validate for ServersConfig {
             return Err(ConfigError::new("addresses", format!("names `{twice}` twice"), mend));
         }
         self.each().try_for_each(|client| client.validate())
+    }
+}
+
+impl ProcessConfig for GatewayConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
     }
 }
 

@@ -8,7 +8,7 @@ use isomer_proto::encoder::v1::{
     ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
-use isomer_service_kit::{CallDeadline, Fault, page_token};
+use isomer_service_kit::{CallDeadline, Fault, page_token, until_error};
 use tokio::time::Instant;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -126,7 +126,7 @@ impl EncoderService for Face {
                 })
             }
         });
-        Ok(Response::new(until_refused(answers.buffered(STREAM_DEPTH)).boxed()))
+        Ok(Response::new(until_error(answers.buffered(STREAM_DEPTH)).boxed()))
     }
 
     async fn count_tokens(
@@ -170,15 +170,4 @@ pub(crate) async fn welcome(caller: Option<&Caller>, number: usize) -> Result<()
         Some(caller) => caller.next_message().await,
         None => Ok(()),
     }
-}
-
-/// The stream up to its first refusal, which ends it.
-pub(crate) fn until_refused<T: Send + 'static>(
-    answers: impl StreamExt<Item = Result<T, Status>> + Send + 'static,
-) -> impl StreamExt<Item = Result<T, Status>> + Send + 'static {
-    answers.scan(false, |refused, answer| {
-        let next = (!*refused).then_some(answer);
-        *refused |= matches!(next, Some(Err(_)));
-        std::future::ready(next)
-    })
 }

@@ -1,12 +1,7 @@
 //! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped where a budget is used up.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::{
-    collections::HashMap,
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use isomer_access::{AccessConfig, Budget, Keys, Limits, Mode, NewKey, Period, Scope, Scopes};
@@ -27,6 +22,7 @@ use isomer_service_kit::{
     server::{self, ServerConfig},
 };
 use isomer_stubs::rpc;
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::{
     sync::{oneshot, watch},
@@ -56,7 +52,7 @@ impl Stub {
     }
 
     fn change(&self, id: &str, change: impl FnOnce(&mut Run)) {
-        change(self.runs.lock().unwrap().get_mut(id).unwrap());
+        change(self.runs.lock().get_mut(id).unwrap());
         self.changed.send_replace(());
     }
 
@@ -78,7 +74,7 @@ impl Stub {
     }
 
     fn run(&self, id: &str) -> Result<Run, Status> {
-        let runs = self.runs.lock().unwrap();
+        let runs = self.runs.lock();
         runs.get(id).cloned().ok_or_else(|| Status::not_found("no such run"))
     }
 }
@@ -90,10 +86,10 @@ fn is_over(run: &Run) -> bool {
 #[tonic::async_trait]
 impl RunService for Stub {
     async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
-        let pause = *self.pause.lock().unwrap();
+        let pause = *self.pause.lock();
         tokio::time::sleep(pause).await;
         let id = format!("run-{}", request.into_inner().request_id);
-        let mut runs = self.runs.lock().unwrap();
+        let mut runs = self.runs.lock();
         let run = runs.entry(id.clone()).or_insert_with(|| Run {
             id,
             state: RunState::Pending.into(),
@@ -110,7 +106,7 @@ impl RunService for Stub {
     async fn list_runs(&self, request: Request<ListRunsRequest>) -> Result<Response<ListRunsResponse>, Status> {
         let caller = request.metadata().get(isomer_service_kit::CALLER);
         let caller = caller.map(|caller| caller.to_str().unwrap().to_owned());
-        self.callers.lock().unwrap().push(caller);
+        self.callers.lock().push(caller);
         Ok(Response::new(ListRunsResponse::default()))
     }
 
@@ -147,7 +143,7 @@ impl RunService for Stub {
     }
 
     async fn delete_run(&self, request: Request<DeleteRunRequest>) -> Result<Response<DeleteRunResponse>, Status> {
-        self.runs.lock().unwrap().remove(&request.get_ref().id);
+        self.runs.lock().remove(&request.get_ref().id);
         Ok(Response::new(DeleteRunResponse {}))
     }
 }
@@ -357,7 +353,7 @@ async fn a_client_that_leaves_while_its_run_is_made_has_no_run_for_nothing() {
     let house = House::new().await;
     let (key, text) = house.key(None).await;
     let gateway = house.gateway().await;
-    *house.stub.pause.lock().unwrap() = Duration::from_millis(400);
+    *house.stub.pause.lock() = Duration::from_millis(400);
     for request_id in ["", "kept"] {
         let mut one = client(&gateway, &text);
         let left = tokio::time::timeout(Duration::from_millis(200), create(&mut one, request_id)).await;
@@ -392,7 +388,7 @@ async fn the_evaluation_service_is_told_who_asks_and_a_client_cannot_say_it_is_a
         }
         one.list_runs(request).await.unwrap();
     }
-    let told = house.stub.callers.lock().unwrap().clone();
+    let told = house.stub.callers.lock().clone();
     assert_eq!(told, [Some(format!("key:{key}")), Some(format!("key:{key}"))]);
     gateway.stop().await;
 }

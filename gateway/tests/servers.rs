@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
@@ -33,6 +33,7 @@ use isomer_service_kit::{
     config::Validate,
     server::{self, ServerConfig},
 };
+use parking_lot::Mutex;
 use tempfile::TempDir;
 use tokio::{
     io::copy_bidirectional,
@@ -77,12 +78,12 @@ impl Stub {
         self.asked.fetch_add(1, SeqCst);
         if self.breaks.load(SeqCst) > 0 {
             self.breaks.fetch_sub(1, SeqCst);
-            std::mem::take(&mut *self.line.lock().unwrap()).cancel();
+            std::mem::take(&mut *self.line.lock()).cancel();
             std::future::pending::<()>().await;
         }
-        let pause = *self.pause.lock().unwrap();
+        let pause = *self.pause.lock();
         sleep(pause).await;
-        match &*self.says.lock().unwrap() {
+        match &*self.says.lock() {
             Some(fault) => Err(fault.clone().into()),
             None => Ok(self.name.to_owned()),
         }
@@ -106,7 +107,7 @@ impl Stub {
             let _served = AbortOnDropHandle::new(served);
             loop {
                 let (mut from, _) = outer.accept().await.unwrap();
-                let (line, alive) = (stub.line.lock().unwrap().clone(), alive.clone());
+                let (line, alive) = (stub.line.lock().clone(), alive.clone());
                 tokio::spawn(async move {
                     let mut to = TcpStream::connect(address).await.unwrap();
                     tokio::select! {
@@ -293,7 +294,7 @@ async fn a_server_that_hangs_is_left_out_and_what_it_was_asked_is_asked_elsewher
 #[tokio::test]
 async fn a_server_that_drains_finishes_what_it_has() {
     let stub = Stub::new("a");
-    *stub.pause.lock().unwrap() = Duration::from_millis(1500);
+    *stub.pause.lock() = Duration::from_millis(1500);
     let config = ServerConfig {
         shutdown_grace_seconds: 20,
         ..ServerConfig::at("127.0.0.1:0".parse().unwrap())
@@ -326,7 +327,7 @@ async fn what_a_server_says_is_its_answer_but_that_it_is_full() {
     let gateway = gateway(&[&first, &second]).await;
     let away = Fault::unavailable("GENERATOR_UNAVAILABLE", "the generator is away");
     for stub in [&a, &b] {
-        *stub.says.lock().unwrap() = Some(away.clone());
+        *stub.says.lock() = Some(away.clone());
     }
     let status = gateway.transformer().await.unwrap_err();
     assert_eq!(
@@ -340,12 +341,12 @@ async fn what_a_server_says_is_its_answer_but_that_it_is_full() {
         "asked once: another generator would cost twice"
     );
 
-    *a.says.lock().unwrap() = Some(Fault::overloaded("the queue is full", Duration::from_secs(1)));
-    *b.says.lock().unwrap() = None;
+    *a.says.lock() = Some(Fault::overloaded("the queue is full", Duration::from_secs(1)));
+    *b.says.lock() = None;
     for _ in 0..20 {
         assert_eq!(gateway.transformer().await.unwrap(), "b");
     }
-    *b.says.lock().unwrap() = Some(Fault::overloaded("the queue is full", Duration::from_secs(1)));
+    *b.says.lock() = Some(Fault::overloaded("the queue is full", Duration::from_secs(1)));
     let status = gateway.transformer().await.unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
     assert_eq!(Fault::from_status(&status).retry_after, Some(Duration::from_secs(1)));

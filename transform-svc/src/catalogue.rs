@@ -1,8 +1,9 @@
 //! The catalogue of transformations: every one the papers define, those not served yet included.
 
 use isomer_proto::transform::v1 as proto;
+use isomer_spelling::nearest;
 
-use crate::{nearest::nearest, prompt::Purpose};
+use crate::prompt::Purpose;
 
 /// A transformation, without its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

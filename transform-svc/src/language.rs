@@ -4,9 +4,10 @@
 //! sentence. On short texts it guesses; [`detect`] then answers "too short to tell" (`None`) rather than guess.
 
 use cld2::{Format, Reliability};
+use isomer_spelling::nearest;
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::{nearest::nearest, seed};
+use crate::seed;
 
 /// ISO 639-1 (or -3 where there is none), ISO 639-3, English name.
 const NAMES: &[(&str, &str, &str)] = &include!("language_names.in");

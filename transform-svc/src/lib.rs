@@ -29,7 +29,6 @@ pub mod language;
 pub mod list;
 pub mod measures;
 mod metric_names;
-pub mod nearest;
 pub mod plain;
 pub mod prompt;
 pub mod seed;

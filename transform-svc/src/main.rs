@@ -3,8 +3,8 @@
 use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
-use isomer_service_kit::{Fault, config, server, shutdown, telemetry};
-use isomer_transform::{ServeConfig, run};
+use isomer_service_kit::{Process, shutdown};
+use isomer_transform::run;
 use serde_json::json;
 
 /// Serves transformations of texts over gRPC (isomer.transform.v1).
@@ -22,31 +22,22 @@ struct Args {
     generator: Option<String>,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    match serve(Args::parse()).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err((code, message)) => {
-            eprintln!("isomer-transform-svc: {message}");
-            ExitCode::from(code)
-        }
-    }
-}
-
-/// Exit codes: 2 configuration, 3 anything that the service depends on.
-async fn serve(args: Args) -> Result<(), (u8, String)> {
-    let failed = |fault: Fault| (3, fault.to_string());
+fn main() -> ExitCode {
+    let Args {
+        config,
+        listen,
+        generator,
+    } = Args::parse();
     let mut flags = json!({});
-    if let Some(listen) = args.listen {
-        flags["server"] = json!({ "listen": listen });
-    }
-    if let Some(generator) = args.generator {
+    if let Some(generator) = generator {
         flags["transform"] = json!({ "default_generator": generator });
     }
-    let mut config: ServeConfig =
-        config::load(args.config.as_deref(), &flags).map_err(|error| (2, error.to_string()))?;
-    config.models = config.models.with_env();
-    let _telemetry = telemetry::init("isomer-transform", &config.telemetry).map_err(failed)?;
-    let listener = server::bind(&config.server).map_err(failed)?;
-    run(config, listener, shutdown::signal()).await.map_err(failed)
+    let process = Process {
+        command: "isomer-transform-svc",
+        service: "isomer-transform",
+        config,
+        listen,
+        flags,
+    };
+    process.main(|config, listener| run(config, listener, shutdown::signal()))
 }

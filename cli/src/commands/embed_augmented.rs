@@ -159,7 +159,7 @@ impl Output<'_> {
 fn lines(first: usize, cols: usize, data: &[u8], used: &[Variants]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     for (offset, (row, item)) in data.chunks_exact((cols * 4).max(1)).zip(used).enumerate() {
-        let values: Vec<f32> = row.as_chunks().0.iter().map(|four| f32::from_le_bytes(*four)).collect();
+        let values: Vec<f32> = isomer_service_kit::vectors::floats(row).collect();
         let variants: Vec<_> = item
             .variants
             .iter()

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
+use isomer_spelling::nearest;
 use serde::Deserialize;
 
 use super::{FieldMap, HubRef, LoadOptions};
-use crate::nearest::nearest;
 use isomer_scoring::task::TaskType;
 
 /// A data set that can be named.

@@ -30,7 +30,6 @@ mod language_group;
 mod layout;
 mod lists;
 mod load;
-pub mod nearest;
 mod pairs;
 pub mod places;
 mod retrieval;

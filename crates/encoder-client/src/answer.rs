@@ -4,6 +4,7 @@ use isomer_proto::{
     common::v1::{Dtype, Matrix, VectorSpace},
     encoder::v1::{EncodeRequest, EncodeResponse, Output},
 };
+use isomer_service_kit::vectors::{floats, widened};
 
 /// What an answer must agree with.
 #[derive(Debug, Clone, Copy)]
@@ -100,14 +101,8 @@ pub fn row_bytes(matrix: &Matrix) -> Option<usize> {
 /// The first row with a value that is not finite.
 pub fn not_finite(matrix: &Matrix) -> Option<usize> {
     let at = match matrix.dtype() {
-        Dtype::F32 => {
-            let mut values = matrix.data.as_chunks::<4>().0.iter();
-            values.position(|bytes| !f32::from_le_bytes(*bytes).is_finite())
-        }
-        Dtype::F16 => {
-            let mut values = matrix.data.as_chunks::<2>().0.iter();
-            values.position(|bytes| !half::f16::from_le_bytes(*bytes).is_finite())
-        }
+        Dtype::F32 => floats(&matrix.data).position(|value| !value.is_finite()),
+        Dtype::F16 => widened(&matrix.data).position(|value| !value.is_finite()),
         _ => None,
     }?;
     at.checked_div(matrix.cols as usize)
@@ -116,10 +111,7 @@ pub fn not_finite(matrix: &Matrix) -> Option<usize> {
 /// The rows of a matrix of 32-bit floats that was checked.
 pub fn rows(matrix: &Matrix) -> impl Iterator<Item = impl Iterator<Item = f32> + '_> {
     let row = (matrix.cols as usize * size_of::<f32>()).max(1);
-    matrix.data.chunks_exact(row).map(|bytes| {
-        let values = bytes.as_chunks::<4>().0.iter();
-        values.map(|four| f32::from_le_bytes(*four))
-    })
+    matrix.data.chunks_exact(row).map(floats)
 }
 
 /// Holds answers to one vector space: that of `known`, or of the first answer where none is known.

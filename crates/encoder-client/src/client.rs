@@ -7,14 +7,12 @@ use isomer_proto::{
         input,
     },
 };
-use isomer_service_kit::GrpcChannel;
+use isomer_service_kit::{GrpcChannel, limits::INNER_MESSAGE};
 use isomer_usage::report::{Asking, Provisional};
 use tonic::{Request, Response, Status};
 
 use crate::retry;
 
-/// Bytes of an answer: 8 MiB of vectors would do; encoders may be wide.
-const MOST_ANSWER_BYTES: usize = 256 << 20;
 /// Bytes of text that make a token, where nothing was counted.
 const BYTES_PER_TOKEN: u64 = 4;
 
@@ -25,7 +23,7 @@ pub struct EncoderClient(EncoderServiceClient<Asking<GrpcChannel>>);
 impl EncoderClient {
     /// The service behind a channel.
     pub fn new(channel: GrpcChannel) -> Self {
-        Self(EncoderServiceClient::new(Asking(channel)).max_decoding_message_size(MOST_ANSWER_BYTES))
+        Self(EncoderServiceClient::new(Asking(channel)).max_decoding_message_size(INNER_MESSAGE))
     }
 
     /// Asks for the description of an encoder; `None` where the service describes none.

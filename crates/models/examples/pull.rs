@@ -3,18 +3,16 @@
 
 #![allow(clippy::print_stdout, reason = "a program for a terminal")]
 
-use std::{
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use isomer_models::{ModelError, ModelsConfig, Progress, Resolver};
+use parking_lot::Mutex;
 
 struct Lines(Mutex<(String, Instant)>);
 
 impl Progress for Lines {
     fn update(&self, what: &str, done: u64, total: Option<u64>) {
-        let mut last = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = self.0.lock();
         if last.0 == what && last.1.elapsed() < Duration::from_secs(2) {
             return;
         }

@@ -22,12 +22,12 @@ impl Progress for NoProgress {
 /// Logs each new step through `tracing`, for services without a terminal.
 #[derive(Debug, Default)]
 pub struct LogProgress {
-    last: std::sync::Mutex<String>,
+    last: parking_lot::Mutex<String>,
 }
 
 impl Progress for LogProgress {
     fn update(&self, what: &str, _done: u64, total: Option<u64>) {
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut last = self.last.lock();
         if *last != what {
             what.clone_into(&mut last);
             tracing::info!(total_bytes = total, "{what}");

@@ -1,10 +1,9 @@
 //! Requests and tokens a second, and requests at once.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use isomer_service_kit::Bucket;
+use parking_lot::Mutex;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
     time::{Instant, sleep_until},
@@ -77,17 +76,11 @@ pub struct BadRate {
 
 #[derive(Debug)]
 struct Buckets {
-    requests: Bucket,
-    tokens: Bucket,
-}
-
-/// A token bucket in the form of the generic cell rate algorithm: one instant says how far ahead of its rate the use is.
-#[derive(Debug)]
-struct Bucket {
-    /// Units a second; infinite without a limit.
-    rate: f64,
-    /// When all that was let through would have been due at the rate.
-    due: Instant,
+    /// `None` without a limit.
+    requests: Option<Bucket>,
+    tokens: Option<Bucket>,
+    /// When the buckets were filled last.
+    at: Instant,
 }
 
 impl Pace {
@@ -97,11 +90,7 @@ impl Pace {
     /// A rate that is not one.
     pub fn new(rates: Rates, patience: Duration) -> Result<Self, BadRate> {
         rates.check()?;
-        let due = Instant::now();
-        let bucket = |rate: f64| Bucket {
-            rate: if rate == 0.0 { f64::INFINITY } else { rate },
-            due,
-        };
+        let bucket = |rate: f64| (rate > 0.0).then(|| Bucket::full(rate, rate * BURST.as_secs_f64()));
         Ok(Self {
             places: match rates.max_concurrency {
                 0 => None,
@@ -110,6 +99,7 @@ impl Pace {
             buckets: Mutex::new(Buckets {
                 requests: bucket(rates.requests_per_second),
                 tokens: bucket(rates.tokens_per_second),
+                at: Instant::now(),
             }),
             patience,
         })
@@ -143,39 +133,33 @@ impl Pace {
 
     /// When a request of so many tokens may go. Only one that may go in time is counted.
     fn reserve(&self, tokens: u64, now: Instant, latest: Instant) -> Result<Instant, NoTurn> {
-        let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = self.buckets.lock();
+        let passed = now.saturating_duration_since(buckets.at);
+        buckets.at = buckets.at.max(now);
+        let Buckets {
+            requests,
+            tokens: bucket,
+            ..
+        } = &mut *buckets;
         #[allow(clippy::cast_precision_loss)]
-        let (requests, tokens) = (
-            buckets.requests.after(1.0, now),
-            buckets.tokens.after(tokens as f64, now),
-        );
-        let start = requests.start.max(tokens.start);
-        if start > latest {
-            return Err(NoTurn::TooLate { wait: start - now });
+        let wanted = [(requests, 1.0), (bucket, tokens as f64)];
+        let mut wait = Duration::ZERO;
+        let mut held = Vec::with_capacity(wanted.len());
+        for (bucket, units) in wanted {
+            if let Some(bucket) = bucket {
+                bucket.pass(passed);
+                // A request that is larger than the burst waits for a full bucket, and the next ones for what it took ahead.
+                wait = wait.max(bucket.wait(units));
+                held.push((bucket, units));
+            }
         }
-        buckets.requests.due = requests.due;
-        buckets.tokens.due = tokens.due;
-        Ok(start)
-    }
-}
-
-/// What a bucket would say to a request.
-struct Turn {
-    start: Instant,
-    due: Instant,
-}
-
-impl Bucket {
-    fn after(&self, units: f64, now: Instant) -> Turn {
-        // A day is long enough to be refused by any deadline.
-        let cost = Duration::from_secs_f64((units / self.rate).clamp(0.0, 86_400.0));
-        let due = self.due.max(now) + cost;
-        // A request that is larger than the burst waits until what was before it is due.
-        let start = due.checked_sub(cost.max(BURST)).unwrap_or(now);
-        Turn {
-            start: start.max(now),
-            due,
+        if now + wait > latest {
+            return Err(NoTurn::TooLate { wait });
         }
+        for (bucket, units) in held {
+            bucket.take(units);
+        }
+        Ok(now + wait)
     }
 }
 

@@ -3,12 +3,12 @@
 use std::{
     fmt, fs,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
     time::{Duration, SystemTime},
 };
 
 use http::{HeaderValue, header::InvalidHeaderValue};
 use isomer_service_kit::config::Secret;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// How long a secret file is taken to be as it was: a new one counts at most so much later.
@@ -99,7 +99,7 @@ impl SecretSource {
 
 impl SecretFile {
     fn read_at(&self, now: Instant) -> Result<Secret, Missing> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some(kept) = kept.as_ref().filter(|kept| now - kept.looked < FRESH) {
             return Ok(kept.secret.clone());
         }

@@ -12,13 +12,14 @@ use std::{
     future::{Ready, ready},
     io,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use axum_server::accept::Accept;
+use parking_lot::Mutex;
 use tokio::{net::TcpStream, time::Instant};
 
 pub(crate) use self::arrived::{At, Newcomers, Port};
@@ -183,7 +184,7 @@ impl Activity {
     fn touch(&self) {
         let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         if self.last.swap(now.max(1), Ordering::AcqRel) == 0 {
-            drop(self.newcomer.lock().unwrap_or_else(PoisonError::into_inner).take());
+            drop(self.newcomer.lock().take());
         }
     }
 

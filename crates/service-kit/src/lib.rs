@@ -8,9 +8,12 @@
 //! * [`vectors`]: the identity of a vector space, and vectors in smaller types.
 //! * [`page_token`]: the tokens of lists.
 //! * [`home`]: the folder where a server keeps its own files.
+//! * [`Process`]: the `main` of a service that is a process of its own.
+//! * [`Bucket`]: the arithmetic of every rate that is held to.
 //! * [`Doorkeeper`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
+mod bucket;
 mod caller;
 pub mod client;
 pub mod config;
@@ -29,10 +32,12 @@ pub mod memory;
 pub mod metric_names;
 mod off_runtime;
 pub mod page_token;
+mod process;
 mod refusals;
 pub mod server;
 pub mod services;
 pub mod shutdown;
+mod stream;
 pub mod telemetry;
 pub mod tls;
 mod trace_context;
@@ -40,6 +45,7 @@ pub mod vectors;
 mod web;
 mod wire;
 
+pub use bucket::Bucket;
 pub use caller::CALLER;
 pub use client::GrpcChannel;
 pub use door::Doorkeeper;
@@ -47,5 +53,7 @@ pub use error::{Fault, with_subject};
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;
 pub use off_runtime::off_runtime;
+pub use process::{Process, ProcessConfig};
 pub use refusals::{Shape, body_fault, plain_refusal};
 pub use services::Services;
+pub use stream::until_error;

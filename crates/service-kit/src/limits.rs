@@ -13,8 +13,9 @@ use crate::{
 /// What the length of a gRPC message can say, less what is put around it.
 const MOST_MESSAGE: usize = (u32::MAX - 1024) as usize;
 
-/// Least of [`LimitsConfig::max_inner_message_bytes`].
-const INNER_MESSAGE: usize = 256 << 20;
+/// Largest message between Isomer's own processes, in bytes, unless a service is configured otherwise: a matrix of vectors, or a report.
+/// Also the least of [`LimitsConfig::max_inner_message_bytes`].
+pub const INNER_MESSAGE: usize = 256 << 20;
 
 /// What a server takes on at once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -23,6 +23,21 @@ pub fn sealed(mut space: VectorSpace) -> VectorSpace {
     space
 }
 
+/// The numbers of little-endian IEEE 754 binary32. Bytes after the last whole number are left out: check the length before.
+pub fn floats(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
+    bytes.as_chunks().0.iter().map(|number| f32::from_le_bytes(*number))
+}
+
+/// The numbers of little-endian IEEE 754 binary16, widened without loss. Bytes after the last whole number are left out: check the
+/// length before.
+pub fn widened(bytes: &[u8]) -> impl ExactSizeIterator<Item = f32> + Clone {
+    bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|number| f16::from_le_bytes(*number).to_f32())
+}
+
 /// Appends a row as bits, set where the value is above 0; the first column is the most significant bit (`numpy.packbits`).
 pub fn bits(row: &[f32], out: &mut Vec<u8>) {
     for eight in row.chunks(8) {
@@ -110,5 +125,32 @@ mod tests {
         let mut out = Vec::new();
         bits(&[1.0, -1.0, 0.0, 0.5, 0.0, 0.0, 0.0, 2.0, 3.0], &mut out);
         assert_eq!(out, [0b1001_0001, 0b1000_0000]);
+    }
+
+    #[test]
+    fn numbers_are_read_as_they_are_written() {
+        let row = [0.0, -1.5, f32::MIN_POSITIVE, 65504.0, f32::INFINITY];
+        let bytes: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
+        assert_eq!(floats(&bytes).collect::<Vec<_>>(), row);
+        assert_eq!(floats(&bytes[..7]).len(), 1, "half a number is none");
+        let mut half = Vec::new();
+        halves(&[0.5, -2.0, 65504.0], &mut half).unwrap();
+        assert_eq!(widened(&half).collect::<Vec<_>>(), [0.5, -2.0, 65504.0]);
+    }
+
+    #[test]
+    fn halves_are_widened_exactly() {
+        for (bits, value) in [
+            (0x0000, 0.0),
+            (0x0001, 2f32.powi(-24)),
+            (0x03ff, 1023.0 * 2f32.powi(-24)),
+            (0x0400, 2f32.powi(-14)),
+            (0x3c00, 1.0),
+            (0x3555, 0.333_251_95),
+            (0xc000, -2.0),
+            (0x7bff, 65504.0),
+        ] {
+            assert_eq!(widened(&u16::to_le_bytes(bits)).next(), Some(value));
+        }
     }
 }

@@ -11,7 +11,7 @@
 #[allow(dead_code)]
 mod support;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::{Router, routing::get};
 use isomer_service_kit::{
@@ -26,6 +26,7 @@ use opentelemetry_proto::tonic::{
     common::v1::{KeyValue, any_value::Value},
     trace::v1::{ResourceSpans, Span, span::SpanKind},
 };
+use parking_lot::Mutex;
 use support::{Obedient, Running, http, services};
 use tonic::{Request, Response, Status, transport::Server};
 
@@ -39,7 +40,7 @@ impl TraceService for Collector {
         &self,
         request: Request<ExportTraceServiceRequest>,
     ) -> Result<Response<ExportTraceServiceResponse>, Status> {
-        self.0.lock().unwrap().extend(request.into_inner().resource_spans);
+        self.0.lock().extend(request.into_inner().resource_spans);
         Ok(Response::new(ExportTraceServiceResponse::default()))
     }
 }
@@ -74,7 +75,7 @@ async fn a_collector_is_sent_the_spans_of_requests_and_no_others() {
     }
     tokio::task::spawn_blocking(move || drop(guard)).await.unwrap();
 
-    let received = collector.0.lock().unwrap().clone();
+    let received = collector.0.lock().clone();
     let resources = received.iter().filter_map(|of| of.resource.as_ref());
     let names: Vec<_> = resources
         .map(|resource| attribute(&resource.attributes, "service.name"))

@@ -3,15 +3,11 @@
 //! The count of the call that is being answered is a task-local value: whoever asks a model reads it with [`current`] or [`begin`]. Code
 //! that spawns a task carries it over with [`scoped`]. Outside a call nothing is counted.
 
-use std::{
-    fmt,
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::Waker,
-};
+use std::{fmt, future::Future, sync::Arc, task::Waker};
 
 use futures::task::AtomicWaker;
 use isomer_proto::common::v1::Usage;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::sum;
 
@@ -148,7 +144,7 @@ impl Count {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held; a sum is still a sum if something did.
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state.lock()
     }
 }
 

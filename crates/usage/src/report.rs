@@ -11,7 +11,7 @@ use std::{
     convert::Infallible,
     future::Future,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -19,6 +19,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use http_body::Frame;
 use isomer_proto::common::v1::Usage;
+use parking_lot::Mutex;
 use prost::Message;
 use tonic::{Status, body::Body, server::NamedService};
 use tower::Service;
@@ -113,7 +114,7 @@ impl Provisional {
 
     /// The call has used this, unless the server has reported it already.
     pub fn end(&self, used: &Usage) {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let open = self.0.lock().take();
         if let Some(open) = open {
             open.end(used);
         }

@@ -7,10 +7,11 @@ pub mod queue;
 mod worker;
 
 use std::{
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
+use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::{
@@ -126,7 +127,7 @@ impl Engine {
 
     /// Batches that each replica has run so far.
     pub fn batches(&self) -> Vec<u64> {
-        self.shared.lock().batches.clone()
+        self.shared.state.lock().batches.clone()
     }
 
     /// Encodes tokenised texts. Dropping the future drops what has not run yet.
@@ -169,7 +170,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        self.shared.lock().closed = true;
+        self.shared.state.lock().closed = true;
         self.shared.work.notify_all();
     }
 }
@@ -177,11 +178,6 @@ impl Drop for Engine {
 type Reply = oneshot::Receiver<Result<Done, EmbedError>>;
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while the lock is held; if it did, the queue would still be whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn submit(
         &self,
         mut texts: Vec<Sequence>,
@@ -202,7 +198,7 @@ impl Shared {
             units.push((tokens, Unit { texts, deadline, reply }));
             replies.push(receiver);
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let pushed = state.queue.push(priority, units).or_else(|units| {
             // Before refusing, let go of what nobody waits for any more.
             state.queue.retain(|unit| !unit.reply.is_closed());

@@ -4,7 +4,6 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::PoisonError,
     time::Instant,
 };
 
@@ -34,7 +33,7 @@ impl Held<'_> {
     /// The device has its work: the other lane may bring more.
     fn launched(&mut self) {
         if std::mem::take(&mut self.launching) {
-            self.shared.lock().turns[self.replica].launching = false;
+            self.shared.state.lock().turns[self.replica].launching = false;
             self.shared.work.notify_all();
         }
     }
@@ -43,7 +42,7 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.launched();
-        self.shared.lock().turns[self.replica].running -= 1;
+        self.shared.state.lock().turns[self.replica].running -= 1;
         self.shared.work.notify_all();
     }
 }
@@ -100,7 +99,7 @@ impl Shared {
     /// Waits for work and the replica's turn; `None` when the engine was dropped. A replica that still computes is given a
     /// batch ahead only when enough waits: taken too early, batches would be small.
     fn next_batch(&self, replica: usize) -> Option<Vec<Unit>> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         loop {
             if state.closed {
                 return None;
@@ -123,13 +122,13 @@ impl Shared {
                     return Some(batch);
                 }
             }
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.work.wait(&mut state);
         }
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn account(&self, replica: usize, tokens: usize, texts: usize, started: Instant, ended: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         // Batches overlap: a batch counts from the end of the one before.
         let since = state.ended.filter(|last| *last > started).unwrap_or(started);
         state.ended = Some(state.ended.map_or(ended, |last| last.max(ended)));

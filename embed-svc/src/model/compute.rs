@@ -1,10 +1,8 @@
 //! Tokenised texts through the transformer and what follows it.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use rayon::prelude::*;
 
 use super::Model;
@@ -100,7 +98,7 @@ impl Model {
             let launched = Mutex::new(launched);
             pieces.into_par_iter().with_max_len(1).try_for_each(|(texts, out)| {
                 if waiting.fetch_sub(1, Ordering::Relaxed) == 1 {
-                    (launched.lock().unwrap_or_else(PoisonError::into_inner))();
+                    (launched.lock())();
                 }
                 self.run(texts, Threads::One, &mut || (), out)
             })?;

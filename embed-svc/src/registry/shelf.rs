@@ -1,12 +1,9 @@
 //! Things that are made on demand, each once, within a bound on their bytes: the one asked for longest ago makes room, never
 //! one that somebody holds.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, future::Future, sync::Arc};
 
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::error::EmbedError;
@@ -42,7 +39,7 @@ pub(super) struct Room<'a, T> {
 
 impl<T> Drop for Room<'_, T> {
     fn drop(&mut self) {
-        self.shelf.lock().promised -= self.bytes;
+        self.shelf.state.lock().promised -= self.bytes;
     }
 }
 
@@ -58,14 +55,9 @@ impl<T> Shelf<T> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Every change under the lock is one statement: a panic leaves nothing half done.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What is there now.
     pub(super) fn all(&self) -> HashMap<String, Arc<T>> {
-        let state = self.lock();
+        let state = self.state.lock();
         let there = |(id, slot): (&String, &Slot<T>)| Some((id.clone(), slot.cell.get()?.clone()));
         state.slots.iter().filter_map(there).collect()
     }
@@ -78,7 +70,7 @@ impl<T> Shelf<T> {
         F: Future<Output = Result<(Arc<T>, Room<'a, T>), EmbedError>>,
     {
         let cell = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.askings += 1;
             let asked = state.askings;
             let slot = state.slots.entry(id.to_owned()).or_insert_with(|| Slot {
@@ -91,7 +83,7 @@ impl<T> Shelf<T> {
         };
         let made = async {
             let (thing, room) = make().await?;
-            if let Some(slot) = self.lock().slots.get_mut(id) {
+            if let Some(slot) = self.state.lock().slots.get_mut(id) {
                 slot.bytes = room.bytes;
             }
             Ok(thing)
@@ -99,7 +91,7 @@ impl<T> Shelf<T> {
         let result = cell.get_or_try_init(|| made).await.cloned();
         if result.is_err() {
             // Names that lead nowhere leave nothing behind.
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             if state
                 .slots
                 .get(id)
@@ -117,7 +109,7 @@ impl<T> Shelf<T> {
     /// More than the bound; nothing left that nobody holds.
     pub(super) fn room(&self, id: &str, bytes: u64) -> Result<Room<'_, T>, EmbedError> {
         let mut freed = Vec::new();
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if self.most > 0 {
             if bytes > self.most {
                 return Err(EmbedError::TooLarge {

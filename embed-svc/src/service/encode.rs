@@ -126,10 +126,10 @@ pub(super) async fn encode(
             ..Usage::default()
         }),
         timing: Some(Timing {
-            queue: Some(duration(run.queued)),
-            tokenise: Some(duration(tokenise)),
-            compute: Some(duration(run.computed)),
-            total: Some(duration(arrived.elapsed())),
+            queue: prost_types::Duration::try_from(run.queued).ok(),
+            tokenise: prost_types::Duration::try_from(tokenise).ok(),
+            compute: prost_types::Duration::try_from(run.computed).ok(),
+            total: prost_types::Duration::try_from(arrived.elapsed()).ok(),
         }),
         row_counts: match want {
             Want::TextVector => Vec::new(),
@@ -298,11 +298,4 @@ pub(super) async fn tokenise(
             items.into_par_iter().enumerate().map(one).collect()
         })
         .await
-}
-
-fn duration(value: Duration) -> prost_types::Duration {
-    prost_types::Duration {
-        seconds: i64::try_from(value.as_secs()).unwrap_or(i64::MAX),
-        nanos: i32::try_from(value.subsec_nanos()).unwrap_or(0),
-    }
 }

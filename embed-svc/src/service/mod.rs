@@ -16,7 +16,7 @@ use std::{
     time::Instant,
 };
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use isomer_models::Resolver;
 use isomer_proto::encoder::v1::{
     CountTokensRequest, CountTokensResponse, DetokenizeRequest, DetokenizeResponse, EncodeRequest, EncodeResponse,
@@ -24,7 +24,7 @@ use isomer_proto::encoder::v1::{
     ListEncodersResponse, RerankRequest, RerankResponse, TokenizeRequest, TokenizeResponse,
     encoder_service_server::{EncoderService, EncoderServiceServer},
 };
-use isomer_service_kit::{Services, config::Validate};
+use isomer_service_kit::{Services, config::Validate, until_error};
 use tokio::sync::oneshot;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream};
 
@@ -192,13 +192,4 @@ impl EncoderService for EmbedService {
             rerank::rerank(&self.inner, request.into_inner(), deadline).await?,
         ))
     }
-}
-
-/// Passes items on up to and including the first error.
-fn until_error<T>(stream: impl Stream<Item = Result<T, Status>>) -> impl Stream<Item = Result<T, Status>> {
-    stream.scan(false, |failed, item| {
-        let end = *failed;
-        *failed = item.is_err();
-        futures::future::ready((!end).then_some(item))
-    })
 }

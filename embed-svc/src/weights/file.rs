@@ -6,9 +6,9 @@ use std::{
     io::{self, Read, Seek, SeekFrom},
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
+use parking_lot::Mutex;
 use safetensors::{SafeTensorError, tensor::Metadata};
 
 /// Bytes of the header's length.
@@ -71,7 +71,7 @@ impl TensorFile {
 
     /// Reads these bytes of the file.
     pub(super) fn read(&self, bytes: Range<usize>, into: &mut [u8]) -> io::Result<()> {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.file.lock();
         file.seek(SeekFrom::Start(bytes.start as u64))?;
         file.read_exact(into)
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use isomer_datasets::nearest::nearest;
+use isomer_spelling::nearest;
 
 use super::{
     Gate, GateError, RuleLimit,

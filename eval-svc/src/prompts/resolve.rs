@@ -1,6 +1,6 @@
 //! Which of several prompts a text gets. Pure.
 
-use isomer_datasets::nearest::nearest;
+use isomer_spelling::nearest;
 
 use super::{Chosen, Layer, Layers, Part, PromptSource, Sent};
 use crate::{dataset::catalogue, task::TaskType};

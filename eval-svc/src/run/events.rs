@@ -1,11 +1,9 @@
 //! What happened in a run, for those who watch it.
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::VecDeque;
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::record::{RunRecord, StageProgress};
@@ -54,7 +52,7 @@ impl Default for EventLog {
 impl EventLog {
     /// Appends an event and wakes the watchers.
     pub(super) fn push(&self, time: Timestamp, kind: EventKind) {
-        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.events.lock();
         let sequence = events.back().map_or(0, |last| last.sequence) + 1;
         if events.len() == KEPT {
             events.pop_front();
@@ -66,14 +64,14 @@ impl EventLog {
 
     /// Events after a sequence number, in order.
     pub(super) fn after(&self, sequence: u64) -> Vec<Event> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.events.lock();
         let start = events.partition_point(|event| event.sequence <= sequence);
         events.iter().skip(start).cloned().collect()
     }
 
     /// The last event of a run that has ended.
     pub(super) fn end(&self) -> Option<Event> {
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let events = self.events.lock();
         events
             .back()
             .filter(|event| matches!(event.kind, EventKind::Ended(_)))

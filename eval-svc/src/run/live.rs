@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, OnceLock, PoisonError,
+        OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -34,10 +35,6 @@ pub(super) struct Live {
     store: RunStore,
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Live {
     pub(super) fn new(record: RunRecord, store: RunStore) -> Self {
         Self {
@@ -52,15 +49,15 @@ impl Live {
     }
 
     pub(super) fn record(&self) -> RunRecord {
-        locked(&self.record).clone()
+        self.record.lock().clone()
     }
 
     pub(super) fn change(&self, change: impl FnOnce(&mut RunRecord)) {
-        change(&mut locked(&self.record));
+        change(&mut self.record.lock());
     }
 
     pub(super) fn count(&self, count: impl FnOnce(&mut Counters)) {
-        count(&mut locked(&self.record).counters);
+        count(&mut self.record.lock().counters);
     }
 
     /// Stops the run because someone wants it, and tells those who watch it why, if that is known.
@@ -100,7 +97,7 @@ impl Live {
 
     fn tell_now(&self, progress: StageProgress) {
         {
-            let mut record = locked(&self.record);
+            let mut record = self.record.lock();
             match record.progress.iter_mut().find(|known| known.stage == progress.stage) {
                 Some(known) => *known = progress.clone(),
                 None => {
@@ -111,7 +108,7 @@ impl Live {
         }
         self.events.push(Timestamp::now(), EventKind::Progress(progress));
         let due = {
-            let mut saved = locked(&self.saved);
+            let mut saved = self.saved.lock();
             let due = saved.elapsed() >= SAVE_EVERY;
             if due {
                 *saved = Instant::now();
@@ -138,7 +135,7 @@ impl Live {
     /// Writes the record as it stands; the last writer wins with the newest state, since it reads under the lock. An ended run is written already, and its
     /// folder may be gone.
     pub(super) fn save(&self) -> Result<(), StoreError> {
-        let record = locked(&self.record);
+        let record = self.record.lock();
         if record.ended.is_some() {
             return Ok(());
         }
@@ -148,7 +145,7 @@ impl Live {
     /// Ends the run: record, disk, last event.
     pub(super) fn end(&self, change: impl FnOnce(&mut RunRecord)) {
         let saved = {
-            let mut record = locked(&self.record);
+            let mut record = self.record.lock();
             record.ended = Some(Timestamp::now());
             change(&mut record);
             // Under the lock: who sees the end may delete the folder.

@@ -3,13 +3,14 @@
 use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use isomer_service_kit::Fault;
 use jiff::Timestamp;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -154,7 +155,10 @@ impl RunManager {
             manager: self,
             request_id: request_id.clone(),
         };
-        let gate = locked(&self.inner.creating)
+        let gate = self
+            .inner
+            .creating
+            .lock()
             .entry(request_id.clone())
             .or_default()
             .clone();
@@ -194,7 +198,7 @@ impl RunManager {
     }
 
     fn remember(&self, id: &str, live: Arc<Live>) {
-        let mut all = locked(&self.inner.live);
+        let mut all = self.inner.live.lock();
         let mut ended: Vec<String> = all
             .iter()
             .filter(|(_, live)| !live.record().state.is_active())
@@ -209,7 +213,7 @@ impl RunManager {
     }
 
     fn live(&self, id: &str) -> Option<Arc<Live>> {
-        locked(&self.inner.live).get(id).cloned()
+        self.inner.live.lock().get(id).cloned()
     }
 
     /// A run.
@@ -242,7 +246,7 @@ impl RunManager {
     /// Deletes ended runs that are too old or too many, at most once an hour, on a thread of its own.
     fn sweep(&self) {
         {
-            let mut swept = locked(&self.inner.swept);
+            let mut swept = self.inner.swept.lock();
             if swept.is_some_and(|at| at.elapsed() < SWEEP_EVERY) {
                 return;
             }
@@ -332,7 +336,7 @@ impl RunManager {
             return Err(RunError::Active(id.to_owned()));
         }
         self.inner.store.delete(&record)?;
-        locked(&self.inner.live).remove(id);
+        self.inner.live.lock().remove(id);
         Ok(())
     }
 
@@ -358,7 +362,10 @@ impl RunManager {
 
     /// Stops every run of this process, as interrupted: for a process that goes down. Returns when all have ended.
     pub async fn interrupt(&self) {
-        let active: Vec<Arc<Live>> = locked(&self.inner.live)
+        let active: Vec<Arc<Live>> = self
+            .inner
+            .live
+            .lock()
             .values()
             .filter(|live| live.record().state.is_active())
             .cloned()
@@ -378,7 +385,7 @@ struct Creating<'a> {
 
 impl Drop for Creating<'_> {
     fn drop(&mut self) {
-        let mut creating = locked(&self.manager.inner.creating);
+        let mut creating = self.manager.inner.creating.lock();
         // One of these is the map's, one the caller's own, if it still holds it.
         if creating
             .get(&self.request_id)
@@ -387,10 +394,6 @@ impl Drop for Creating<'_> {
             creating.remove(&self.request_id);
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits until a run's end has been written and told.

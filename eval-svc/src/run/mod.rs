@@ -58,7 +58,7 @@ pub use transform::Outcome;
 pub(crate) use wire::judge_scale;
 
 /// Largest answer taken from a service: a batch of vectors or texts.
-const MOST_MESSAGE_BYTES: usize = 256 << 20;
+use isomer_service_kit::limits::INNER_MESSAGE as MOST_MESSAGE_BYTES;
 
 /// Channels to the services that runs use.
 #[derive(Debug, Clone)]

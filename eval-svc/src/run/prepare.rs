@@ -9,6 +9,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::Fault;
+use isomer_spelling::nearest;
 
 use super::{
     RunContext, RunError, judge,
@@ -24,7 +25,7 @@ use crate::{
     judging::{Judging, Scale},
     places::Located,
     profile::Axis,
-    suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation, nearest},
+    suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,
 };
 

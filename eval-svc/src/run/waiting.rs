@@ -1,9 +1,8 @@
 //! Runs that wait for a free place: a bounded number, in all and for each owner.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::Mutex;
 
 use super::RunError;
 
@@ -35,7 +34,7 @@ impl Waiting {
     /// # Errors
     /// [`RunError::TooMany`].
     pub(super) fn enter(&self, owner: Option<&str>) -> Result<Turn, RunError> {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         if counts.all >= self.most {
             return Err(RunError::TooMany {
                 whose: "of this server",
@@ -69,7 +68,7 @@ pub(super) struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock();
         counts.all = counts.all.saturating_sub(1);
         let Some(owner) = self.owner.take() else { return };
         if let Some(own) = counts.by_owner.get_mut(&owner) {
@@ -112,7 +111,7 @@ mod tests {
         let again = waiting.enter(Some("key:a")).unwrap();
         drop((second, third, again));
         assert!(
-            waiting.counts.lock().unwrap().by_owner.is_empty(),
+            waiting.counts.lock().by_owner.is_empty(),
             "nothing is kept of owners that are gone"
         );
     }

@@ -2,11 +2,11 @@
 
 use isomer_proto::eval::v1 as proto;
 use isomer_service_kit::Fault;
+use isomer_spelling::nearest;
 
 use crate::{
     gate::{Adjust, Basis, Gate, Limits, OnUndecided, Place, Rule, RuleLimit, Sequential, Texts, Unit, check_alpha},
     report::GateVerdict,
-    suite::nearest,
     task::TaskType,
 };
 

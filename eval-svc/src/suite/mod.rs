@@ -113,6 +113,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use isomer_spelling::nearest;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -125,7 +126,6 @@ use crate::{
 };
 
 pub use error::SuiteError;
-pub use isomer_datasets::nearest::nearest;
 pub use isomer_report::terms::transformation::{CATALOGUE, NOT_SCORABLE, Transformation};
 pub use protocol::Guards;
 

@@ -2,10 +2,11 @@
 
 use std::ops::Range;
 
+use isomer_spelling::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{SuiteError, nearest};
+use super::SuiteError;
 
 /// A suite's text and name.
 pub(super) struct Document<'a> {

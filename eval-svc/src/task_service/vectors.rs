@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use half::f16;
 use isomer_proto::{
     common::v1::{Dtype, Matrix},
     eval::v1::{PairVectors, RetrievalVectors},
 };
-use isomer_service_kit::Fault;
+use isomer_service_kit::{
+    Fault,
+    vectors::{floats, widened},
+};
 
 use super::VectorInput;
 use crate::{
@@ -20,8 +22,8 @@ pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix
     let matrix = matrix.ok_or_else(|| Fault::invalid(field, "no vectors are given"))?;
     let (rows, cols) = (matrix.rows as usize, matrix.cols as usize);
     let data: Vec<f32> = match matrix.dtype() {
-        Dtype::F32 => values(field, &matrix.data, f32::from_le_bytes)?,
-        Dtype::F16 => values(field, &matrix.data, |bytes| f16::from_le_bytes(bytes).to_f32())?,
+        Dtype::F32 => floats(whole(field, &matrix.data, 4)?).collect(),
+        Dtype::F16 => widened(whole(field, &matrix.data, 2)?).collect(),
         other => {
             return Err(Fault::invalid(
                 format!("{field}.dtype"),
@@ -33,13 +35,13 @@ pub(super) fn matrix(field: &str, matrix: Option<Matrix>) -> Result<VectorMatrix
     VectorMatrix::new(rows, cols, data).map_err(|error| Fault::invalid(field, error.to_string()))
 }
 
-fn values<const N: usize>(field: &str, data: &[u8], read: fn([u8; N]) -> f32) -> Result<Vec<f32>, Fault> {
-    let (values, rest) = data.as_chunks::<N>();
-    if !rest.is_empty() {
-        let message = format!("{} bytes are no whole number of {N}-byte values", data.len());
+/// The bytes, if they are a whole number of values of `size` bytes.
+fn whole<'a>(field: &str, data: &'a [u8], size: usize) -> Result<&'a [u8], Fault> {
+    if !data.len().is_multiple_of(size) {
+        let message = format!("{} bytes are no whole number of {size}-byte values", data.len());
         return Err(Fault::invalid(format!("{field}.data"), message));
     }
-    Ok(values.iter().map(|bytes| read(*bytes)).collect())
+    Ok(data)
 }
 
 /// Vectors of pairs with a label each.

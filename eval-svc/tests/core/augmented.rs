@@ -1,6 +1,6 @@
 //! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes of its answer.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use isomer_eval::EvalConfig;
 use isomer_proto::{
@@ -19,6 +19,7 @@ use isomer_stubs::{
     request,
     rpc::channel,
 };
+use parking_lot::Mutex;
 use tonic::{Code, Request, Response, Status};
 
 use crate::house::{encoder, serve, vector};
@@ -44,7 +45,7 @@ impl AugmentationService for FakeAugmenter {
         request: Request<EncodeAugmentedRequest>,
     ) -> Result<Response<EncodeAugmentedResponse>, Status> {
         let request = request.into_inner();
-        self.seen.lock().unwrap().push(request.clone());
+        self.seen.lock().push(request.clone());
         let used = request.items.iter().zip(0..).map(|(item, index)| {
             if self.barren || item.text.contains("rain") {
                 let missing = MissingVariant {
@@ -161,7 +162,7 @@ async fn a_dataset_is_scored_with_augmented_vectors_and_the_report_counts_the_va
     assert_eq!(augmented.usage.unwrap().generator_calls, 1);
     assert!(house.encoder.texts().is_empty(), "no plain vector is needed");
     // Each distinct text once, standing for itself, with the request's own settings.
-    let seen = house.augmenter.seen.lock().unwrap().clone();
+    let seen = house.augmenter.seen.lock().clone();
     let items: Vec<_> = seen.iter().flat_map(|request| &request.items).collect();
     assert_eq!(items.len(), 5);
     assert!(items.iter().all(|item| item.id.is_empty()));
@@ -248,7 +249,7 @@ async fn only_queries_are_augmented_where_that_is_asked_and_possible() {
     let mut plain = house.encoder.texts();
     plain.sort();
     assert_eq!(plain, ["a dog runs", "the sun shines"]);
-    assert_eq!(house.augmenter.seen.lock().unwrap()[0].items[0].text, "a dog runs");
+    assert_eq!(house.augmenter.seen.lock()[0].items[0].text, "a dog runs");
 
     let both = score(&mut house, TaskType::Retrieval, &files, Some(wanted()))
         .await
@@ -275,7 +276,7 @@ async fn each_side_of_a_pair_is_augmented_in_its_own_language() {
     )
     .await
     .unwrap();
-    let seen = house.augmenter.seen.lock().unwrap().clone();
+    let seen = house.augmenter.seen.lock().clone();
     let mut asked: Vec<(&str, &str)> = seen
         .iter()
         .flat_map(|request| &request.items)

@@ -1,6 +1,6 @@
 //! Discrimination beyond its scores: texts through a pivot language, parts of speech of words that differ.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use isomer_eval::{EvalConfig, mteb_result};
 use isomer_proto::{
@@ -17,6 +17,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, GrpcChannel, Services};
 use isomer_stubs::{encoder::StubEncoder, request, rpc::channel};
+use parking_lot::Mutex;
 use tonic::{Code, Request, Response, Status};
 
 use crate::house::{encoder, serve};
@@ -50,7 +51,7 @@ struct Dictionary {
 impl TransformService for Dictionary {
     async fn transform(&self, request: Request<TransformRequest>) -> Result<Response<TransformResponse>, Status> {
         let request = request.into_inner();
-        self.seen.lock().unwrap().push(request.clone());
+        self.seen.lock().push(request.clone());
         let results = request.items.iter().enumerate().map(|(index, item)| {
             let known = WORDS.iter().find(|(text, _)| !self.dumb && *text == item.text);
             let provenance = Provenance {
@@ -141,7 +142,7 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
     let asked = request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), english(), true);
     let response = score(&mut house, asked).await.unwrap();
 
-    let seen = house.dictionary.seen.lock().unwrap().clone();
+    let seen = house.dictionary.seen.lock().clone();
     let mut items: Vec<(String, String)> = seen
         .iter()
         .flat_map(|request| &request.items)

@@ -1,10 +1,6 @@
 //! Data sets on the hub, which a server on loopback plays, and names of the catalogue.
 
-use std::{
-    fs,
-    path::PathBuf,
-    sync::{Arc, Mutex},
-};
+use std::{fs, path::PathBuf, sync::Arc};
 
 use isomer_eval::{
     EvalConfig,
@@ -17,6 +13,7 @@ use isomer_models::{ModelsConfig, Progress, Resolver};
 use isomer_proto::eval::v1::{self as proto, DatasetInput, DatasetRef, ScoreRequest, dataset_ref, score_request};
 use isomer_service_kit::Fault;
 use isomer_stubs::hub::{COMMIT, Hub, Running};
+use parking_lot::Mutex;
 use tonic::Code;
 
 use crate::{
@@ -139,7 +136,7 @@ struct Told(Mutex<Vec<(String, u64, Option<u64>)>>);
 
 impl Progress for Told {
     fn update(&self, what: &str, done: u64, total: Option<u64>) {
-        self.0.lock().unwrap().push((what.to_owned(), done, total));
+        self.0.lock().push((what.to_owned(), done, total));
     }
 }
 

@@ -1,9 +1,6 @@
 //! The encoder of a run: a text's vector counts its letters, hashed into sixteen places with a salt per encoder.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use isomer_proto::{
     common::v1::VectorSpace,
@@ -11,6 +8,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::Fault;
 use isomer_stubs::encoder::{StubEncoder, answer, named, texts, unknown};
+use parking_lot::Mutex;
 use tonic::Status;
 
 /// Dimensions of the stub's vectors.
@@ -99,7 +97,7 @@ pub fn encoder(manner: &Arc<Mutex<Manner>>) -> StubEncoder {
     StubEncoder::default()
         .on_get(move |request| {
             let id = request.into_inner().id;
-            let prompts = described.lock().unwrap().prompts.clone();
+            let prompts = described.lock().prompts.clone();
             async move {
                 if !id.starts_with("stub") && id != "all-MiniLM-L6-v2" {
                     return Err(unknown(&id));
@@ -115,7 +113,7 @@ pub fn encoder(manner: &Arc<Mutex<Manner>>) -> StubEncoder {
             }
         })
         .on_encode(move |request| {
-            let answer = encode(&answered.lock().unwrap(), &request.into_inner());
+            let answer = encode(&answered.lock(), &request.into_inner());
             async { answer }
         })
 }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashSet,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -15,6 +15,7 @@ use isomer_proto::{
     transform::v1::{JudgeRequest, JudgeResponse, JudgeScale, JudgeSummary, judge_response::Rating},
 };
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 
 /// Pairs whose transformed text holds this get no readable rating.
 pub const UNREADABLE: &str = "court";
@@ -68,13 +69,13 @@ impl StubJudge {
         let (scale, attempts) = (request.scale(), request.max_attempts.unwrap());
         let mut response = JudgeResponse::default();
         let (mut usage, mut summary) = (Usage::default(), JudgeSummary::default());
-        let fails = *self.fails.lock().unwrap() && !request.bypass_cache;
+        let fails = *self.fails.lock() && !request.bypass_cache;
         for (index, pair) in request.pairs.into_iter().enumerate() {
             let probe = probes()
                 .into_iter()
                 .find(|probe| (probe.original, probe.beside) == (&pair.original, &pair.transformed));
             if let Some(probe) = probe {
-                let rate = self.probe.lock().unwrap().unwrap_or(|kind| match kind {
+                let rate = self.probe.lock().unwrap_or(|kind| match kind {
                     ProbeKind::Identical => 5.0,
                     ProbeKind::Paraphrase => 4.0,
                     ProbeKind::Unrelated => 0.0,
@@ -92,8 +93,8 @@ impl StubJudge {
                 "{scale:?}|{:?}|{:?}|{}|{}",
                 request.seed, request.transformation, pair.original, pair.transformed
             );
-            let cache_hit = !request.bypass_cache && self.known.lock().unwrap().contains(&key);
-            let rater = *self.rater.lock().unwrap();
+            let cache_hit = !request.bypass_cache && self.known.lock().contains(&key);
+            let rater = *self.rater.lock();
             let score = match rater {
                 Some(rate) => Some(rate(&pair.original, &pair.transformed)),
                 None => rating(scale, &pair.transformed),
@@ -102,17 +103,14 @@ impl StubJudge {
             if request.bypass_cache {
                 self.trials.fetch_add(1, Ordering::SeqCst);
             } else {
-                self.asked
-                    .lock()
-                    .unwrap()
-                    .push((scale, pair.original, pair.transformed));
-                let pause = *self.pause.lock().unwrap();
+                self.asked.lock().push((scale, pair.original, pair.transformed));
+                let pause = *self.pause.lock();
                 if !cache_hit && !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
                 if !cache_hit && !fails {
                     self.made.fetch_add(1, Ordering::SeqCst);
-                    self.known.lock().unwrap().insert(key);
+                    self.known.lock().insert(key);
                 }
             }
             if !cache_hit {

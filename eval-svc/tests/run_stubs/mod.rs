@@ -11,7 +11,7 @@ pub mod many;
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
@@ -38,6 +38,7 @@ use isomer_stubs::{
     encoder::{StubEncoder, texts},
     rpc,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio_stream::StreamExt;
 use tonic::{Request, Response, Status, codegen::BoxStream};
 
@@ -159,7 +160,7 @@ fn catalogue() -> Vec<TransformationInfo> {
 impl StubTransform {
     fn make(&self, name: &str, seed: u64, text: &str) -> TransformResult {
         if matches!(name, "distractors" | "multi_swap") {
-            let changer = self.changer.lock().unwrap().expect("a stub that changes meaning");
+            let changer = self.changer.lock().expect("a stub that changes meaning");
             let (texts, outcome, failed_checks) = match changer(name, text) {
                 Ok(texts) => (texts, Outcome::Ok, vec![]),
                 Err(check) => (vec![], Outcome::Failed, vec![check.into()]),
@@ -171,7 +172,7 @@ impl StubTransform {
                 ..TransformResult::default()
             };
         }
-        if let Some(rewriter) = *self.rewriter.lock().unwrap() {
+        if let Some(rewriter) = *self.rewriter.lock() {
             let (text, outcome) = rewriter(name, seed, text);
             return TransformResult {
                 text,
@@ -180,11 +181,7 @@ impl StubTransform {
             };
         }
         let words: Vec<&str> = text.split_whitespace().collect();
-        let turn = if *self.sampled.lock().unwrap() {
-            seed as usize % 3
-        } else {
-            0
-        };
+        let turn = if *self.sampled.lock() { seed as usize % 3 } else { 0 };
         let (transformed, outcome, failed) = match name {
             // A text of one word comes back as it was, as small models do.
             "paraphrase" if words.len() < 2 => (text.to_owned(), Outcome::KeptOriginal, vec![Check::Identical.into()]),
@@ -301,12 +298,12 @@ impl TransformService for StubTransform {
         &self,
         request: Request<TransformStreamRequest>,
     ) -> Result<Response<BoxStream<TransformStreamResponse>>, Status> {
-        if let Some(fault) = self.down.lock().unwrap().clone() {
+        if let Some(fault) = self.down.lock().clone() {
             return Err(fault.into());
         }
         let request = request.into_inner();
         let spec = request.spec.unwrap();
-        self.specs.lock().unwrap().push(spec.clone());
+        self.specs.lock().push(spec.clone());
         let kind = spec.transformation.unwrap().kind.unwrap();
         let name = name_of(&kind);
         let needs_generator = !matches!(name, "random_keywords" | "multi_swap");
@@ -318,13 +315,13 @@ impl TransformService for StubTransform {
             // Backwards: the order of a stream promises nothing.
             for (index, item) in request.items.into_iter().enumerate().rev() {
                 stub.asked.fetch_add(1, Ordering::SeqCst);
-                stub.ids.lock().unwrap().push((name.to_owned(), item.id));
+                stub.ids.lock().push((name.to_owned(), item.id));
                 let asked = (item.text.clone(), item.language.clone());
-                stub.languages.lock().unwrap().push(asked);
+                stub.languages.lock().push(asked);
                 let target = target(&kind, item.language.as_deref());
                 let key = format!("{name}|{seed}|{target:?}|{}", item.text);
-                let cache_hit = stub.made.lock().unwrap().contains(&key);
-                let pause = *stub.pause.lock().unwrap();
+                let cache_hit = stub.made.lock().contains(&key);
+                let pause = *stub.pause.lock();
                 if !cache_hit && !pause.is_zero() {
                     tokio::time::sleep(pause).await;
                 }
@@ -332,7 +329,7 @@ impl TransformService for StubTransform {
                 if let Some(target) = &target {
                     result.text = format!("{target} {}", result.text);
                 }
-                if *stub.silent.lock().unwrap() {
+                if *stub.silent.lock() {
                     result.outcome = Outcome::KeptOriginal.into();
                     result.failed_checks = vec![Check::GeneratorError.into()];
                     result.error = "connection refused".to_owned();
@@ -358,7 +355,7 @@ impl TransformService for StubTransform {
                 }
                 if !cache_hit {
                     stub.generated.fetch_add(1, Ordering::SeqCst);
-                    stub.made.lock().unwrap().insert(key);
+                    stub.made.lock().insert(key);
                     calls += u64::from(needs_generator);
                 }
             }
@@ -404,7 +401,7 @@ impl House {
 
     /// How the encoder behaves, to be changed.
     pub fn manner(&self) -> MutexGuard<'_, Manner> {
-        self.manner.lock().unwrap()
+        self.manner.lock()
     }
 
     /// A service over the stubs; call it again for a restart.

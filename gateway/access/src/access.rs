@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, Ordering},
     },
     time::{Duration, Instant},
@@ -16,6 +16,7 @@ use isomer_service_kit::{
     Fault,
     config::{ConfigError, Validate},
 };
+use parking_lot::{Mutex, RwLock};
 
 use crate::{
     attempts::Attempts,
@@ -131,7 +132,7 @@ impl Access {
         }
         let now = micros_now();
         let usable = |entry: &Arc<Entry>| entry.record.check(now).is_ok();
-        if self.0.tokens.is_none() && !read(&self.0.entries).values().any(usable) {
+        if self.0.tokens.is_none() && !self.0.entries.read().values().any(usable) {
             return Err(ConfigError::new(
                 "access.mode",
                 format!("{listen} asks for a key, and there is none yet"),
@@ -344,7 +345,7 @@ impl Inner {
 
     pub(crate) fn count(&self, meter: &Arc<Meter>, spent: Spent) {
         if meter.add(spent, micros_now()) {
-            lock(&self.dirty).push(Arc::clone(meter));
+            self.dirty.lock().push(Arc::clone(meter));
         }
     }
 
@@ -366,14 +367,14 @@ impl Inner {
     }
 
     pub(crate) fn entry(&self, id: &str) -> Option<Arc<Entry>> {
-        read(&self.entries).get(id).cloned()
+        self.entries.read().get(id).cloned()
     }
 
     fn subject_meter(&self, principal: &str) -> Arc<Meter> {
-        if let Some(meter) = read(&self.subjects).get(principal) {
+        if let Some(meter) = self.subjects.read().get(principal) {
             return Arc::clone(meter);
         }
-        let mut subjects = self.subjects.write().unwrap_or_else(PoisonError::into_inner);
+        let mut subjects = self.subjects.write();
         let meter = subjects
             .entry(principal.to_owned())
             .or_insert_with(|| Arc::new(Meter::new(principal.to_owned())));
@@ -382,7 +383,7 @@ impl Inner {
 
     /// Takes over a key as it is now. Its meters stay.
     pub(crate) fn put(&self, record: KeyRecord) {
-        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut entries = self.entries.write();
         let known = entries.get(&record.id);
         if known.is_some_and(|entry| entry.record.changed > record.changed) {
             return;
@@ -446,12 +447,4 @@ fn carries_ours(parts: &Parts) -> bool {
         parts.any(|part| part == key::PREFIX.as_bytes())
     };
     credential::headers().any(|name| parts.headers.get_all(name).iter().any(ours))
-}
-
-fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,13 +3,11 @@
 //! Without a bound, a caller could fill the table with attempts. What is beyond it is counted, and the next event says how many there
 //! were.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use http::request::Parts;
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 
 use crate::{Access, Scope, Scopes, caller::signature};
 
@@ -33,7 +31,7 @@ struct Window {
 impl Attempts {
     /// Whether this one may be written down, and how many before it were not.
     fn take(&self, now: Instant) -> Option<u64> {
-        let mut window = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut window = self.0.lock();
         if window.begun.is_none_or(|begun| now.duration_since(begun) >= WINDOW) {
             window.begun = Some(now);
             window.written = 0;

@@ -1,7 +1,7 @@
 //! The beat of a door: counts are written, and changes that others made to the keys are read.
 
 use std::{
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -9,7 +9,7 @@ use isomer_database::failed;
 use isomer_service_kit::Fault;
 
 use crate::{
-    access::{Inner, lock, micros_now},
+    access::{Inner, micros_now},
     calendar::day_of,
     meter::Meter,
     store,
@@ -26,7 +26,7 @@ const FORGET_AFTER: i64 = 600_000_000;
 impl Inner {
     pub(crate) async fn write_counts(&self) -> Result<(), Fault> {
         let _alone = self.writing.lock().await;
-        let dirty = std::mem::take(&mut *lock(&self.dirty));
+        let dirty = std::mem::take(&mut *self.dirty.lock());
         let mut outcome = Ok(());
         for meters in dirty.chunks(CHUNK) {
             let written = match outcome {
@@ -37,7 +37,7 @@ impl Inner {
                 for meter in meters {
                     meter.put_back();
                 }
-                lock(&self.dirty).extend(meters.iter().cloned());
+                self.dirty.lock().extend(meters.iter().cloned());
                 outcome = outcome.and(Err(fault));
             }
         }
@@ -90,7 +90,7 @@ impl Inner {
 
     fn forget_subjects(&self) {
         let now = micros_now();
-        let mut subjects = self.subjects.write().unwrap_or_else(PoisonError::into_inner);
+        let mut subjects = self.subjects.write();
         subjects.retain(|_, meter| {
             Arc::strong_count(meter) > 1 || !meter.is_quiet() || now - meter.last_used() < FORGET_AFTER
         });

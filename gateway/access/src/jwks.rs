@@ -3,7 +3,7 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -15,6 +15,7 @@ use jsonwebtoken::{
     Algorithm, AlgorithmFamily, DecodingKey,
     jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse},
 };
+use parking_lot::RwLock;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -126,7 +127,7 @@ impl KeySet {
     }
 
     fn snapshot(&self) -> Arc<Vec<PublicKey>> {
-        Arc::clone(&self.keys.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.keys.read())
     }
 
     fn pick(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Option<Arc<DecodingKey>>, Fault> {
@@ -154,7 +155,7 @@ impl KeySet {
         match keys {
             Ok(keys) => {
                 tracing::info!(keys = keys.len(), "keys of the identity provider read");
-                *self.keys.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(keys);
+                *self.keys.write() = Arc::new(keys);
                 self.generation.fetch_add(1, Ordering::AcqRel);
                 state.fetched = Some(Instant::now());
             }

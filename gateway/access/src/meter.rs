@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicI64, AtomicU32, Ordering},
     },
     time::Duration,
 };
 
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Bucket, Fault};
+use parking_lot::Mutex;
 
 use crate::{
     calendar::{self, Day, Period, day_of, month_begin},
@@ -88,20 +89,14 @@ struct Ledger {
     granted: Spent,
 }
 
-#[derive(Debug)]
-struct Bucket {
-    level: f64,
-    /// Microseconds since 1970.
-    at: i64,
-}
-
 /// The meters of one caller. Shared by all its requests, whatever becomes of its limits.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// `key:ID` or `jwt:DIGEST`: what the counts are kept under.
     pub(crate) principal: String,
     in_flight: AtomicU32,
-    bucket: Mutex<Option<Bucket>>,
+    /// Requests that may pass, and when the bucket was filled last, in microseconds since 1970.
+    bucket: Mutex<Option<(Bucket, i64)>>,
     ledger: Mutex<Ledger>,
     last_used: AtomicI64,
     /// In the queue of meters to write.
@@ -144,7 +139,7 @@ impl Meter {
         if limits.budgets.is_empty() {
             return Ok(());
         }
-        let ledger = lock(&self.ledger);
+        let ledger = self.ledger.lock();
         for budget in &limits.budgets {
             let spent = ledger.spent(budget.per, day_of(now));
             let wait = || calendar::until_end(budget.per, now);
@@ -174,30 +169,28 @@ impl Meter {
         };
         // Less than one request would never let anything through.
         let most = (rate * BURST_SECONDS).max(1.0);
-        let mut bucket = lock(&self.bucket);
-        let bucket = bucket.get_or_insert(Bucket { level: most, at: now });
+        let mut bucket = self.bucket.lock();
+        let (bucket, at) = bucket.get_or_insert((Bucket::full(rate, most), now));
+        // The limits may have been changed since.
+        bucket.change(rate, most);
         // A clock that was set back gives nothing and takes nothing.
-        let passed = (now - bucket.at).max(0) as f64 / 1e6;
-        bucket.level = (bucket.level + passed * rate).min(most);
-        bucket.at = now;
-        if bucket.level < 1.0 {
-            let wait = Duration::from_secs_f64((1.0 - bucket.level) / rate);
-            return Err(faults::rate_limited(name, rate, wait));
-        }
-        bucket.level -= 1.0;
-        Ok(())
+        bucket.pass(Duration::from_micros(u64::try_from(now - *at).unwrap_or(0)));
+        *at = now;
+        bucket
+            .try_take(1.0)
+            .map_err(|wait| faults::rate_limited(name, rate, wait))
     }
 
     /// Counts what was used. True when the meter is to be queued for writing.
     pub(crate) fn add(&self, spent: Spent, now: i64) -> bool {
         self.last_used.fetch_max(now, Ordering::Relaxed);
-        lock(&self.ledger).pending.entry(day_of(now)).or_default().add(spent);
+        self.ledger.lock().pending.entry(day_of(now)).or_default().add(spent);
         !self.queued.swap(true, Ordering::AcqRel)
     }
 
     /// Sets `most` aside if the grant has room for it.
     pub(crate) fn hold_within_grant(&self, most: Spent) -> bool {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let mut wanted = ledger.in_use();
         wanted.add(most);
         let fits = wanted.tokens <= ledger.granted.tokens && wanted.cost <= ledger.granted.cost;
@@ -209,31 +202,31 @@ impl Meter {
 
     /// Sets `most` aside without a grant.
     pub(crate) fn hold(&self, most: Spent) {
-        lock(&self.ledger).held.add(most);
+        self.ledger.lock().held.add(most);
     }
 
     /// The database has granted so much, and `most` of it is set aside.
     pub(crate) fn granted(&self, granted: Spent, most: Spent) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         ledger.granted = granted;
         ledger.held.add(most);
     }
 
     /// Gives back what was set aside for a request. What the request used has been counted.
     pub(crate) fn release(&self, most: Spent) {
-        let held = &mut lock(&self.ledger).held;
+        let held = &mut self.ledger.lock().held;
         held.tokens = held.tokens.saturating_sub(most.tokens);
         held.cost = held.cost.saturating_sub(most.cost);
     }
 
     /// What is set aside, and what was counted and is not written.
     pub(crate) fn in_use(&self) -> Spent {
-        lock(&self.ledger).in_use()
+        self.ledger.lock().in_use()
     }
 
     /// What is known of the database's sums; nothing where it was never asked.
     pub(crate) fn known(&self, today: Day) -> Sums {
-        lock(&self.ledger).known.unwrap_or(Sums {
+        self.ledger.lock().known.unwrap_or(Sums {
             as_of: today,
             ..Sums::default()
         })
@@ -241,7 +234,7 @@ impl Meter {
 
     /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is written. `None` where nothing was granted.
     pub(crate) fn shrink(&self) -> Option<Spent> {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         if ledger.granted == Spent::default() && ledger.held == Spent::default() {
             return None;
         }
@@ -259,29 +252,29 @@ impl Meter {
 
     /// Whether requests under way have set something aside.
     pub(crate) fn is_holding(&self) -> bool {
-        lock(&self.ledger).held != Spent::default()
+        self.ledger.lock().held != Spent::default()
     }
 
     /// Whether the database has been asked what was used before.
     pub(crate) fn is_loaded(&self) -> bool {
-        lock(&self.ledger).known.is_some()
+        self.ledger.lock().known.is_some()
     }
 
     /// What the database said before anything was counted here. Of several that ask at once the first is believed.
     pub(crate) fn begin(&self, sums: Sums) {
-        lock(&self.ledger).known.get_or_insert(sums);
+        self.ledger.lock().known.get_or_insert(sums);
     }
 
     /// What the database says, once everything taken has been written there.
     pub(crate) fn loaded(&self, sums: Sums) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         ledger.known = Some(sums);
         ledger.leaving.clear();
     }
 
     /// Everything taken has been written, but the database was not asked for its sums.
     pub(crate) fn written(&self) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
         if let Some(known) = &mut ledger.known {
             leaving.into_iter().for_each(|(day, spent)| known.add(day, spent));
@@ -291,7 +284,7 @@ impl Meter {
     /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must follow.
     pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
         self.queued.store(false, Ordering::Release);
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let pending = std::mem::take(&mut ledger.pending);
         for (day, spent) in &pending {
             ledger.leaving.entry(*day).or_default().add(*spent);
@@ -301,7 +294,7 @@ impl Meter {
 
     /// Writing failed: it is tried again.
     pub(crate) fn put_back(&self) {
-        let mut ledger = lock(&self.ledger);
+        let mut ledger = self.ledger.lock();
         let leaving = std::mem::take(&mut ledger.leaving);
         for (day, spent) in leaving {
             ledger.pending.entry(day).or_default().add(spent);
@@ -316,7 +309,7 @@ impl Meter {
 
     /// Nothing in flight and nothing to write.
     pub(crate) fn is_quiet(&self) -> bool {
-        let ledger = lock(&self.ledger);
+        let ledger = self.ledger.lock();
         self.in_flight.load(Ordering::Acquire) == 0
             && ledger.pending.is_empty()
             && ledger.leaving.is_empty()
@@ -348,11 +341,6 @@ impl Ledger {
         }
         spent
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while it holds these; a count is still a count if something did.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -409,6 +397,19 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_rate_lets_one_request_through_and_refuses_the_next() {
+        let meter = Meter::new("key:a".into());
+        let limits = Limits {
+            requests_per_second: Some(1e-30),
+            ..Limits::default()
+        };
+        limits.check().unwrap();
+        meter.take_request("a", &limits, NOON).unwrap();
+        let fault = meter.take_request("a", &limits, NOON).unwrap_err();
+        assert_eq!(fault.reason, "RATE_LIMITED");
+    }
+
+    #[test]
     fn places_are_given_back_when_requests_end() {
         let meter = Arc::new(Meter::new("key:a".into()));
         let limits = Limits {
@@ -449,7 +450,7 @@ mod tests {
         });
         assert!(meter.add(tokens(5), NOON));
         assert!(!meter.add(tokens(5), NOON));
-        let spent = |per| lock(&meter.ledger).spent(per, day_of(NOON)).tokens;
+        let spent = |per| meter.ledger.lock().spent(per, day_of(NOON)).tokens;
         assert_eq!((spent(Period::Day), spent(Period::Total)), (20, 40));
         assert_eq!(
             meter.take(),

@@ -15,7 +15,7 @@ use isomer_service_kit::Fault;
 use sqlx::{Any, Row, Transaction};
 
 use crate::{
-    access::{Inner, lock, micros_now},
+    access::{Inner, micros_now},
     calendar::{self, day_of},
     caller::Identity,
     faults,
@@ -160,7 +160,7 @@ impl Inner {
     /// Has the meter looked at with the next write of counts.
     pub(crate) fn queue(&self, meter: &Arc<Meter>) {
         if meter.queue() {
-            lock(&self.dirty).push(Arc::clone(meter));
+            self.dirty.lock().push(Arc::clone(meter));
         }
     }
 

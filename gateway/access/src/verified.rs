@@ -1,10 +1,9 @@
 //! Tokens that were verified a moment ago: a signature costs a tenth of a millisecond, and clients send the same token again
 //! and again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, sync::Arc};
+
+use parking_lot::RwLock;
 
 use crate::{access::micros_now, jwt::Subject};
 
@@ -23,7 +22,7 @@ struct Remembered {
 
 impl Verified {
     pub(crate) fn get(&self, digest: &[u8; 32], generation: u64) -> Option<Arc<Subject>> {
-        let remembered = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let remembered = self.0.read();
         remembered
             .subjects
             .get(digest)
@@ -32,7 +31,7 @@ impl Verified {
     }
 
     pub(crate) fn put(&self, digest: [u8; 32], generation: u64, subject: Arc<Subject>) {
-        let mut remembered = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut remembered = self.0.write();
         if remembered.generation != generation {
             remembered.subjects.clear();
             remembered.generation = generation;

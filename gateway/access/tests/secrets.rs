@@ -11,13 +11,11 @@
 #[allow(dead_code)]
 mod identity_provider;
 
-use std::{
-    io::Write,
-    sync::{Arc, Mutex},
-};
+use std::{io::Write, sync::Arc};
 
 use isomer_access::{AccessServer, Budget, KeyChange, Limits, NewKey, Period, Scope, Scopes};
 use jsonwebtoken::Algorithm;
+use parking_lot::Mutex;
 use serde_json::json;
 
 use identity_provider::*;
@@ -27,7 +25,7 @@ struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Captured {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -102,7 +100,7 @@ async fn no_key_and_no_token_is_ever_logged_or_printed() {
     access.flush().await.unwrap();
     print(format!("{access:?} {:?}", AccessServer::new(access.clone())));
 
-    let log = String::from_utf8(captured.0.lock().unwrap().clone()).unwrap();
+    let log = String::from_utf8(captured.0.lock().clone()).unwrap();
     assert!(
         log.contains("audit") && log.contains("refused"),
         "the log was captured: {log}"

@@ -6,12 +6,7 @@ mod finish;
 mod rerank;
 mod traced;
 
-use std::{
-    collections::HashMap,
-    fmt::Debug,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt::Debug, time::Duration};
 
 use isomer_proto::{
     common::v1::VectorSpace,
@@ -24,6 +19,7 @@ use isomer_service_kit::{
     Fault,
     telemetry::gen_ai::{self, Operation},
 };
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -198,13 +194,13 @@ impl Foreign {
     }
 
     fn shape(&self, identity: &str, dimensions: Option<u32>) -> Option<Shape> {
-        let shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let shapes = self.shapes.lock();
         shapes.get(&(identity.to_owned(), dimensions)).copied()
     }
 
     /// Remembers what a model's vectors are like by default.
     fn keep(&self, identity: &str, shape: Shape) {
-        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.shapes.lock();
         shapes.insert((identity.to_owned(), None), shape);
     }
 

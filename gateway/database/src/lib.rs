@@ -65,7 +65,8 @@ impl Database {
     }
 
     /// Brings the tables of `area` up to date: step k of `steps` runs once in the life of a database, in order, and
-    /// whichever of several processes comes first runs it.
+    /// whichever of several processes comes first runs it. `sqlx::migrate!` is not used: it counts the steps of a whole database, and here
+    /// each area counts its own.
     ///
     /// # Errors
     /// When a step fails; the steps before it stay.

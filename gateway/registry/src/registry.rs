@@ -3,7 +3,7 @@
 mod changes;
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -12,6 +12,7 @@ use isomer_proto::gateway::v1::{
     CheckProviderResponse, Provider, ProviderSource, provider_service_server::ProviderServiceServer,
 };
 use isomer_service_kit::{Fault, config::Validate, metric_names::describe};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     sync::{Notify, watch},
     task::AbortHandle,
@@ -57,7 +58,7 @@ pub(crate) struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let tasks = self.tasks.get_mut();
         tasks.drain(..).for_each(|task| task.abort());
     }
 }
@@ -103,7 +104,7 @@ impl Registry {
         if let Some(watched) = watched {
             tasks.push(tokio::spawn(watched.follow(Arc::downgrade(&inner))).abort_handle());
         }
-        *lock(&inner.tasks) = tasks;
+        *inner.tasks.lock() = tasks;
         Ok(Self { inner })
     }
 
@@ -186,7 +187,7 @@ impl Inner {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
+        self.state.lock()
     }
 
     /// Tells the watchers what is alive now.
@@ -268,11 +269,6 @@ impl Inner {
         drop(state);
         self.publish();
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is whole between statements, whoever panicked.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn unknown(id: &str) -> Fault {

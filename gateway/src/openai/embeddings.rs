@@ -239,8 +239,7 @@ impl Encoded {
 
 /// The numbers of a vector that [`Encoded::vectors`] gave.
 pub(crate) fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> {
-    let values = vector.as_chunks::<4>().0.iter();
-    values.map(|value| f32::from_le_bytes(*value))
+    isomer_service_kit::vectors::floats(vector)
 }
 
 pub(super) async fn create(

@@ -193,13 +193,7 @@ async fn cosines(
     let rows: Vec<Vec<f64>> = matrix
         .data
         .chunks_exact(width)
-        .map(|row| {
-            row.as_chunks::<4>()
-                .0
-                .iter()
-                .map(|value| f64::from(f32::from_le_bytes(*value)))
-                .collect()
-        })
+        .map(|row| isomer_service_kit::vectors::floats(row).map(f64::from).collect())
         .collect();
     Ok(rows[1..].iter().map(|other| cosine(&rows[0], other)).collect())
 }

@@ -1,9 +1,6 @@
 //! One request, as many attempts as it may take.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use futures::{
     FutureExt,
@@ -11,6 +8,7 @@ use futures::{
     pin_mut,
 };
 use isomer_service_kit::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use rand::Rng;
 use tokio::time::{Instant, sleep};
 use tonic::Code;
@@ -46,7 +44,7 @@ impl Policy {
     }
 
     fn budget(&self) -> MutexGuard<'_, RetryBudget> {
-        self.budget.lock().unwrap_or_else(PoisonError::into_inner)
+        self.budget.lock()
     }
 }
 

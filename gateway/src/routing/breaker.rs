@@ -1,4 +1,5 @@
-//! When to stop asking a server that keeps failing, and when to try it again.
+//! When to stop asking a server that keeps failing, and when to try it again. Written here because no well-kept crate has a circuit
+//! breaker that is told the time.
 
 use std::time::Duration;
 

@@ -1,47 +1,41 @@
 //! How many requests may be sent a second time: retries must not become the load that breaks what is left.
 
+use isomer_service_kit::Bucket;
 use tokio::time::Instant;
 
 /// Retries that may be saved up, in seconds of the floor.
 const SAVED_SECONDS: f64 = 10.0;
 
-/// A share of the requests, and a few a second however few requests there are.
+/// A share of the requests, and a few a second however few requests there are. `tower::retry::budget` counts the same, and is not used
+/// because it reads the clock itself: this one is told the time, so that its tests need no clock.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
     ratio: f64,
-    per_second: f64,
-    tokens: f64,
-    most: f64,
+    retries: Bucket,
     last: Instant,
 }
 
 impl RetryBudget {
     /// `ratio` retries a request, and `per_second` in any case.
     pub(crate) fn new(ratio: f64, per_second: f64, now: Instant) -> Self {
-        let most = per_second * SAVED_SECONDS + ratio * 1000.0;
+        let saved = per_second * SAVED_SECONDS;
         Self {
             ratio,
-            per_second,
-            tokens: per_second * SAVED_SECONDS,
-            most,
+            retries: Bucket::full(per_second, saved + ratio * 1000.0).holding(saved),
             last: now,
         }
     }
 
     /// A request came.
     pub(crate) fn request(&mut self, now: Instant) {
-        let passed = now.saturating_duration_since(self.last).as_secs_f64();
+        self.retries.pass(now.saturating_duration_since(self.last));
         self.last = now;
-        self.tokens = (self.tokens + self.ratio + passed * self.per_second).min(self.most);
+        self.retries.add(self.ratio);
     }
 
     /// Takes one retry, if there is one.
     pub(crate) fn take(&mut self) -> bool {
-        let may = self.tokens >= 1.0;
-        if may {
-            self.tokens -= 1.0;
-        }
-        may
+        self.retries.try_take(1.0).is_ok()
     }
 }
 

@@ -86,10 +86,7 @@ pub(crate) async fn ask(peer: &Peer, patience: Duration, answer: impl Future<Out
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::expect_used)]
-    use std::sync::{
-        Mutex,
-        atomic::{AtomicUsize, Ordering::SeqCst},
-    };
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
     use isomer_adapters::EncoderBackend;
     use isomer_proto::{
@@ -99,6 +96,7 @@ mod tests {
         },
         gateway::v1::Provider,
     };
+    use parking_lot::Mutex;
     use tokio::{sync::watch, time::sleep};
 
     use super::*;
@@ -122,7 +120,7 @@ mod tests {
 
     impl Drop for Look {
         fn drop(&mut self) {
-            *self.meanwhile.lock().unwrap() = Some(self.checks.load(SeqCst) - self.before);
+            *self.meanwhile.lock() = Some(self.checks.load(SeqCst) - self.before);
         }
     }
 
@@ -185,7 +183,7 @@ mod tests {
         let _router = Router::new(config, None, vec![fixed], none, refuse).await;
         let meanwhile = timeout(Duration::from_secs(30), async {
             loop {
-                if let Some(checks) = *lister.meanwhile.lock().unwrap() {
+                if let Some(checks) = *lister.meanwhile.lock() {
                     break checks;
                 }
                 sleep(Duration::from_millis(5)).await;

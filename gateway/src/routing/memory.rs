@@ -3,14 +3,12 @@
 //! A provider whose model was exchanged while no gateway ran is noticed as one that changes under its eyes. What is remembered belongs to a
 //! provider as it was written down: any change of its record is consent, and so is taking it out and registering it again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use isomer_database::{Database, failed};
 use isomer_proto::gateway::v1::Provider;
 use isomer_service_kit::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use prost::Message;
 use sqlx::Row;
 
@@ -72,7 +70,7 @@ impl Memory {
     }
 
     fn first(&self) -> MutexGuard<'_, HashMap<String, HashMap<String, First>>> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+        self.first.lock()
     }
 
     /// Takes what is left of a provider that is gone.

@@ -1,8 +1,9 @@
 //! A request on its way to the replicas.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 
 use super::replica::Replica;
 
@@ -29,7 +30,7 @@ impl<R: Clone> Outgoing<R> {
     /// # Errors
     /// INTERNAL at a second attempt of work in this process.
     pub(super) fn take(&self) -> Result<R, Fault> {
-        let mut request = self.request.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut request = self.request.lock();
         let taken = if self.once { request.take() } else { request.clone() };
         taken.ok_or_else(|| Fault::internal("a request of this process was to be sent twice"))
     }

@@ -2,13 +2,14 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use isomer_service_kit::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -94,7 +95,7 @@ impl Peer {
 
     fn state(&self) -> MutexGuard<'_, State> {
         // Nothing panics while it is held; were it to, the numbers in it would still be sound.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Whether requests may be sent to it now.

@@ -1,9 +1,10 @@
 //! A provider that offers encoders, and what is known of it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::encoder::v1::Encoder;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{breaker::BreakerRules, memory::Kept, peer::Peer, space::Fingerprint};
 
@@ -61,7 +62,7 @@ impl Replica {
     }
 
     fn listed(&self) -> MutexGuard<'_, Vec<Encoder>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -10,6 +10,7 @@ use std::{
 
 use isomer_proto::common::v1::VectorSpace;
 use isomer_service_kit::Fault;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{sync::Mutex as AsyncMutex, time::Instant};
 
 use super::{
@@ -74,7 +75,7 @@ impl Claim {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn refuse(&self, encoder_id: &str, why: &str) {

@@ -1,9 +1,6 @@
 //! The router.
 
-use std::{
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use isomer_adapters::{EncoderBackend, check::CheckOptions};
 use isomer_proto::{
@@ -15,6 +12,7 @@ use isomer_proto::{
 };
 use isomer_service_kit::{Fault, metric_names, telemetry::unsampled};
 use isomer_usage::Count;
+use parking_lot::RwLock;
 use tokio::{
     sync::{Mutex as AsyncMutex, watch},
     time::{Instant, timeout},
@@ -326,7 +324,7 @@ async fn listed(replica: &Replica) -> Vec<Encoder> {
 
 impl Shared {
     pub(super) fn table(&self) -> Arc<Table> {
-        Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.table.read())
     }
 
     /// Sends a request to one replica after the other until one answers. No such request changes anything, so any of them may be repeated.
@@ -437,7 +435,7 @@ impl Shared {
             member.encoders = ids.collect();
         });
         futures::future::join_all(looks).await;
-        let mut table = self.table.write().unwrap_or_else(PoisonError::into_inner);
+        let mut table = self.table.write();
         *table = Arc::new(Table::new(members, &table, generation));
     }
 }

@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -21,6 +21,7 @@ use isomer_proto::{
     gateway::v1::Provider,
 };
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 use tokio::{
     sync::watch,
     time::{Instant, sleep},
@@ -73,7 +74,7 @@ impl Fake {
     }
 
     fn set(&self, change: impl FnOnce(&mut Manner)) {
-        change(&mut self.manner.lock().unwrap());
+        change(&mut self.manner.lock());
     }
 
     fn asked(&self) -> usize {
@@ -102,7 +103,7 @@ impl EncoderBackend for Fake {
     }
 
     fn is_open(&self) -> bool {
-        self.manner.lock().unwrap().open
+        self.manner.lock().open
     }
 
     async fn get(&self, id: &str) -> Result<Encoder, Fault> {
@@ -113,7 +114,7 @@ impl EncoderBackend for Fake {
     }
 
     async fn encode(&self, request: EncodeRequest, _: Option<Instant>) -> Result<EncodeResponse, Fault> {
-        let manner = self.manner.lock().unwrap().clone();
+        let manner = self.manner.lock().clone();
         self.asked.fetch_add(1, Ordering::SeqCst);
         self.texts.fetch_add(request.inputs.len(), Ordering::SeqCst);
         let mut watch = Watch(Arc::clone(&self.dropped), false);
@@ -189,7 +190,7 @@ impl EncoderBackend for Fake {
     }
 
     async fn healthy(&self) -> Result<(), Fault> {
-        let manner = self.manner.lock().unwrap().clone();
+        let manner = self.manner.lock().clone();
         if manner.hangs || manner.silent {
             std::future::pending::<()>().await;
         }

@@ -10,13 +10,14 @@ mod owner;
 
 use std::{
     collections::HashSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{Arc, Weak},
     time::{Duration, Instant},
 };
 
 use isomer_access::{Access, Caller, Tab, Total};
 use isomer_proto::eval::v1::{Run, RunCounters, RunState, run_service_client::RunServiceClient};
 use isomer_service_kit::{Fault, telemetry::unsampled};
+use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument;
 
@@ -100,7 +101,7 @@ impl Follower {
     /// Waits until nothing is followed, at most so long: for a process whose runs have just been ended.
     pub async fn settled(&self, most: Duration) {
         let until = Instant::now() + most;
-        while !locked(&self.0.followed).is_empty() && Instant::now() < until {
+        while !self.0.followed.lock().is_empty() && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -109,7 +110,7 @@ impl Follower {
 impl Inner {
     fn follow(&self, tab: Tab) {
         let work = tab.work().to_owned();
-        if !locked(&self.followed).insert(work.clone()) {
+        if !self.followed.lock().insert(work.clone()) {
             return;
         }
         let following = follow::Following {
@@ -121,7 +122,7 @@ impl Inner {
         let (stop, followed) = (self.stop.clone(), Arc::clone(&self.followed));
         let following = async move {
             stop.run_until_cancelled(following.follow()).await;
-            locked(&followed).remove(&work);
+            followed.lock().remove(&work);
         };
         // What it asks every few seconds would drown what callers ask.
         tokio::spawn(following.instrument(unsampled()));
@@ -188,8 +189,4 @@ fn used(run: &Run) -> Total {
         tokens: tokens.into_iter().fold(0, u64::saturating_add),
         cost_nano_usd,
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,6 @@
 //! An encoder service.
 
-use std::{
-    sync::{Arc, Mutex},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 use futures::StreamExt;
 use isomer_proto::{
@@ -17,6 +14,7 @@ use isomer_proto::{
     },
 };
 use isomer_service_kit::{Fault, GrpcChannel, Services};
+use parking_lot::Mutex;
 use tonic::{Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
 use crate::rpc::{self, Handler, handlers};
@@ -147,7 +145,7 @@ impl StubEncoder {
     /// The `Encode` requests that have come, in order.
     pub fn calls(&self) -> Vec<Call> {
         assert!(!self.unrecorded, "the stub keeps no requests");
-        self.calls.lock().unwrap().clone()
+        self.calls.lock().clone()
     }
 
     /// The texts of all `Encode` requests that have been answered with vectors, in the order in which they came.
@@ -162,12 +160,12 @@ impl StubEncoder {
 
     /// Forgets the requests that have come. None may be under way.
     pub fn forget(&self) {
-        self.calls.lock().unwrap().clear();
+        self.calls.lock().clear();
     }
 
     /// The largest number of `Encode` requests that were being answered at once.
     pub fn most_in_flight(&self) -> usize {
-        self.in_flight.lock().unwrap().most
+        self.in_flight.lock().most
     }
 
     /// The service, for a server.
@@ -191,7 +189,7 @@ struct Counted(Arc<Mutex<InFlight>>);
 
 impl Counted {
     fn new(in_flight: &Arc<Mutex<InFlight>>) -> Self {
-        let mut counts = in_flight.lock().unwrap();
+        let mut counts = in_flight.lock();
         counts.now += 1;
         counts.most = counts.most.max(counts.now);
         Self(Arc::clone(in_flight))
@@ -200,7 +198,7 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.lock().unwrap().now -= 1;
+        self.0.lock().now -= 1;
     }
 }
 
@@ -235,7 +233,7 @@ impl EncoderService for StubEncoder {
             return self.encode.answer(request).await;
         }
         let number = {
-            let mut calls = self.calls.lock().unwrap();
+            let mut calls = self.calls.lock();
             calls.push(Call {
                 at: Instant::now(),
                 metadata: request.metadata().clone(),
@@ -245,7 +243,7 @@ impl EncoderService for StubEncoder {
             calls.len() - 1
         };
         let answer = self.encode.answer(request).await?;
-        self.calls.lock().unwrap()[number].answered = true;
+        self.calls.lock()[number].answered = true;
         Ok(answer)
     }
 

@@ -1,13 +1,10 @@
 //! A server over HTTP whose answers a closure makes.
 
-use std::{
-    net::SocketAddr,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Bytes, extract::Request, response::IntoResponse};
 use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// Serves routes on a port of its own of the loopback interface, until the runtime ends.
@@ -100,12 +97,12 @@ pub struct Record(Arc<Mutex<(Vec<Call>, usize)>>);
 impl Record {
     /// The calls that have come, in order.
     pub fn calls(&self) -> Vec<Call> {
-        self.0.lock().unwrap().0.clone()
+        self.0.lock().0.clone()
     }
 
     /// Calls that have come and were not answered: those under way, and those whose client went away before the answer.
     pub fn unanswered(&self) -> usize {
-        let record = self.0.lock().unwrap();
+        let record = self.0.lock();
         record.0.len() - record.1
     }
 }
@@ -149,11 +146,11 @@ pub fn router(record: Record, answer: impl Fn(&Call) -> Reply + Send + Sync + 's
                 body: serde_json::from_slice(&body).unwrap_or(Value::Null),
             };
             let reply = answer(&call);
-            record.0.lock().unwrap().0.push(call);
+            record.0.lock().0.push(call);
             if !reply.after.is_zero() {
                 tokio::time::sleep(reply.after).await;
             }
-            record.0.lock().unwrap().1 += 1;
+            record.0.lock().1 += 1;
             let mut response = (StatusCode::from_u16(reply.status).unwrap(), reply.body).into_response();
             for (name, value) in reply.headers {
                 response.headers_mut().insert(name, value.parse().unwrap());

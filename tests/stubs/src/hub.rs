@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use axum::{
@@ -13,6 +13,7 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
@@ -103,13 +104,13 @@ impl Hub {
 impl Running {
     /// How many questions held this text. A question is `info ORG/NAME@REVISION`, or `file PATH FROM-TO` for a file that is there.
     pub fn asked(&self, part: &str) -> usize {
-        let seen = self.seen.lock().unwrap();
+        let seen = self.seen.lock();
         seen.asked.iter().filter(|question| question.contains(part)).count()
     }
 
     /// The `Authorization` headers that came with questions about repositories.
     pub fn authorizations(&self) -> Vec<String> {
-        self.seen.lock().unwrap().authorizations.clone()
+        self.seen.lock().authorizations.clone()
     }
 
     fn files(&self, repository: &str) -> Option<&Files> {
@@ -130,7 +131,7 @@ async fn info(
         COMMIT
     };
     {
-        let mut seen = running.seen.lock().unwrap();
+        let mut seen = running.seen.lock();
         seen.asked.push(format!("info {repository}@{revision}"));
         let authorization = headers.get(header::AUTHORIZATION);
         seen.authorizations
@@ -162,7 +163,7 @@ async fn file(
     };
     let range = headers[header::RANGE].to_str().unwrap().strip_prefix("bytes=").unwrap();
     {
-        let mut seen = running.seen.lock().unwrap();
+        let mut seen = running.seen.lock();
         assert!(
             seen.told.contains(&revision),
             "files are asked for at the commit that was named"

@@ -27,13 +27,14 @@ use std::{
     collections::{HashMap, HashSet},
     fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use isomer_segment_log::{Found, Segment, Writer};
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use key::{Key, KeyParts, Made};
-use segment::{Found, Segment, Writer};
+use segment::FORMAT;
 
 /// What is kept of an attempt.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -163,8 +164,8 @@ impl Cache {
             max_bytes,
             inner: Mutex::default(),
         };
-        cache.refresh(&mut cache.lock())?;
-        cache.make_room(&mut cache.lock())?;
+        cache.refresh(&mut cache.inner.lock())?;
+        cache.make_room(&mut cache.inner.lock())?;
         Ok(cache)
     }
 
@@ -175,7 +176,7 @@ impl Cache {
 
     /// Finds an entry; on a miss looks once more at what other processes have written since.
     pub fn get(&self, key: &Key) -> Result<Option<Entry>, CacheError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         if !inner.index.contains_key(key) {
             self.refresh(&mut inner)?;
         }
@@ -185,24 +186,25 @@ impl Cache {
 
     /// Finds an entry that is known here already. Reading and checking its line is nobody else's wait.
     pub fn peek(&self, key: &Key) -> Option<Entry> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let place = inner.index.get(key).copied()?;
         let segment = inner.segments.get_mut(place.segment)?.as_mut()?;
         segment.touch();
         let file = segment.file();
         drop(inner);
-        match segment::read(&file, place.offset, place.length) {
+        let found = isomer_segment_log::read(&file, FORMAT.framing, place.offset, place.length);
+        match found.map(|json| json.and_then(|json| segment::decode(&json))) {
             Ok(Some((found_key, entry))) if found_key == *key => Some(entry),
             // Gone or changed under our hands: a miss, and noticed.
             Ok(_) => {
-                let mut inner = self.lock();
+                let mut inner = self.inner.lock();
                 inner.index.remove(key);
                 inner.corrupt_lines += 1;
                 None
             }
             Err(error) => {
                 tracing::warn!(directory = %self.directory.display(), %error, "a cache segment cannot be read any more");
-                self.lock().index.remove(key);
+                self.inner.lock().index.remove(key);
                 None
             }
         }
@@ -210,33 +212,37 @@ impl Cache {
 
     /// Writes an entry. When this returns, the entry survives the end of this process.
     pub fn put(&self, key: Key, entry: &Entry) -> Result<(), CacheError> {
-        let mut inner = self.lock();
-        let line = segment::encode(&key, entry)
-            .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error))?;
+        let mut inner = self.inner.lock();
+        let json = segment::encode(&key, entry)
+            .map_err(|error| CacheError::new("cannot encode an entry for", &self.directory, error.into()))?;
         // What a segment may have before this line makes it full.
-        let room = prune::segment_size(self.max_bytes).saturating_sub(line.len() as u64);
+        let room = prune::segment_size(self.max_bytes).saturating_sub(FORMAT.framing.record_bytes(json.len()) as u64);
         if inner.writer.as_ref().is_none_or(|writer| writer.length() > room) {
             if let Some(done) = inner.writer.take() {
                 done.sync();
             }
-            inner.writer = Some(Writer::acquire(&self.directory, room)?);
+            let writer = Writer::acquire(&self.directory, &FORMAT, room)
+                .map_err(|error| CacheError::new("cannot make a cache segment in", &self.directory, error))?;
+            inner.writer = Some(writer);
             self.make_room(&mut inner)?;
         }
         let Some(writer) = &mut inner.writer else {
             return Ok(());
         };
-        let offset = writer.length();
-        writer.append(&line)?;
         let path = writer.path().to_owned();
+        // The entry is handed to the system before its text is answered: a process killed after this loses nothing.
+        let (offset, length) = writer
+            .append(&json)
+            .and_then(|place| writer.flush().map(|()| place))
+            .map_err(|error| CacheError::new("cannot write to the cache segment", &path, error))?;
         if let Some(&number) = inner.numbers.get(&path)
             && let Some(segment) = inner.segments.get_mut(number).and_then(Option::as_mut)
-            && segment.pass(offset, line.len())
+            && segment.pass(offset, length)
         {
             let place = Place {
                 segment: number,
                 offset,
-                // Without its end.
-                length: line.len() - 1,
+                length,
             };
             inner.index.insert(key, place);
             return Ok(());
@@ -247,12 +253,12 @@ impl Cache {
 
     /// Keys of all entries, in no order.
     pub fn keys(&self) -> Vec<Key> {
-        self.lock().index.keys().copied().collect()
+        self.inner.lock().index.keys().copied().collect()
     }
 
     /// What the cache holds.
     pub fn stats(&self) -> CacheStats {
-        let inner = self.lock();
+        let inner = self.inner.lock();
         let segments = || inner.segments.iter().flatten();
         CacheStats {
             entries: inner.index.len(),
@@ -262,23 +268,14 @@ impl Cache {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing is left half done by a panic: the index only ever gains whole entries.
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Indexes the lines that have been added to any segment, and forgets segments that are gone.
     fn refresh(&self, inner: &mut Inner) -> Result<(), CacheError> {
-        let listing = fs::read_dir(&self.directory)
+        let paths = isomer_segment_log::paths(&self.directory, &FORMAT)
             .map_err(|error| CacheError::new("cannot list the cache directory", &self.directory, error))?;
-        let mut here = HashSet::new();
-        for file in listing.filter_map(Result::ok) {
-            let path = file.path();
-            if segment::is_segment(&path) {
-                Self::read_on(inner, &path)?;
-                here.insert(path);
-            }
+        for path in &paths {
+            Self::read_on(inner, path)?;
         }
+        let here: HashSet<PathBuf> = paths.into_iter().collect();
         if inner.numbers.len() > here.len() || !inner.numbers.keys().all(|path| here.contains(path)) {
             let gone: HashSet<usize> = inner
                 .numbers
@@ -299,7 +296,7 @@ impl Cache {
     fn read_on(inner: &mut Inner, path: &Path) -> Result<(), CacheError> {
         let number = match inner.numbers.get(path) {
             Some(number) => *number,
-            None => match Segment::open(path) {
+            None => match Segment::open(path, &FORMAT) {
                 Ok(segment) => {
                     inner.segments.push(Some(segment));
                     let number = inner.segments.len() - 1;
@@ -314,11 +311,12 @@ impl Cache {
             return Ok(());
         };
         let found = segment
-            .read_on()
+            .read_on(|json| segment::decode(json).map(|(key, _)| key))
             .map_err(|error| CacheError::new("cannot read the cache segment", path, error))?;
         for line in found {
-            match line {
-                Found::Entry { key, offset, length } => {
+            let Found { offset, length, value } = line;
+            match value {
+                Some(key) => {
                     let segment = number;
                     inner.index.insert(
                         key,
@@ -329,7 +327,7 @@ impl Cache {
                         },
                     );
                 }
-                Found::Corrupt { offset } => {
+                None => {
                     inner.corrupt_lines += 1;
                     metrics::counter!(crate::metric_names::CACHE_CORRUPT).increment(1);
                     tracing::warn!(segment = %path.display(), offset, "passed over a corrupt line of the cache");
@@ -342,7 +340,7 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
-        if let Some(writer) = &self.lock().writer {
+        if let Some(writer) = &self.inner.lock().writer {
             writer.sync();
         }
     }

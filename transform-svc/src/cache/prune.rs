@@ -4,14 +4,11 @@
 //! see each other's. A segment that a process writes to is locked and stays, so no entry goes that is just being made; one
 //! that others read stays readable for them until they notice.
 
-use std::{
-    fs::{self, File},
-    io,
-    path::{Path, PathBuf},
-    time::SystemTime,
-};
+use std::path::Path;
 
-use super::{Cache, CacheError, Inner, segment, segment::Writer};
+use isomer_segment_log::Writer;
+
+use super::{Cache, CacheError, Inner, segment::FORMAT};
 
 /// Largest segment, in bytes.
 const SEGMENT: u64 = 64 << 20;
@@ -35,19 +32,13 @@ pub(super) fn segment_size(max_bytes: u64) -> u64 {
     }
 }
 
-struct Candidate {
-    path: PathBuf,
-    bytes: u64,
-    used: SystemTime,
-}
-
 impl Cache {
     /// Removes segments until the cache takes at most so many bytes; those that are written to stay.
     ///
     /// # Errors
     /// When the directory cannot be read.
     pub fn prune(&self, bytes: u64) -> Result<Pruned, CacheError> {
-        let mut inner = self.lock();
+        let mut inner = self.inner.lock();
         let pruned = remove(&self.directory, bytes, inner.writer.as_ref().map(Writer::path))?;
         self.refresh(&mut inner)?;
         Ok(pruned)
@@ -74,22 +65,10 @@ impl Cache {
 }
 
 fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, CacheError> {
-    let unlistable = |error| CacheError::new("cannot list the cache directory", directory, error);
-    let mut candidates = Vec::new();
-    for file in fs::read_dir(directory).map_err(unlistable)?.filter_map(Result::ok) {
-        // One that is gone by now need not be removed.
-        if let (path, Ok(metadata)) = (file.path(), file.metadata())
-            && segment::is_segment(&path)
-        {
-            candidates.push(Candidate {
-                path,
-                bytes: metadata.len(),
-                used: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
-            });
-        }
-    }
+    let mut candidates = isomer_segment_log::list(directory, &FORMAT)
+        .map_err(|error| CacheError::new("cannot list the cache directory", directory, error))?;
     // Names are in order of making, which tells apart what the clock does not.
-    candidates.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
+    candidates.sort_by(|a, b| (a.changed, &a.path).cmp(&(b.changed, &b.path)));
     let mut total: u64 = candidates.iter().map(|candidate| candidate.bytes).sum();
     let mut pruned = Pruned::default();
     for candidate in candidates {
@@ -99,7 +78,7 @@ fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, Cac
         if own == Some(candidate.path.as_path()) {
             continue;
         }
-        match remove_unless_written(&candidate.path) {
+        match isomer_segment_log::remove_unless_written(&candidate.path) {
             Ok(true) => {
                 total -= candidate.bytes;
                 pruned.segments += 1;
@@ -114,29 +93,13 @@ fn remove(directory: &Path, most: u64, own: Option<&Path>) -> Result<Pruned, Cac
     Ok(pruned)
 }
 
-/// Removes a segment under its lock: whoever would take it over to write finds it locked, or gone.
-fn remove_unless_written(path: &Path) -> io::Result<bool> {
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(error),
-    };
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(fs::TryLockError::WouldBlock) => return Ok(false),
-        Err(fs::TryLockError::Error(error)) => return Err(error),
-    }
-    match fs::remove_file(path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::time::Duration;
+    use std::{
+        fs::{self, File},
+        time::{Duration, SystemTime},
+    };
 
     use super::{
         super::{Entry, Key},

@@ -159,3 +159,41 @@ fn an_unwritable_place_is_an_error_that_names_it() {
     let error = Cache::open(&file.join("cache")).unwrap_err().to_string();
     assert!(error.contains("file/cache") || error.contains("file\\cache"), "{error}");
 }
+
+/// Entries of the fixture `cache`, which was written before segments had a crate of their own.
+fn written_before(n: u32) -> Entry {
+    Entry {
+        made: (n > 1).then(|| Made {
+            prompt_digest: "d1".into(),
+            generator_key: "local:x".into(),
+            temperature: 0.5,
+            top_p: 1.0,
+            max_tokens: 64,
+            seeded: true,
+        }),
+        ..entry(n)
+    }
+}
+
+#[test]
+fn a_segment_that_an_older_version_wrote_is_read_and_carried_on() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/cache");
+    let directory = tempfile::tempdir().unwrap();
+    for path in isomer_segment_log::paths(&fixture, &FORMAT).unwrap() {
+        fs::copy(&path, directory.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let before = segments(directory.path());
+    let cache = Cache::open(directory.path()).unwrap();
+    assert_eq!(held(&cache), (3, 1, 0));
+    assert!((0..3).all(|n| cache.get(&key(n)).unwrap() == Some(written_before(n))));
+    cache.put(key(3), &entry(3)).unwrap();
+    assert_eq!(cache.get(&key(3)).unwrap(), Some(entry(3)));
+    assert_eq!(segments(directory.path()), before, "the segment has room");
+
+    // An older version reads what is written now: the bytes are the same.
+    let anew = tempfile::tempdir().unwrap();
+    let cache = Cache::open(anew.path()).unwrap();
+    (0..3).for_each(|n| cache.put(key(n), &written_before(n)).unwrap());
+    let now = fs::read(&segments(anew.path())[0]).unwrap();
+    assert!(fs::read(&before[0]).unwrap().starts_with(&now));
+}

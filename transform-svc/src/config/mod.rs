@@ -11,8 +11,10 @@ use isomer_local_llm::LoadOptions;
 use isomer_models::ModelsConfig;
 use isomer_outbound::GuardConfig;
 use isomer_service_kit::{
+    ProcessConfig,
     client::ClientConfig,
     config::{ConfigError, Validate},
+    limits::INNER_MESSAGE,
     server::ServerConfig,
     telemetry::TelemetryConfig,
 };
@@ -73,7 +75,7 @@ impl Default for TransformConfig {
             cache_max_bytes: 8 << 30,
             max_text_chars: 20_000,
             prompts_dir: None,
-            max_message_bytes: 256 << 20,
+            max_message_bytes: INNER_MESSAGE,
         }
     }
 }
@@ -182,6 +184,21 @@ pub struct ServeConfig {
     /// Where the encoder service is that augmented encoding (GASE) asks; absent: `EncodeAugmented` needs an address of the
     /// request's own, where [`TransformConfig::allow_specs`] permits one.
     pub encoder: Option<ClientConfig>,
+}
+
+impl ProcessConfig for ServeConfig {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.models = self.models.with_env();
+        self
+    }
 }
 
 impl Validate for ServeConfig {

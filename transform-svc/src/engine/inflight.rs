@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -13,6 +13,7 @@ use futures::{
     FutureExt,
     future::{BoxFuture, Shared, WeakShared},
 };
+use parking_lot::Mutex;
 
 use super::task::in_own_task;
 use crate::{
@@ -73,7 +74,7 @@ struct Leave {
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        let mut table = lock(&self.table);
+        let mut table = self.table.lock();
         if table
             .works
             .get(&self.key)
@@ -82,10 +83,6 @@ impl Drop for Leave {
             table.works.remove(&self.key);
         }
     }
-}
-
-fn lock(table: &Mutex<Table>) -> MutexGuard<'_, Table> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Inflight {
@@ -126,7 +123,7 @@ impl Inflight {
         if let Some(entry) = cache.peek(&key) {
             return Ok(Found::Cached(Box::new(entry)));
         }
-        let mut table = lock(&self.inner);
+        let mut table = self.inner.lock();
         let under_way = table
             .works
             .get(&key)

@@ -3,7 +3,7 @@
 //! A spent budget stops calls, not runs: texts that are made are kept, the others end with an error that names the budget,
 //! and what is in the cache need not be made again when the run is repeated with a larger one.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use parking_lot::Mutex;
 
 use crate::config::BudgetConfig;
 
@@ -48,13 +48,9 @@ impl Budget {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Spent> {
-        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// What has been spent.
     pub fn spent(&self) -> Spent {
-        *self.lock()
+        *self.spent.lock()
     }
 
     fn cost(&self, spent: &Spent) -> f64 {
@@ -68,7 +64,7 @@ impl Budget {
     /// # Errors
     /// When nothing is left.
     pub fn take(&self) -> Result<(), BudgetSpent> {
-        let mut spent = self.lock();
+        let mut spent = self.spent.lock();
         let over = |what: String, field| {
             Err(BudgetSpent {
                 name: self.name.clone(),
@@ -93,7 +89,7 @@ impl Budget {
 
     /// Counts what a call came to.
     pub fn pay(&self, prompt_tokens: u64, generated_tokens: u64) {
-        let mut spent = self.lock();
+        let mut spent = self.spent.lock();
         spent.prompt_tokens += prompt_tokens;
         spent.generated_tokens += generated_tokens;
         let tell = |kind: &'static str, value: f64| {

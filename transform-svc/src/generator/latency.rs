@@ -1,10 +1,8 @@
 //! How long answers take, and when a second call is worth making beside one that takes long (Dean & Barroso 2013).
 
-use std::{
-    collections::VecDeque,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::config::Hedge;
 
@@ -22,7 +20,7 @@ pub(super) struct Latency {
 impl Latency {
     /// Remembers one.
     pub(super) fn add(&self, took: Duration) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if last.len() == WINDOW {
             last.pop_front();
         }
@@ -35,7 +33,7 @@ impl Latency {
             Hedge::Off => None,
             Hedge::Seconds(seconds) => Some(Duration::from_secs_f64(seconds)),
             Hedge::P95 => {
-                let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+                let last = self.last.lock();
                 if last.len() < ENOUGH {
                     return None;
                 }

@@ -2,13 +2,11 @@
 //!
 //! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises the bound by one over the
 //! bound, so by one for each round of calls; a sign of overload halves it. Calls that were under way when the bound was cut
-//! say nothing about the new bound: of a burst of refusals only the first cuts.
+//! say nothing about the new bound: of a burst of refusals only the first cuts. Written here because no well-kept crate limits calls so.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
+use parking_lot::Mutex;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore, TryAcquireError};
 
 /// Places for calls, given in order of arrival.
@@ -40,7 +38,7 @@ pub struct Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut state = self.places.lock();
+        let mut state = self.places.state.lock();
         if state.owed > 0 {
             state.owed -= 1;
             if let Some(permit) = self.permit.take() {
@@ -76,7 +74,7 @@ impl Places {
 
     /// Places there are now.
     pub fn bound(&self) -> usize {
-        self.lock().bound as usize
+        self.state.lock().bound as usize
     }
 
     /// Waits for a place.
@@ -101,13 +99,9 @@ impl Places {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A call ended well.
     pub fn went_well(&self) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let before = state.bound as usize;
         if before >= self.most {
             return;
@@ -125,7 +119,7 @@ impl Places {
 
     /// A call that began then was refused for overload, or not answered in time.
     pub fn was_overloaded(&self, began: Instant) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         if state.cut.is_some_and(|cut| began < cut) {
             return;
         }

@@ -1,13 +1,11 @@
 //! From a generator's id to the generator, made on first use and kept.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
 use isomer_models::Resolver;
 use isomer_outbound::AddressGuard;
 use isomer_service_kit::config::Secret;
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use super::{Bounded, local::Local, openai::OpenAi};
@@ -80,7 +78,7 @@ impl Registry {
     }
 
     fn cell(&self, id: &str) -> Arc<OnceCell<Arc<Bounded>>> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = self.made.lock();
         if !made.contains_key(id) && made.len() >= MAX_SPECS {
             made.retain(|id, _| !id.starts_with("openai:"));
         }

@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
+use isomer_spelling::nearest;
+
 use super::{Prompt, Purpose};
-use crate::{error::TransformError, nearest::nearest};
+use crate::error::TransformError;
 
 /// The prompts compiled in, by id.
 const BUILT_IN: &[(&str, &str)] = &[

@@ -1,10 +1,10 @@
 //! From a prompt file to a [`Prompt`], or to what is wrong with it.
 
+use isomer_spelling::nearest;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{Delimiters, Message, Placeholder, Prompt, Purpose, Role};
-use crate::nearest::nearest;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

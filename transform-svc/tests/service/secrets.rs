@@ -1,15 +1,12 @@
 //! A key goes to its server and nowhere else.
 
-use std::{
-    fs, io,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fs, io, sync::Arc, time::Duration};
 
 use isomer_proto::transform::v1::Check;
 use isomer_service_kit::config::Secret;
 use isomer_stubs::openai::{Answer, Stub};
 use isomer_transform::cache::Cache;
+use parking_lot::Mutex;
 use tonic::Code;
 
 use crate::support::{client, config, paraphrase, transform, try_transform};
@@ -20,7 +17,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -44,7 +41,7 @@ impl Log {
     }
 
     fn text(&self) -> String {
-        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+        String::from_utf8_lossy(&self.0.lock()).into_owned()
     }
 }
 

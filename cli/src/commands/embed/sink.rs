@@ -6,6 +6,7 @@ use isomer_proto::{
     common::v1::{Dtype, Matrix},
     encoder::v1::EncodeResponse,
 };
+use isomer_service_kit::vectors;
 use serde_json::json;
 
 use crate::{
@@ -130,41 +131,9 @@ fn lines(first: usize, response: &EncodeResponse, matrix: &Matrix) -> Result<(),
 
 fn values(row: &[u8], element: Element) -> serde_json::Value {
     match element {
-        Element::F32 => row.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-        Element::F16 => row.as_chunks().0.iter().map(|b| half(*b)).collect(),
+        Element::F32 => vectors::floats(row).collect(),
+        Element::F16 => vectors::widened(row).collect(),
         Element::I8 => row.iter().map(|b| i8::from_le_bytes([*b])).collect(),
         Element::U8 => row.iter().copied().collect(),
-    }
-}
-
-/// A 16-bit float, which every 32-bit one can hold. Encoders never answer with infinities or NaN.
-fn half(bytes: [u8; 2]) -> f32 {
-    let bits = u16::from_le_bytes(bytes);
-    let (exponent, fraction) = (i32::from(bits >> 10 & 0x1f), f32::from(bits & 0x3ff));
-    let size = match exponent {
-        0 => fraction * 2f32.powi(-24),
-        _ => (1024.0 + fraction) * 2f32.powi(exponent - 25),
-    };
-    if bits >> 15 == 1 { -size } else { size }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_are_widened_exactly() {
-        for (bits, value) in [
-            (0x0000, 0.0),
-            (0x0001, 2f32.powi(-24)),
-            (0x03ff, 1023.0 * 2f32.powi(-24)),
-            (0x0400, 2f32.powi(-14)),
-            (0x3c00, 1.0),
-            (0x3555, 0.333_251_95),
-            (0xc000, -2.0),
-            (0x7bff, 65504.0),
-        ] {
-            assert_eq!(half(u16::to_le_bytes(bits)), value);
-        }
     }
 }

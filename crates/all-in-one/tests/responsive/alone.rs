@@ -2,7 +2,7 @@
 
 use std::{
     net::SocketAddr,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
@@ -13,6 +13,7 @@ use isomer_service_kit::{
     config::Secret,
 };
 use isomer_stubs::raw::Raw;
+use parking_lot::Mutex;
 use tonic::{Request, Status, client::Grpc};
 use tonic_health::pb::{HealthCheckRequest, health_client::HealthClient};
 
@@ -61,7 +62,7 @@ impl Alone {
     }
 
     fn key(&self) -> Secret {
-        self.keys.lock().unwrap().pop().expect("a key for each call")
+        self.keys.lock().pop().expect("a key for each call")
     }
 
     fn channel(&self, key: Secret) -> GrpcChannel {

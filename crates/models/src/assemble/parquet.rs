@@ -1,6 +1,10 @@
 //! The one string column of a Parquet file, as a data frame's index is kept: flat, without nulls, plain or
 //! dictionary-encoded, uncompressed or in Snappy, data pages of the first form. (Apache Parquet format 2.x, with its metadata
 //! in Thrift's compact protocol; Snappy's raw format.) Anything else is refused by name.
+//!
+//! The `parquet` crate, which reads data sets elsewhere, is not used here. It trusts the sizes that a file states, and this reader
+//! bounds what it allocates by the size of the file. This crate is also the one of model files that embed-svc is built with,
+//! which needs no other part of Parquet.
 
 use std::collections::BTreeMap;
 

@@ -12,7 +12,7 @@ use indexmap::IndexMap;
 
 pub use entry::{Entry, HubSource, ModelKind, Package, PypiSource, Step, TensorsDigest};
 
-use crate::{error::ModelError, pattern};
+use crate::error::ModelError;
 
 /// The built-in catalogue file.
 const BUILT_IN: &str = include_str!("../../catalogue.toml");
@@ -80,8 +80,17 @@ impl Catalogue {
 
     /// Ids spelt like `id`, best first, at most three.
     pub fn nearest(&self, id: &str) -> Vec<String> {
-        pattern::nearest(id, self.entries.keys().map(String::as_str))
+        nearest(id, self.entries.keys().map(String::as_str))
     }
+}
+
+/// The known ids spelt like `id`, whose publisher (`publisher/id`) is left aside.
+fn nearest<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let id = id.rsplit('/').next().unwrap_or(id);
+    isomer_spelling::similar(id, known)
+        .into_iter()
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -275,5 +284,18 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.contains("my.toml") && error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_misspelt_id_finds_its_neighbour_first() {
+        let known = ["all-MiniLM-L6-v2", "all-mpnet-base-v2", "smollm2-135m-instruct"];
+        assert_eq!(nearest("all-minilm-l6-v2", known.into_iter())[0], "all-MiniLM-L6-v2");
+        assert_eq!(nearest("all-MiniLM-L12-v2", known.into_iter())[0], "all-MiniLM-L6-v2");
+        assert_eq!(nearest("smollm2", known.into_iter()), ["smollm2-135m-instruct"]);
+        assert_eq!(
+            nearest("sentence-transformers/all-mpnet-base", known.into_iter())[0],
+            "all-mpnet-base-v2"
+        );
+        assert!(nearest("zzzz", known.into_iter()).is_empty());
     }
 }

@@ -1,11 +1,9 @@
 //! Data sets on the hub.
 
-use std::{
-    path::PathBuf,
-    sync::{Mutex, PoisonError},
-};
+use std::path::PathBuf;
 
 use hf_hub::{Repo, RepoType};
+use parking_lot::Mutex;
 
 use super::{Hub, HubFailure, Snapshot, Terms};
 use crate::{
@@ -67,13 +65,13 @@ impl Hub {
     ) -> Result<Snapshot, HubFailure> {
         let all = Mutex::new(Vec::new());
         let choose = |listed: &[String]| {
-            listed.clone_into(&mut all.lock().unwrap_or_else(PoisonError::into_inner));
+            listed.clone_into(&mut all.lock());
             choose(listed).map_err(|ChooseError { message, mend }| HubFailure::Refused { message, mend })
         };
         let handle = dataset.handle();
         let fetched = self.fetch_now(&handle, dataset, terms, choose, |_| None, reporter);
         let snapshot = self.unless_resting(fetched).await?;
-        let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let all = all.into_inner();
         // Without the note the hub is asked again, nothing worse.
         if let Err(error) = self.note(dataset, &snapshot.commit, &all) {
             tracing::debug!(%error, "what is in a data set could not be noted");

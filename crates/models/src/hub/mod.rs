@@ -7,7 +7,7 @@ mod download;
 use std::{
     path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -17,6 +17,7 @@ use hf_hub::{
     Cache, Repo, RepoType,
     api::tokio::{Api, ApiBuilder, ApiError},
 };
+use parking_lot::Mutex;
 
 pub use choose::HubModel;
 pub use dataset::{ChooseError, HubDataset};
@@ -185,14 +186,14 @@ impl Hub {
 
     /// Asks, unless the hub was found unreachable a moment ago.
     async fn unless_resting<T>(&self, asked: impl Future<Output = Result<T, HubFailure>>) -> Result<T, HubFailure> {
-        if let Some((when, why)) = &*self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
+        if let Some((when, why)) = &*self.unreachable.lock()
             && when.elapsed() < REST
         {
             return Err(HubFailure::Unreachable(format!("{why} (not asked again yet)")));
         }
         let result = asked.await;
         if let Err(HubFailure::Unreachable(why)) = &result {
-            *self.unreachable.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), why.clone()));
+            *self.unreachable.lock() = Some((Instant::now(), why.clone()));
         }
         result
     }

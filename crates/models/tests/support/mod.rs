@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
     pin::Pin,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
@@ -22,6 +22,7 @@ use isomer_models::{
     digest,
     pip::{WheelSource, find_wheel},
 };
+use parking_lot::Mutex;
 use safetensors::{Dtype, tensor::TensorView};
 use zip::{ZipWriter, write::SimpleFileOptions};
 
@@ -184,7 +185,7 @@ impl World {
     }
 
     pub fn add(&self, toml: &str) {
-        let mut all = self.catalogue.lock().unwrap();
+        let mut all = self.catalogue.lock();
         all.push_str(toml);
         std::fs::write(self.home().join("catalogue.toml"), all.as_bytes()).unwrap();
     }
@@ -251,17 +252,17 @@ pub struct Heard(Mutex<Vec<String>>);
 
 impl Progress for Heard {
     fn update(&self, what: &str, _done: u64, _total: Option<u64>) {
-        self.0.lock().unwrap().push(what.to_owned());
+        self.0.lock().push(what.to_owned());
     }
 }
 
 impl Heard {
     pub fn contains(&self, part: &str) -> bool {
-        self.0.lock().unwrap().iter().any(|what| what.contains(part))
+        self.0.lock().iter().any(|what| what.contains(part))
     }
 
     pub fn all(&self) -> Vec<String> {
-        self.0.lock().unwrap().clone()
+        self.0.lock().clone()
     }
 }
 

@@ -81,40 +81,16 @@ fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
 
 /// How to mend an unknown name: "did you mean" when one of `names` is close, the list of names otherwise.
 pub fn suggest(found: &str, names: &[&str]) -> String {
-    match names.iter().map(|name| (distance(found, name), *name)).min() {
-        Some((edits, name)) if edits <= name.chars().count().div_ceil(3) => format!("did you mean `{name}`?"),
-        Some(_) => format!("it is one of {}", names.join(", ")),
-        None => "remove it".to_owned(),
+    match isomer_spelling::nearest(found, names.iter().copied()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None if names.is_empty() => "remove it".to_owned(),
+        None => format!("it is one of {}", names.join(", ")),
     }
-}
-
-/// Levenshtein distance over characters; names are short.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn distance_counts_edits() {
-        assert_eq!(distance("kitten", "sitting"), 3);
-        assert_eq!(distance("", "abc"), 3);
-        assert_eq!(distance("adress", "address"), 1);
-        assert_eq!(distance("même", "meme"), 1);
-    }
 
     #[test]
     fn a_near_name_is_proposed_and_a_far_one_lists_the_choices() {

@@ -3,8 +3,9 @@
 //! Each request reserves memory as its bytes arrive and gives it back when its answer has ended. A request that finds too little
 //! left is refused with a retry hint. Nothing waits here, so requests cannot wait for each other for ever.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{error::Fault, limits::LimitsConfig};
@@ -61,7 +62,7 @@ struct Held {
 impl Reservation {
     /// Makes the reservation at least `bytes` large.
     pub(crate) fn grow_to(&self, bytes: usize) -> Result<(), Fault> {
-        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.0.lock();
         let wanted = bytes.div_ceil(UNIT);
         let has = held.permit.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
         let Some(more) = wanted.checked_sub(has).filter(|more| *more > 0) else {
@@ -90,7 +91,7 @@ impl Reservation {
 
     /// Gives everything back: the next message of a stream begins.
     pub(crate) fn clear(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).permit = None;
+        self.0.lock().permit = None;
     }
 }
 

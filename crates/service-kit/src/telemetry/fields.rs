@@ -131,11 +131,9 @@ impl<W: Write> Write for Escaped<'_, W> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::{
-        io,
-        sync::{Arc, Mutex},
-    };
+    use std::{io, sync::Arc};
 
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
     use tracing_subscriber::layer::SubscriberExt;
 
@@ -146,7 +144,7 @@ mod tests {
 
     impl io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -162,7 +160,7 @@ mod tests {
         let logs = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
         let subscriber = tracing_subscriber::registry().with(logs.json().flatten_event(true).fmt_fields(Json));
         tracing::subscriber::with_default(subscriber, || within().in_scope(|| tracing::info!("here")));
-        let line: Value = serde_json::from_slice(&lines.0.lock().unwrap()).unwrap();
+        let line: Value = serde_json::from_slice(&lines.0.lock()).unwrap();
         assert_eq!(line["message"], "here");
         line["span"].clone()
     }

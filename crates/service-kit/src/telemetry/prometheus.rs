@@ -1,8 +1,9 @@
 //! The process's metrics recorder and its text form.
 
-use std::{sync::Mutex, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
+use parking_lot::Mutex;
 
 use crate::{error::Fault, metric_names};
 
@@ -41,7 +42,7 @@ static HANDLE: Mutex<Option<PrometheusHandle>> = Mutex::new(None);
 /// When another recorder was installed before.
 pub(crate) fn install() -> Result<(), Fault> {
     // Held to the end: of two that come at once, one installs and the other finds it done.
-    let mut installed = HANDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut installed = HANDLE.lock();
     if installed.is_some() {
         return Ok(());
     }
@@ -70,6 +71,6 @@ pub(crate) fn install() -> Result<(), Fault> {
 
 /// The metrics of this process in Prometheus' text form; empty before anything was served or telemetry installed.
 pub fn metrics_text() -> String {
-    let handle = HANDLE.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+    let handle = HANDLE.lock().clone();
     handle.map(|handle| handle.render()).unwrap_or_default()
 }

@@ -41,11 +41,9 @@ pub(crate) fn show(span: &Span, id: TraceId) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::{
-        io,
-        sync::{Arc, Mutex},
-    };
+    use std::{io, sync::Arc};
 
+    use parking_lot::Mutex;
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
@@ -55,7 +53,7 @@ mod tests {
 
     impl io::Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
+            self.0.lock().extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -71,7 +69,7 @@ mod tests {
             span.record("code", 200);
             span.in_scope(|| tracing::info!("here"));
         });
-        String::from_utf8(lines.0.lock().unwrap().clone()).unwrap()
+        String::from_utf8(lines.0.lock().clone()).unwrap()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -13,6 +13,7 @@ use isomer_access::{Access, AccessConfig, Caller, JwtConfig, Mode};
 use isomer_database::Database;
 use isomer_service_kit::Fault;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, jwk::Jwk};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 pub(crate) const ISSUER: &str = "https://login.example.org/";
@@ -94,7 +95,7 @@ impl Provider {
             let state = state.clone();
             async move {
                 state.asked.fetch_add(1, Ordering::SeqCst);
-                state.document.lock().unwrap().clone()
+                state.document.lock().clone()
             }
         };
         let away = axum::response::Redirect::temporary("/jwks.json");
@@ -106,7 +107,7 @@ impl Provider {
     }
 
     pub(crate) fn publish(&self, keys: &[Value]) {
-        *self.document.lock().unwrap() = json!({ "keys": keys }).to_string();
+        *self.document.lock() = json!({ "keys": keys }).to_string();
     }
 
     pub(crate) fn config(&self) -> JwtConfig {

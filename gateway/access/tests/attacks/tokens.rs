@@ -252,7 +252,7 @@ async fn a_provider_that_is_away_or_answers_nonsense_is_an_outage_and_not_an_ope
         ),
         (String::new(), "/nowhere"),
     ] {
-        *provider.document.lock().unwrap() = document;
+        *provider.document.lock() = document;
         let url = Some(format!("http://{}{path}", provider.address));
         let access = door(JwtConfig {
             jwks_url: url,

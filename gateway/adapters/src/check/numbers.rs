@@ -30,13 +30,7 @@ impl Vectors {
                 matrix.dtype
             ));
         }
-        let values: Vec<f32> = matrix
-            .data
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .map(|bytes| f32::from_le_bytes(*bytes))
-            .collect();
+        let values: Vec<f32> = isomer_service_kit::vectors::floats(&matrix.data).collect();
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             return bad(format!("the vector of text {} is not finite", at / cols));
         }

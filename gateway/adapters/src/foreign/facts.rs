@@ -1,12 +1,9 @@
 //! What servers tell of their models, and for how long that is believed.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use isomer_service_kit::Fault;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::Foreign;
@@ -41,7 +38,7 @@ pub(super) struct KnownFacts(Mutex<HashMap<String, (Instant, Facts)>>);
 impl KnownFacts {
     /// Those that are fresh. Of many who come when they are no longer, one is sent to ask and the others take them once more.
     fn fresh(&self, model: &str, now: Instant) -> Option<Facts> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let (asked, facts) = kept.get_mut(model)?;
         if now.saturating_duration_since(*asked) < FRESH {
             return Some(facts.clone());
@@ -51,7 +48,7 @@ impl KnownFacts {
     }
 
     fn put(&self, model: &str, found: Option<(Instant, Facts)>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         match found {
             Some(found) => kept.insert(model.to_owned(), found),
             None => kept.remove(model),

@@ -5,7 +5,6 @@ use isomer_proto::{
     encoder::v1::EncodeResponse,
 };
 use isomer_service_kit::{Fault, vectors};
-use std::sync::PoisonError;
 use tokio::time::Instant;
 use tonic::Code;
 
@@ -130,7 +129,7 @@ impl Foreign {
             return Ok(Shape { dimensions, unit });
         }
         let key = (self.identity(&ask.model, facts), ask.dimensions);
-        let mut shapes = self.shapes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shapes = self.shapes.lock();
         let Some(known) = shapes.get(&key).copied() else {
             let shape = Shape {
                 dimensions,
@@ -218,7 +217,7 @@ impl Foreign {
             dtype: ask.dtype.into(),
             ..VectorSpace::default()
         };
-        let mut last = self.last_space.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last_space.lock();
         let digest = std::mem::take(&mut last.digest);
         *last = if *last == space {
             VectorSpace { digest, ..space }

@@ -102,9 +102,10 @@ impl Listed {
 
 fn floats(text: &str) -> Option<Vec<f32>> {
     let bytes = BASE64_STANDARD.decode(text).ok()?;
-    let (values, rest) = bytes.as_chunks::<4>();
-    rest.is_empty()
-        .then(|| values.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    bytes
+        .len()
+        .is_multiple_of(size_of::<f32>())
+        .then(|| isomer_service_kit::vectors::floats(&bytes).collect())
 }
 
 /// `{"index", "relevance_score"}`, as Cohere shapes it and Voyage and Jina do too.

@@ -4,11 +4,12 @@
 use std::{
     collections::HashMap,
     future::{Ready, ready},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 use axum::{Router, body::Body, extract::Request, response::Response};
 use isomer_stubs::raw::Raw;
+use parking_lot::Mutex;
 use prost::Message;
 use tonic::{
     Status,
@@ -59,14 +60,14 @@ impl GrpcStub {
 
     /// The messages that a path was sent.
     pub(crate) fn sent<M: Message + Default>(&self, path: &str) -> Vec<M> {
-        let calls = self.calls.lock().unwrap();
+        let calls = self.calls.lock();
         let sent = calls.iter().filter(|(called, ..)| called == path);
         sent.map(|(_, _, bytes)| M::decode(bytes.as_slice()).unwrap()).collect()
     }
 
     /// The metadata of the first call of a path.
     pub(crate) fn metadata(&self, path: &str) -> MetadataMap {
-        let calls = self.calls.lock().unwrap();
+        let calls = self.calls.lock();
         calls.iter().find(|(called, ..)| called == path).unwrap().1.clone()
     }
 }
@@ -88,7 +89,7 @@ impl UnaryService<Vec<u8>> for Called {
             None => Err(Status::unimplemented("no such method")),
             Some(method) => method(&message).map(tonic::Response::new),
         };
-        self.calls.lock().unwrap().push((self.path.clone(), metadata, message));
+        self.calls.lock().push((self.path.clone(), metadata, message));
         ready(answer)
     }
 }

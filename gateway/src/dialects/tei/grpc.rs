@@ -21,14 +21,14 @@ use isomer_proto::{
         tokenize_server::{Tokenize, TokenizeServer},
     },
 };
-use isomer_service_kit::{Fault, Services};
+use isomer_service_kit::{Fault, Services, until_error};
 use tokio::sync::OnceCell;
 use tonic::{Extensions, Request, Response, Status, Streaming, codegen::BoxStream, metadata::MetadataMap};
 
 use super::{Direction, Embed as Wanted, Named, described, rank, sparse};
 use crate::{
     dialects::refusal,
-    encoder_service::{STREAM_DEPTH, until_refused, welcome},
+    encoder_service::{STREAM_DEPTH, welcome},
     front::add_charged,
     openai::{
         Backends, Call,
@@ -317,7 +317,7 @@ impl Tei {
                 answer(tei, asked, message).await.map_err(told)
             }
         });
-        Ok(Response::new(until_refused(answers.buffered(STREAM_DEPTH)).boxed()))
+        Ok(Response::new(until_error(answers.buffered(STREAM_DEPTH)).boxed()))
     }
 }
 

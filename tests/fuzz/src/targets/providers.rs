@@ -4,7 +4,7 @@ use std::{
     cell::OnceCell,
     io::{Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
@@ -14,6 +14,7 @@ use isomer_proto::{
     encoder::v1::{CountTokensRequest, EncodeRequest, Input as EncoderInput, RerankRequest, input},
     gateway::v1::{Provider, ProviderKind},
 };
+use parking_lot::Mutex;
 use tokio::runtime::Runtime;
 use tonic::Status;
 use url::Url;
@@ -120,7 +121,7 @@ fn answer(mut stream: &TcpStream, said: &Mutex<Said>) -> Option<()> {
         }
         buffer.drain(..whole);
         let asks_for_facts = head.starts_with("get ") || head.starts_with("post /api/show ");
-        let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let said = said.lock().clone();
         let body = if asks_for_facts { said.facts } else { said.work };
         let head = format!(
             "HTTP/1.1 200 Said\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -147,7 +148,7 @@ pub(super) fn embeddings(data: &[u8]) {
         let Some(server) = server.get_or_init(Server::new) else {
             return;
         };
-        *server.said.lock().unwrap_or_else(PoisonError::into_inner) = Said {
+        *server.said.lock() = Said {
             facts: facts.to_vec(),
             work: work.to_vec(),
         };

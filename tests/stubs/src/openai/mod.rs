@@ -4,7 +4,7 @@
 use std::{
     collections::VecDeque,
     net::SocketAddr,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::post,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -157,7 +158,7 @@ struct InFlight(Arc<Mutex<Inner>>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.lock().unwrap().in_flight -= 1;
+        self.0.lock().in_flight -= 1;
     }
 }
 
@@ -191,31 +192,30 @@ impl Stub {
 
     /// Answers the next requests so, one each, before falling back on what it always does.
     pub fn script(&self, answers: impl IntoIterator<Item = Answer>) {
-        self.inner.lock().unwrap().script.extend(answers);
+        self.inner.lock().script.extend(answers);
     }
 
     /// Answers requests whose last message contains `mark` so, one each; the last one again and again.
     pub fn mark(&self, mark: &str, answers: impl IntoIterator<Item = Answer>) {
         self.inner
             .lock()
-            .unwrap()
             .marked
             .push((mark.to_owned(), answers.into_iter().collect()));
     }
 
     /// How many requests have come.
     pub fn calls(&self) -> usize {
-        self.inner.lock().unwrap().seen.len()
+        self.inner.lock().seen.len()
     }
 
     /// What has come.
     pub fn seen(&self) -> Vec<Seen> {
-        self.inner.lock().unwrap().seen.clone()
+        self.inner.lock().seen.clone()
     }
 
     /// Requests being answered now.
     pub fn in_flight(&self) -> usize {
-        self.inner.lock().unwrap().in_flight
+        self.inner.lock().in_flight
     }
 
     /// Waits until so many requests have come.
@@ -230,23 +230,23 @@ impl Stub {
 
     async fn wait(&self, until: impl Fn(&Inner) -> bool) {
         for _ in 0..1000 {
-            if until(&self.inner.lock().unwrap()) {
+            if until(&self.inner.lock()) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("waited for ten seconds in vain: {:?}", self.inner.lock().unwrap());
+        panic!("waited for ten seconds in vain: {:?}", self.inner.lock());
     }
 
     /// Most requests that were being answered at once.
     pub fn most_in_flight(&self) -> usize {
-        self.inner.lock().unwrap().most_in_flight
+        self.inner.lock().most_in_flight
     }
 }
 
 async fn answer(State(inner): State<Arc<Mutex<Inner>>>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
     let (mut answer, seen, number, in_flight) = {
-        let mut inner = inner.lock().unwrap();
+        let mut inner = inner.lock();
         let authorization = headers
             .get("authorization")
             .map(|value| value.to_str().unwrap().to_owned());

@@ -1,7 +1,6 @@
 //! Which tensors of a model are texts and vectors, and the vectors out of an answer.
 
-use half::f16;
-use isomer_service_kit::Fault;
+use isomer_service_kit::{Fault, vectors};
 
 use super::messages::{InferResponse, ModelMetadata, TensorMetadata};
 
@@ -99,13 +98,8 @@ pub(super) fn vectors(answer: InferResponse, output: &str, count: usize) -> Resu
         &tensor.contents,
         tensor.datatype.as_str(),
     ) {
-        (Some(raw), _, "FP32") => raw.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect(),
-        (Some(raw), _, "FP16") => raw
-            .as_chunks::<2>()
-            .0
-            .iter()
-            .map(|b| f16::from_le_bytes(*b).to_f32())
-            .collect(),
+        (Some(raw), _, "FP32") => vectors::floats(raw).collect(),
+        (Some(raw), _, "FP16") => vectors::widened(raw).collect(),
         (Some(raw), _, "FP64") => raw
             .as_chunks::<8>()
             .0

@@ -1,0 +1,86 @@
+//! Append-only files of checksummed records that several processes share: what the caches on disk are made of.
+//!
+//! **Layout.** A log is a folder of *segments*, files of one [`Format`]. A process appends to one segment, which it holds
+//! locked. The lock goes with the process, and the next process carries on where that one ended.
+//! **Reading.** [`Segment::read_on`] gives the records that were added since the last call, so entries of other processes are found.
+//! A last record that was written only in part is left for the next call. A record that does not match its checksum is
+//! reported as damaged and passed over.
+//! **Removing.** [`remove_unless_written`] removes a segment under its lock, so never one that a process writes to.
+//!
+//! This crate does not know what the records mean, how large a log may become, or which segment is to go first.
+
+mod format;
+mod segment;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::{
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+pub use format::{Format, Framing};
+pub use segment::{Found, Segment, read};
+pub use writer::Writer;
+
+/// A segment in a folder.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it takes on disk.
+    pub bytes: u64,
+    /// When it was changed last: written to, or [touched](Segment::touch).
+    pub changed: SystemTime,
+}
+
+/// The paths of the segments of a folder.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn paths(folder: &Path, format: &Format) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(folder)?.filter_map(Result::ok).map(|entry| entry.path());
+    Ok(paths.filter(|path| format.names(path)).collect())
+}
+
+/// The segments of a folder with their sizes. One that is removed meanwhile is left out.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub fn list(folder: &Path, format: &Format) -> io::Result<Vec<Listed>> {
+    let listed = |path: PathBuf| {
+        let metadata = fs::metadata(&path).ok()?;
+        Some(Listed {
+            path,
+            bytes: metadata.len(),
+            changed: metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+        })
+    };
+    Ok(paths(folder, format)?.into_iter().filter_map(listed).collect())
+}
+
+/// Removes a segment under its lock: a process that would take it over to write finds it locked, or gone. False if a process
+/// writes to it, or if it is gone already.
+///
+/// # Errors
+/// It cannot be opened, locked or removed.
+pub fn remove_unless_written(path: &Path) -> io::Result<bool> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(false),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,152 @@
+//! A segment as a reader sees it.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use crate::{Format, Framing};
+
+/// How often a use is noted on disk.
+const TOUCH: Duration = Duration::from_secs(60);
+
+/// A record that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found<T> {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its bytes, frame included.
+    pub length: usize,
+    /// What its content is, or `None` if the record is damaged.
+    pub value: Option<T>,
+}
+
+/// A segment as a reader sees it.
+#[derive(Debug)]
+pub struct Segment {
+    path: PathBuf,
+    file: Arc<File>,
+    framing: Framing,
+    /// Everything before this has been read; it is the start of a record.
+    read_to: u64,
+    /// When a use was noted last.
+    touched: Option<Instant>,
+}
+
+impl Segment {
+    /// Opens a segment, of which nothing has been read.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path, format: &Format) -> io::Result<Self> {
+        Ok(Self {
+            path: path.to_path_buf(),
+            file: Arc::new(File::open(path)?),
+            framing: format.framing,
+            read_to: 0,
+            touched: None,
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes of the whole records that have been read.
+    pub fn read_to(&self) -> u64 {
+        self.read_to
+    }
+
+    /// The file, for [`read`].
+    pub fn file(&self) -> Arc<File> {
+        Arc::clone(&self.file)
+    }
+
+    /// Reads the content of one record again; `None` if it is no longer what it was.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(&self, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+        read(&self.file, self.framing, offset, length)
+    }
+
+    /// Notes on disk that it is in use, by the time of its last change. At most once a minute.
+    pub fn touch(&mut self) {
+        if self.touched.is_some_and(|at| at.elapsed() < TOUCH) {
+            return;
+        }
+        self.touched = Some(Instant::now());
+        // A segment that may only be read is not noted. It is not removed either.
+        let _ = self.file.set_modified(SystemTime::now());
+    }
+
+    /// Reads the whole records that have been added. `decode` makes a value of a content, or `None` if it is not one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read_on<T>(&mut self, mut decode: impl FnMut(&[u8]) -> Option<T>) -> io::Result<Vec<Found<T>>> {
+        let mut found = Vec::new();
+        if self.file.metadata()?.len() <= self.read_to {
+            return Ok(found);
+        }
+        let rest = Rest {
+            file: &self.file,
+            offset: self.read_to,
+        };
+        let mut reader = BufReader::with_capacity(1 << 18, rest);
+        let mut record = Vec::new();
+        while self.framing.next(&mut reader, &mut record)? {
+            found.push(Found {
+                offset: self.read_to,
+                length: record.len(),
+                value: self.framing.content(&record).and_then(&mut decode),
+            });
+            self.read_to += record.len() as u64;
+        }
+        Ok(found)
+    }
+
+    /// Passes over a record that this process has just appended, so that it is not read on. False if records before it have not been
+    /// read: then it is read like any other.
+    pub fn pass(&mut self, offset: u64, length: usize) -> bool {
+        let known = offset <= self.read_to;
+        if known {
+            self.read_to = self.read_to.max(offset + length as u64);
+        }
+        known
+    }
+}
+
+/// Reads the content of one record again; `None` if it is no longer what it was. Several threads may read one file at a time.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(file: &File, framing: Framing, offset: u64, length: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut record = vec![0; length];
+    match (Rest { file, offset }).read_exact(&mut record) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+        Ok(()) => Ok(framing.content(&record).map(<[u8]>::to_vec)),
+    }
+}
+
+/// A file from an offset on. It does not move the file's own position, which all readers of the file share.
+struct Rest<'a> {
+    file: &'a File,
+    offset: u64,
+}
+
+impl Read for Rest<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        let read = std::os::unix::fs::FileExt::read_at(self.file, into, self.offset)?;
+        #[cfg(windows)]
+        let read = std::os::windows::fs::FileExt::seek_read(self.file, into, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}

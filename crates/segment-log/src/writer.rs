@@ -1,0 +1,147 @@
+//! The segment that a process appends to.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use crate::{Format, Framing, paths};
+
+/// Records that wait to be handed to the system are at most about this many bytes.
+const WAITING: usize = 1 << 18;
+
+/// The segment that a process appends to, locked.
+#[derive(Debug)]
+pub struct Writer {
+    path: PathBuf,
+    file: File,
+    framing: Framing,
+    /// Bytes in the file.
+    length: u64,
+    /// Records not yet handed to the system.
+    waiting: Vec<u8>,
+}
+
+impl Writer {
+    /// Takes over a segment that nobody holds and that has at most `room` bytes, or starts one. The folder is made if need be.
+    ///
+    /// # Errors
+    /// The folder cannot be made or listed, or no file can be made in it.
+    pub fn acquire(folder: &Path, format: &Format, room: u64) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        for path in paths(folder, format)? {
+            match Self::take_over(&path, format.framing, room) {
+                Ok(Some(writer)) => return Ok(writer),
+                Ok(None) => {}
+                // Read-only, or gone meanwhile: another one will do.
+                Err(error) => tracing::debug!(segment = %path.display(), %error, "cannot take over this cache segment"),
+            }
+        }
+        let path = folder.join(format!("{}{}{}", format.prefix, uuid::Uuid::now_v7(), format.suffix));
+        let file = OpenOptions::new().append(true).create_new(true).open(&path)?;
+        // The name is ours alone. Where the file system has no locks, nobody can take the segment over either.
+        if let Err(error) = file.try_lock() {
+            tracing::debug!(segment = %path.display(), %error, "the cache segment cannot be locked");
+        }
+        Ok(Self {
+            path,
+            file,
+            framing: format.framing,
+            length: 0,
+            waiting: Vec::new(),
+        })
+    }
+
+    fn take_over(path: &Path, framing: Framing, room: u64) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).append(true).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let length = file.metadata()?.len();
+        // It may have been removed between opening and locking: what is written to it then is lost. Names do not come again.
+        if length > room || !path.exists() {
+            return Ok(None);
+        }
+        // Its last writer may have been killed in the middle of a record. Nobody has read past the last whole one.
+        let whole = framing.end_of_last(&file, length)?;
+        if whole < length {
+            file.set_len(whole)?;
+        }
+        Ok(Some(Self {
+            path: path.to_owned(),
+            file,
+            framing,
+            length: whole,
+            waiting: Vec::new(),
+        }))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes it has, records that wait included.
+    pub fn length(&self) -> u64 {
+        self.length + self.waiting.len() as u64
+    }
+
+    /// Appends a record with this content; gives its offset and length. It is on disk after the next [`flush`](Self::flush) at
+    /// the latest.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`] for a content that the framing cannot hold, and what the disk says.
+    pub fn append(&mut self, content: &[u8]) -> io::Result<(u64, usize)> {
+        if !self.framing.takes(content) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the content does not fit the framing of the segment",
+            ));
+        }
+        let (offset, start) = (self.length(), self.waiting.len());
+        self.framing.put(content, &mut self.waiting);
+        let length = self.waiting.len() - start;
+        if self.waiting.len() >= WAITING {
+            self.flush()?;
+        }
+        Ok((offset, length))
+    }
+
+    /// Hands the records that wait to the system; what could be written only in part is taken back.
+    ///
+    /// # Errors
+    /// What the disk says. The records that waited are lost.
+    pub fn flush(&mut self) -> io::Result<()> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let written = self.file.write_all(&self.waiting);
+        let bytes = std::mem::take(&mut self.waiting).len() as u64;
+        if let Err(error) = written {
+            if let Err(undo) = self.file.set_len(self.length) {
+                tracing::warn!(segment = %self.path.display(), error = %undo, "cannot take back half a record of the cache");
+            }
+            return Err(error);
+        }
+        self.length += bytes;
+        Ok(())
+    }
+
+    /// Tells the disk to keep what was written.
+    pub fn sync(&self) {
+        if let Err(error) = self.file.sync_data() {
+            tracing::warn!(segment = %self.path.display(), %error, "cannot sync the cache segment");
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Err(error) = self.flush() {
+            tracing::warn!(segment = %self.path.display(), %error, "the cache cannot be written");
+        }
+    }
+}

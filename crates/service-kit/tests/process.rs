@@ -1,0 +1,75 @@
+//! A service that is a process of its own: what reaches it, and with which exit code it ends.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::{cell::RefCell, net::SocketAddr, process::ExitCode};
+
+use isomer_service_kit::{
+    Process, ProcessConfig,
+    config::{ConfigError, Validate},
+    server::ServerConfig,
+    telemetry::TelemetryConfig,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    server: ServerConfig,
+    telemetry: TelemetryConfig,
+    name: String,
+    home: String,
+}
+
+impl Validate for Config {
+    fn validate(&self) -> Result<(), ConfigError> {
+        self.server.validate()
+    }
+}
+
+impl ProcessConfig for Config {
+    fn server(&self) -> &ServerConfig {
+        &self.server
+    }
+
+    fn telemetry(&self) -> &TelemetryConfig {
+        &self.telemetry
+    }
+
+    fn with_env(mut self) -> Self {
+        self.home = "from the environment".to_owned();
+        self
+    }
+}
+
+/// The exit code of a service, and what it was started with: its configuration and the address it listens on.
+fn run(flags: Value) -> (ExitCode, Option<(Config, SocketAddr)>) {
+    let served = RefCell::new(None);
+    let process = Process {
+        command: "isomer-test-svc",
+        service: "isomer-test",
+        config: None,
+        listen: Some("127.0.0.1:0".parse().unwrap()),
+        flags,
+    };
+    let code = process.main(|config: Config, listener| {
+        *served.borrow_mut() = Some((config, listener.local_addr().unwrap()));
+        async { Ok(()) }
+    });
+    (code, served.into_inner())
+}
+
+/// One test, since a process has one telemetry.
+#[test]
+fn a_service_gets_its_port_and_flags_or_ends_with_the_code_of_a_wrong_configuration() {
+    let (code, served) = run(json!({ "nam": "a" }));
+    assert_eq!(code, ExitCode::from(2));
+    assert!(served.is_none(), "nothing is served with a wrong configuration");
+
+    let (code, served) = run(json!({ "name": "a" }));
+    assert_eq!(code, ExitCode::SUCCESS);
+    let (config, address) = served.unwrap();
+    assert_eq!((&*config.name, &*config.home), ("a", "from the environment"));
+    assert_ne!(address.port(), 0, "the port is bound");
+    assert_eq!(config.server.listen, "127.0.0.1:0".parse().unwrap());
+}
