@@ -123,6 +123,12 @@ pub(crate) enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual page, or write those of all commands into a folder.
+    Man {
+        /// Folder for `isomer.1`, `isomer-check.1` and so on; it is made where it does not exist.
+        #[arg(long, value_name = "DIR")]
+        out: Option<PathBuf>,
+    },
 }
 
 /// `isomer models …`
@@ -648,7 +654,7 @@ pub(crate) struct EvalArgs {
     /// graded-ranking [default: what the data set is for, where it has a name].
     #[arg(long, env = "ISOMER_TASK", value_name = "TYPE")]
     pub(crate) task: Option<String>,
-    /// Folders or files laid out as eval-svc/README.md says (.jsonl, .csv, .tsv, each also .gz, .parquet), names that
+    /// Folders or files laid out as docs/reference/data.md says (.jsonl, .csv, .tsv, each also .gz, .parquet), names that
     /// `isomer datasets` lists, ids on the Hugging Face hub (`org/name`, `org/name:configuration@revision`), or built-in sets
     /// such as `quick/sts`; repeat for several.
     #[arg(long, env = "ISOMER_DATA", value_name = "PATH_NAME_OR_ID", required = true, num_args = 1..)]

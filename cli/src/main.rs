@@ -9,9 +9,11 @@ mod connect;
 mod exit;
 mod gate_args;
 mod input;
+mod manual;
 mod npy;
 mod progress;
 mod reasons;
+mod table;
 
 use std::process::ExitCode;
 

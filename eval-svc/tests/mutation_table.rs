@@ -1,4 +1,4 @@
-//! Everything that is known to go wrong, and what each ends in: the table of the README, row by row, on one harness.
+//! Everything that is known to go wrong, and what each ends in: the table of docs/reference/gate.md, row by row, on one harness.
 //!
 //! The first row is the healthy twin: with a generator, a judge and an encoder that do their work, the same gate passes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
@@ -25,7 +25,7 @@ enum End {
 }
 
 impl End {
-    /// As the README has it: verdict and exit code.
+    /// As docs/reference/gate.md has it: verdict and exit code.
     fn cells(self) -> &'static str {
         match self {
             Self::Pass => "pass | 0",
@@ -355,12 +355,12 @@ async fn each_ends_as_the_readme_says_and_says_why() {
 }
 
 #[test]
-fn the_readme_has_every_row() {
-    let readme = include_str!("../README.md");
+fn the_page_of_the_gate_has_every_row() {
+    let page = include_str!("../../docs/reference/gate.md");
     let missing: Vec<String> = rows()
         .iter()
         .map(|row| format!("| {} | {} |", row.what, row.end.cells()))
-        .filter(|line| !readme.contains(line.as_str()))
+        .filter(|line| !page.contains(line.as_str()))
         .collect();
-    assert!(missing.is_empty(), "eval-svc/README.md lacks\n{}", missing.join("\n"));
+    assert!(missing.is_empty(), "docs/reference/gate.md lacks\n{}", missing.join("\n"));
 }

@@ -1,7 +1,7 @@
 //! How often the meaning guards are right, on rewrites labelled by hand before the guards were written
 //! (`tests/fixtures/guards/README.md`).
 //!
-//! `cargo test -p isomer-transform --test guards -- --nocapture` prints the table of the README, and the pairs of the development
+//! `cargo test -p isomer-transform --test guards -- --nocapture` prints the table of docs/reference/guards.md, and the pairs of the development
 //! half that a guard gets wrong.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 

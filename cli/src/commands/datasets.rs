@@ -2,7 +2,7 @@
 
 use std::{io::Write, process::ExitCode};
 
-use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::Table;
 use isomer_proto::eval::v1::{DatasetInfo, ListDatasetsRequest, TaskType, task_service_client::TaskServiceClient};
 use serde_json::{Value, json};
 
@@ -77,10 +77,8 @@ fn document(dataset: &DatasetInfo) -> Value {
 }
 
 fn table(datasets: &[DatasetInfo]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_header(["name", "task", "main score", "languages", "in", "where"]);
+    let mut table = crate::table::new();
+    table.set_header(["name", "task", "main score", "languages", "in", "where"]);
     for dataset in datasets {
         let families: Vec<&str> = dataset.families.iter().map(|family| family.name.as_str()).collect();
         // Subsets are what --language takes; codes say what a data set without them is in.
@@ -113,5 +111,36 @@ fn few(names: &[String]) -> String {
     match names.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         Some(more) => format!("{shown} + {more}"),
         None => shown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use isomer_proto::eval::v1::dataset_info::Family;
+
+    use super::*;
+
+    fn long() -> DatasetInfo {
+        DatasetInfo {
+            name: "MassiveIntentClassification".into(),
+            task_type: TaskType::Classification.into(),
+            main_score: "accuracy".into(),
+            subsets: ["ar", "de", "en", "es", "fr", "hi", "ja"].map(Into::into).to_vec(),
+            families: ["hteb-english", "hteb-multilingual", "pteb"]
+                .map(|name| Family {
+                    name: name.into(),
+                    ..Family::default()
+                })
+                .to_vec(),
+            hub_id: "mteb/amazon_massive_intent".into(),
+            ..DatasetInfo::default()
+        }
+    }
+
+    #[test]
+    fn a_table_fits_a_terminal_of_80_columns() {
+        let mut table = table(&[long()]);
+        assert!(crate::table::width_on_80(&mut table) <= 80, "{table}");
+        assert!(table.to_string().contains("accuracy"), "{table}");
     }
 }

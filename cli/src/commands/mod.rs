@@ -36,6 +36,10 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         clap_complete::generate(shell, &mut Cli::command(), "isomer", &mut std::io::stdout());
         return Ok(ExitCode::SUCCESS);
     }
+    if let Command::Man { out } = &cli.command {
+        crate::manual::write(out.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let config = connect::configuration(&global)?;
     // A server logs what its configuration says, a command what goes wrong.
     let serves = matches!(cli.command, Command::Serve(_));
@@ -61,7 +65,7 @@ pub(crate) async fn run(cli: Cli) -> Result<ExitCode, Failure> {
         Command::Providers(command) => providers::run(&global, command).await,
         Command::Serve(args) => serve::run(&global, args).await,
         Command::Keys(args) => keys::run(&global, args).await,
-        Command::Completions { .. } => Ok(ExitCode::SUCCESS),
+        Command::Completions { .. } | Command::Man { .. } => Ok(ExitCode::SUCCESS),
     }
 }
 

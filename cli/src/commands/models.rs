@@ -2,7 +2,7 @@
 
 use std::{fmt::Display as Show, io::Write, process::ExitCode};
 
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment};
 use indicatif::HumanBytes;
 use isomer_models::{ModelError, Resolver, VerifyState};
 use isomer_service_kit::Fault;
@@ -66,10 +66,8 @@ fn list(global: &Global, resolver: &Resolver) -> Result<ExitCode, Failure> {
         models.iter().try_for_each(print_json)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_header(["id", "kind", "size", "licence", "state", "source"]);
+    let mut table = crate::table::new();
+    table.set_header(["id", "kind", "size", "licence", "state", "source"]);
     for model in &models {
         table.add_row([
             Cell::new(&model.id),

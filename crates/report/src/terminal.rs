@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets::UTF8_HORIZONTAL_ONLY};
 
 use crate::{
     GateReport, GateRule, JudgeReport, Report, RuleVerdict,
@@ -94,6 +94,7 @@ fn table<S: ToString>(header: impl IntoIterator<Item = S>) -> Table {
     let mut table = Table::new();
     table
         .load_style(UTF8_HORIZONTAL_ONLY)
+        .set_content_arrangement(ContentArrangement::Dynamic)
         .set_header(header.into_iter().map(|h| Cell::new(h.to_string())));
     table
 }

@@ -36,7 +36,7 @@ impl Cpu {
     }
 }
 
-/// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are one space. README.md has
+/// Bits of the codes under [`Precision::Int8`]: the same on every machine, so that its vectors are one space. docs/reference/precision.md has
 /// the figures behind the choice. What is written here is part of a vector space's name.
 pub const INT8_WIDTHS: Widths = Widths::EIGHT_SEVEN;
 

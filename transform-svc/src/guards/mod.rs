@@ -4,7 +4,7 @@
 //! Guards look at a text that passed them and ask whether it still says the same. They are rules, not models, and pure functions
 //! of the two texts, their languages and the transformation, so a text from the cache gets the same findings as a fresh one.
 //!
-//! A finding is a warning. What it is worth is measured on rewrites labelled by hand (`tests/guards.rs`; figures in the README).
+//! A finding is a warning. What it is worth is measured on rewrites labelled by hand (`tests/guards.rs`; figures in docs/reference/guards.md).
 //! Where the rules do not know a language they answer "cannot tell" (`Finding::Untold`), never "kept".
 
 mod names;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment, Table};
 use isomer_eval::{
     selection::{Agreement, Bin, Estimate, JudgeResult, Report},
     stats::Interval,
@@ -73,10 +73,8 @@ pub(super) fn render(report: &Report) -> String {
 }
 
 fn table(header: impl IntoIterator<Item = String>) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_header(header.into_iter().map(Cell::new));
+    let mut table = crate::table::new();
+    table.set_header(header.into_iter().map(Cell::new));
     table
 }
 

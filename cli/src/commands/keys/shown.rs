@@ -1,6 +1,6 @@
 //! Keys, as they are shown.
 
-use comfy_table::{Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::Table;
 use isomer_access::{micros_now, rfc3339};
 use isomer_proto::gateway::v1::{AccessScope, ApiKey, BudgetPeriod, KeyUsage};
 use prost_types::Timestamp;
@@ -90,8 +90,8 @@ pub(super) fn document(key: &ApiKey) -> Value {
 
 /// Keys as a table.
 pub(super) fn table(keys: &[ApiKey]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header([
+    let mut table = crate::table::new();
+    table.set_header([
         "id",
         "name",
         "state",

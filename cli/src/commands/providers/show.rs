@@ -1,16 +1,14 @@
 //! Providers and probes on a terminal.
 
-use comfy_table::{Cell, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, Table};
 use isomer_proto::gateway::v1::{CheckProviderResponse, Provider};
 use isomer_registry::{document, kind};
 use serde_json::json;
 
 /// One line a provider.
 pub(super) fn table(providers: &[Provider]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(UTF8_HORIZONTAL_ONLY)
-        .set_header(["id", "kind", "address", "encoders", "from", "state", "until"]);
+    let mut table = crate::table::new();
+    table.set_header(["id", "kind", "address", "encoders", "from", "state", "until"]);
     for provider in providers {
         let mut encoders: Vec<&str> = provider.encoders.keys().map(String::as_str).collect();
         encoders.sort_unstable();

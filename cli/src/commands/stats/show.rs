@@ -1,7 +1,7 @@
 //! What the tests say, as a table for people and a document for programs. A number that does not exist is a dash in the one
 //! and null in the other.
 
-use comfy_table::{Cell, CellAlignment, Table, presets::UTF8_HORIZONTAL_ONLY};
+use comfy_table::{Cell, CellAlignment, Table};
 use isomer_proto::eval::v1::{
     AdjustPValuesResponse, AgreementResponse, BootstrapResponse, ComparePairsResponse, CompareRanksResponse,
     Comparison, CorrelateResponse, Interval, PlanDesignResponse, RankStabilityResponse, ReliabilityResponse,
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use super::Shown;
 
 fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(UTF8_HORIZONTAL_ONLY).set_header(header);
+    let mut table = crate::table::new();
+    table.set_header(header);
     table
 }
 

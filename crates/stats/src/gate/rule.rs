@@ -20,7 +20,7 @@ use crate::{
 /// Most data sets or seeds that are proposed.
 const MOST: usize = 100_000;
 
-/// What is held against the limit. README, "Which basis errs how often", has the error of each under skewed laws.
+/// What is held against the limit. docs/measurements/statistics.md, "Which basis errs how often", has the error of each under skewed laws.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
     /// The estimate itself. Never undecided; says nothing about chance.
