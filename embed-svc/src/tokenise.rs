@@ -109,10 +109,10 @@ impl TextTokenizer {
     /// Reads a `tokenizer.json`. `lower_case` is `do_lower_case` of `sentence_bert_config.json`: the text is lower-cased
     /// before the tokenizer sees it.
     pub fn load(file: &Path, lower_case: bool) -> Result<Self, EmbedError> {
-        const MEND: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
+        const HINT: &str = "fetch the model again, or save it with a fast tokenizer (`tokenizer.save_pretrained`)";
         let bytes = std::fs::read(file)
-            .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), MEND))?;
-        let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), MEND);
+            .map_err(|error| EmbedError::file(file, format!("the tokenizer cannot be read: {error}"), HINT))?;
+        let refuse = |problem: String| EmbedError::file(file, format!("not a tokenizer: {problem}"), HINT);
         serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| refuse(error.to_string()))?;
         // The library expects of some parts that they are whole, and panics where they are not.
         let mut inner = catch_unwind(|| Tokenizer::from_bytes(&bytes))
@@ -122,7 +122,7 @@ impl TextTokenizer {
         inner.with_padding(None);
         inner
             .with_truncation(None)
-            .map_err(|error| EmbedError::file(file, format!("truncation cannot be switched off: {error}"), MEND))?;
+            .map_err(|error| EmbedError::file(file, format!("truncation cannot be switched off: {error}"), HINT))?;
         if lower_case {
             // As sentence-transformers does since version 5: before the tokenizer's own normalisation.
             let mut steps = vec![NormalizerWrapper::Lowercase(Lowercase)];
@@ -130,7 +130,7 @@ impl TextTokenizer {
             let normalizer = Some(NormalizerSequence::new(steps));
             inner
                 .with_normalizer(normalizer)
-                .map_err(|error| EmbedError::file(file, format!("cannot be made to lower-case: {error}"), MEND))?;
+                .map_err(|error| EmbedError::file(file, format!("cannot be made to lower-case: {error}"), HINT))?;
         }
         let special = inner
             .get_post_processor()

@@ -22,7 +22,7 @@ fn refusal(damage: impl FnOnce(&Path)) -> String {
     let text = error.to_string();
     let fault = Fault::from(error);
     assert_eq!(fault.code, tonic::Code::FailedPrecondition);
-    assert!(fault.mend.is_some_and(|mend| !mend.is_empty()), "{text}");
+    assert!(fault.hint.is_some_and(|hint| !hint.is_empty()), "{text}");
     text
 }
 

@@ -96,7 +96,7 @@ impl Augmenting<'_> {
                     ),
                 );
                 Err(EncodingError::Refused(Box::new(
-                    fault.mend("mend the generator, raise the budget, or leave the source out"),
+                    fault.hint("fix the generator, raise the budget, or leave the source out"),
                 )))
             }
             None => Ok((encoded, report)),

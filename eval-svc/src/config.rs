@@ -8,7 +8,7 @@ use std::{
 use etcetera::BaseStrategy;
 use isomer_datasets::{
     DatasetError, below_roots,
-    places::{self, HubAccess, HubRules},
+    locate::{self, HubAccess, HubRules},
 };
 use isomer_models::ModelsConfig;
 use isomer_service_kit::{
@@ -74,7 +74,7 @@ impl Default for EvalConfig {
             cache_dir: None,
             data_roots: Vec::new(),
             hub: HubAccess::default(),
-            max_hub_file_bytes: places::MAX_FILE_BYTES,
+            max_hub_file_bytes: locate::MAX_FILE_BYTES,
             dataset_dirs: Vec::new(),
             default_encoder: "all-MiniLM-L6-v2".to_owned(),
             max_active_runs: 2,

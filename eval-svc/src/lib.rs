@@ -38,7 +38,7 @@ pub use error::EvalError;
 /// Data sets: the crate `isomer-datasets`.
 pub use isomer_datasets as dataset;
 /// Where named data sets lie: a module of `isomer-datasets`.
-pub use isomer_datasets::places;
+pub use isomer_datasets::locate;
 /// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate `isomer-report`.
 pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
@@ -47,18 +47,18 @@ pub use isomer_scoring::{evidence, metric, task};
 pub use isomer_stats as stats;
 pub use run::EvalClients;
 
-use places::Places;
+use locate::DatasetLocator;
 use run::RunManager;
-use run_service::RunFace;
-use statistics_service::StatisticsFace;
-use task_service::TaskFace;
+use run_service::RunHandler;
+use statistics_service::StatisticsHandler;
+use task_service::TaskHandler;
 
 /// The evaluation service: `TaskService`, `StatisticsService` and `RunService`. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct EvalService {
-    tasks: TaskFace,
+    tasks: TaskHandler,
     runs: RunManager,
-    places: Arc<Places>,
+    locator: Arc<DatasetLocator>,
     max_message_bytes: usize,
 }
 
@@ -77,24 +77,24 @@ impl EvalService {
     /// When a folder cannot be made.
     pub fn with_hub(config: EvalConfig, clients: EvalClients, hub: Option<Resolver>) -> Result<Self, EvalError> {
         isomer_service_kit::metric_names::describe(crate::metric_names::ALL);
-        let places = Arc::new(Places {
+        let locator = Arc::new(DatasetLocator {
             folders: config.named_data(),
             hub,
             rules: config.hub_rules(),
         });
-        let tasks = TaskFace::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&places));
+        let tasks = TaskHandler::new(Arc::new(config.clone()), clients.clone(), Arc::clone(&locator));
         let max_message_bytes = config.max_message_bytes;
         Ok(Self {
             tasks,
             max_message_bytes,
-            places: Arc::clone(&places),
-            runs: RunManager::open(config, clients, places)?,
+            locator: Arc::clone(&locator),
+            runs: RunManager::open(config, clients, locator)?,
         })
     }
 
     /// Where data sets are looked for, for a process that fetches them before they are asked for.
-    pub fn places(&self) -> &Places {
-        &self.places
+    pub fn locator(&self) -> &DatasetLocator {
+        &self.locator
     }
 
     /// The runs, for a process that goes down and interrupts them first.
@@ -113,12 +113,12 @@ pub fn services(service: EvalService) -> Services {
                 .max_encoding_message_size(most),
         ))
         .add(
-            StatisticsServiceServer::new(StatisticsFace)
+            StatisticsServiceServer::new(StatisticsHandler)
                 .max_decoding_message_size(most)
                 .max_encoding_message_size(most),
         )
         .add(
-            RunServiceServer::new(RunFace::new(service.runs))
+            RunServiceServer::new(RunHandler::new(service.runs))
                 .max_decoding_message_size(most)
                 .max_encoding_message_size(most),
         )

@@ -90,7 +90,7 @@ pub(crate) async fn translate(
         );
         return Err(Fault::precondition("NO_TRANSLATIONS", message)
             .field("dataset.pivot.generator_id")
-            .mend("check the generator's address, model and key, or name another"));
+            .hint("check the generator's address, model and key, or name another"));
     }
     let texts = rows.iter().zip(dataset.texts()).map(|(number, text)| match number {
         Some(number) => translations[*number].to_owned(),

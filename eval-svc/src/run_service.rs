@@ -25,11 +25,11 @@ const MOST_PER_PAGE: u32 = 1000;
 
 /// Serves `isomer.eval.v1.RunService`.
 #[derive(Debug, Clone)]
-pub(crate) struct RunFace {
+pub(crate) struct RunHandler {
     runs: RunManager,
 }
 
-impl RunFace {
+impl RunHandler {
     /// A face of these runs.
     pub(crate) fn new(runs: RunManager) -> Self {
         Self { runs }
@@ -76,7 +76,7 @@ fn id(id: String) -> Result<String, Fault> {
 }
 
 #[tonic::async_trait]
-impl RunService for RunFace {
+impl RunService for RunHandler {
     async fn create_run(&self, request: Request<CreateRunRequest>) -> Result<Response<CreateRunResponse>, Status> {
         let owner = caller(&request);
         let request = request.into_inner();

@@ -8,17 +8,17 @@ use isomer_proto::{
     eval::v1::{Run, RunState, Verdict},
     transform::v1::Outcome,
 };
-use run_stubs::{House, Rewriter, many::suite, report_json, run_to_end, spec};
+use run_stubs::{Harness, Rewriter, many::suite, report_json, run_to_end, spec};
 use serde_json::Value;
 
 /// A limit that every encoder keeps, whatever it does: a pass is then a pass for the wrong reason.
 const LENIENT: &str = "[[gate.rule]]\nmax_drop = 190\n";
 
 async fn verdict_of(rewriter: Option<Rewriter>, gate: &str) -> (Run, Value) {
-    let house = House::new();
-    *house.transform.rewriter.lock() = rewriter;
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, spec(suite(&house, 6, gate), &["stub-a"])).await;
+    let harness = Harness::new();
+    *harness.transform.rewriter.lock() = rewriter;
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, spec(suite(&harness, 6, gate), &["stub-a"])).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     (run, json)

@@ -9,7 +9,7 @@ use isomer_proto::eval::v1::{
     Gate, GateBasis, GateRule, GateSequential, GetRunRequest, Run, RunSpec, RunState, gate_rule::Limit,
 };
 use run_stubs::{
-    House, create,
+    Harness, create,
     many::{scores, suite},
     repeats, report_json, run_to_end, spec,
 };
@@ -26,9 +26,9 @@ fn runtime() -> Runtime {
 }
 
 /// One rule that the first look decides and one that takes all of them: its floor lies close to the score.
-fn asked(house: &House, floor: f64) -> RunSpec {
-    *house.transform.sampled.lock() = true;
-    let mut asked = spec(suite(house, 16, ""), &["stub-a"]);
+fn asked(harness: &Harness, floor: f64) -> RunSpec {
+    *harness.transform.sampled.lock() = true;
+    let mut asked = spec(suite(harness, 16, ""), &["stub-a"]);
     asked.seeds = vec![1, 2, 3];
     let rule = |limit| GateRule {
         limit: Some(limit),
@@ -43,14 +43,14 @@ fn asked(house: &House, floor: f64) -> RunSpec {
     asked
 }
 
-/// A run that nothing interrupts, in a house of its own.
-async fn whole(floor: f64) -> (House, Run, Value) {
-    let house = House::new();
-    let (_service, mut client) = house.open().await;
-    let run = run_to_end(&mut client, asked(&house, floor)).await;
+/// A run that nothing interrupts, in a harness of its own.
+async fn whole(floor: f64) -> (Harness, Run, Value) {
+    let harness = Harness::new();
+    let (_service, mut client) = harness.open().await;
+    let run = run_to_end(&mut client, asked(&harness, floor)).await;
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
-    (house, run, json)
+    (harness, run, json)
 }
 
 /// Scores kept below a folder; drift is kept beside them.
@@ -65,9 +65,9 @@ fn kept(folder: &Path) -> u64 {
 }
 
 /// Transformed texts that were encoded more than once, and how often.
-fn again(house: &House) -> BTreeMap<String, usize> {
+fn again(harness: &Harness) -> BTreeMap<String, usize> {
     let originals: Vec<&str> = run_stubs::STS.split('"').collect();
-    let mut again = repeats(&house.encoder);
+    let mut again = repeats(&harness.encoder);
     again.retain(|text, _| {
         let text = text.trim_start_matches("stub-a|");
         let own = text
@@ -92,33 +92,33 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
     });
     assert_eq!(expected["gate"]["sequential"]["taken"], 4, "{}", expected["gate"]);
 
-    let house = House::new();
-    *house.transform.pause.lock() = Duration::from_millis(4);
+    let harness = Harness::new();
+    *harness.transform.pause.lock() = Duration::from_millis(4);
     let first = runtime();
     let id = first.block_on(async {
-        let (_service, mut client) = house.open().await;
-        let run = create(&mut client, asked(&house, floor)).await.unwrap();
-        while house.transform.generated.load(Ordering::SeqCst) < AFTER_TWO_ROUNDS + 20 {
+        let (_service, mut client) = harness.open().await;
+        let run = create(&mut client, asked(&harness, floor)).await.unwrap();
+        while harness.transform.generated.load(Ordering::SeqCst) < AFTER_TWO_ROUNDS + 20 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         run.id
     });
     // As SIGKILL does: nothing gets to say goodbye.
     first.shutdown_timeout(Duration::from_millis(50));
-    let made = house.transform.generated.load(Ordering::SeqCst);
+    let made = harness.transform.generated.load(Ordering::SeqCst);
     assert!(
         (AFTER_TWO_ROUNDS..2 * AFTER_TWO_ROUNDS).contains(&made),
         "killed in the third round, {made} made"
     );
-    let scored = kept(&house.home.path().join("cache/eval"));
+    let scored = kept(&harness.home.path().join("cache/eval"));
     assert_eq!(scored, 16 * 3, "what two rounds scored is kept");
-    *house.transform.pause.lock() = Duration::ZERO;
+    *harness.transform.pause.lock() = Duration::ZERO;
 
     runtime().block_on(async {
-        let (_service, mut client) = house.open().await;
+        let (_service, mut client) = harness.open().await;
         let found = client.get_run(GetRunRequest { id }).await.unwrap().into_inner();
         assert_eq!(found.run.unwrap().state(), RunState::Failed);
-        let run = run_to_end(&mut client, asked(&house, floor)).await;
+        let run = run_to_end(&mut client, asked(&harness, floor)).await;
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         let json = report_json(&mut client, &run.id).await;
 
@@ -134,7 +134,7 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
         }
 
         let (counters, whole) = (run.counters.unwrap(), unbroken.counters.unwrap());
-        let generated = house.transform.generated.load(Ordering::SeqCst);
+        let generated = harness.transform.generated.load(Ordering::SeqCst);
         assert_eq!(generated, fresh.transform.generated.load(Ordering::SeqCst));
         assert_eq!(counters.texts_generated, generated - made, "no text is made twice");
         assert_eq!(
@@ -146,6 +146,6 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
         // see how far later texts moved.
         // Transformed texts are encoded as often as in the run that was left alone, where a round may meet a text that
         // an earlier one had in another data set.
-        assert_eq!(again(&house), again(&fresh));
+        assert_eq!(again(&harness), again(&fresh));
     });
 }

@@ -46,14 +46,14 @@ pub(crate) fn named(served: &[TransformationInfo], name: &str) -> Result<(Kind, 
         let names: Vec<&str> = served.iter().map(|info| info.name.as_str()).collect();
         return Err(
             Fault::invalid("transformation", format!("unknown transformation `{name}`"))
-                .mend(format!("the transform service serves {}", names.join(", "))),
+                .hint(format!("the transform service serves {}", names.join(", "))),
         );
     };
     let kind = Transformation::named(name)
         .and_then(|message| message.kind)
         .ok_or_else(|| {
             let why = format!("the transform service serves `{name}`, and this gateway does not know its parameters");
-            Fault::invalid("transformation", why).mend("bring the gateway up to the version of its transform service")
+            Fault::invalid("transformation", why).hint("bring the gateway up to the version of its transform service")
         })?;
     Ok((kind, info.needs_generator))
 }

@@ -116,8 +116,8 @@ impl Validate for ServersConfig {
         }
         let mut seen = HashSet::new();
         if let Some(twice) = self.addresses.iter().find(|address| !seen.insert(*address)) {
-            let mend = "name each server once";
-            return Err(ConfigError::new("addresses", format!("names `{twice}` twice"), mend));
+            let hint = "name each server once";
+            return Err(ConfigError::new("addresses", format!("names `{twice}` twice"), hint));
         }
         self.each().try_for_each(|client| client.validate())
     }

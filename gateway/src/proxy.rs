@@ -45,7 +45,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
         Ok(body) => body,
         Err(error) => {
             let fault = Fault::invalid("request", format!("did not arrive whole: {error}"));
-            return Status::from(fault.mend("send it again")).into_http();
+            return Status::from(fault.hint("send it again")).into_http();
         }
     };
     let caller = parts.extensions.get::<Caller>();
@@ -83,7 +83,7 @@ pub(crate) async fn forward(upstream: Upstream, request: Request) -> Response {
 
 fn unavailable(service: &str, fault: Fault) -> Status {
     let told = Fault::unavailable("UPSTREAM_UNAVAILABLE", format!("{service}: {}", fault.message))
-        .mend(servers::MEND)
+        .hint(servers::HINT)
         .with("service", service);
     match fault.retry_after {
         Some(after) => told.retry_after(after),

@@ -127,7 +127,7 @@ async fn a_gateway_whose_certificate_is_refused_says_which_upstream_it_misses_an
         let (address, upstream) = gateway(&authority, own.as_ref(), &home).await;
         let asking = connection(&authority, address, Some(&authority));
         assert_no_connection(ask(&asking).await, upstream);
-        // What is passed on unread fares no better.
+        // The same holds for what is passed on unread.
         let channel = client::connect_lazy(&asking).unwrap();
         let request = ListTransformationsRequest::default();
         let answer = TransformServiceClient::new(channel).list_transformations(request).await;

@@ -5,7 +5,7 @@ pub(super) mod output;
 
 use std::{collections::HashMap, path::Path, process::ExitCode, time::Duration};
 
-use isomer_eval::{dataset::LoadOptions, places::Wanted};
+use isomer_eval::{dataset::LoadOptions, locate::Wanted};
 use isomer_models::ModelKind;
 use isomer_proto::eval::v1::{
     DatasetInput, DatasetPivot, DatasetRef, MetricProfile, ScoreRequest, ScoreResponse, SearchIndex, TaskOptions,

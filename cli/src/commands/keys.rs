@@ -168,7 +168,7 @@ async fn audit(global: &Global, place: &mut Place, args: AuditArgs) -> Result<()
                         "the audit log was tampered with: no event has the hash of --expect",
                     );
                     return Err(fault
-                        .mend("check the hash; if it is right, the log was written anew")
+                        .hint("check the hash; if it is right, the log was written anew")
                         .into());
                 }
                 let line = match global.format {

@@ -13,7 +13,7 @@ use isomer_database::Database;
 use isomer_embed::{EmbedError, EmbedService};
 use isomer_eval::{
     EvalClients, EvalService,
-    places::{HubAccess, Places},
+    locate::{DatasetLocator, HubAccess},
 };
 use isomer_gateway::{
     front::{self, Behind, Follower, Settings},
@@ -34,7 +34,7 @@ const SETTLING: Duration = Duration::from_secs(2);
 
 /// All services of one process. They stop when this and every channel to them is dropped.
 #[derive(Clone, Debug)]
-pub struct House {
+pub struct App {
     resolver: Resolver,
     eval: EvalService,
     front: Services,
@@ -53,7 +53,7 @@ pub enum Caller {
 }
 
 /// Builds the services and the front. Nothing is loaded yet but what the configuration warms up.
-pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, Fault> {
+pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fault> {
     if caller == Caller::Owner {
         config.embed.allow_paths = true;
         config.transform.allow_specs = true;
@@ -128,7 +128,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     };
     let (front, follower) = front::services(&settings, &ways, &behind, access.as_ref());
     let channel = memory::channel(front.clone(), &limits).await?;
-    Ok(House {
+    Ok(App {
         resolver,
         eval,
         front,
@@ -138,7 +138,7 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<House, 
     })
 }
 
-impl House {
+impl App {
     /// The way in for clients of this process.
     pub fn channel(&self) -> GrpcChannel {
         self.channel.clone()
@@ -178,8 +178,8 @@ impl House {
     }
 
     /// Finds data sets.
-    pub fn places(&self) -> &Places {
-        self.eval.places()
+    pub fn locator(&self) -> &DatasetLocator {
+        self.eval.locator()
     }
 
     /// Finds model files.

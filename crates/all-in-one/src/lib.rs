@@ -5,5 +5,5 @@
 mod compose;
 pub mod config;
 
-pub use compose::{Caller, House, compose};
+pub use compose::{App, Caller, compose};
 pub use config::IsomerConfig;

@@ -187,7 +187,7 @@ impl<'a> Files<'a> {
             Some(problem) => Err(DatasetError::MissingFile {
                 place: self.place.clone(),
                 missing: format!("one readable table {name}"),
-                mend: problem.clone(),
+                hint: problem.clone(),
             }),
         }
     }

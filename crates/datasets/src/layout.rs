@@ -110,7 +110,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
         return Err(DatasetError::MissingFile {
             place: files.label(&name),
             missing: "a folder".to_owned(),
-            mend: "classification needs a folder with train.jsonl beside the split's file".to_owned(),
+            hint: "classification needs a folder with train.jsonl beside the split's file".to_owned(),
         });
     }
     let (test, language) = in_folder(files, "", &options.split, "jsonl", options)?;
@@ -121,7 +121,7 @@ fn classification(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Da
         return Err(DatasetError::MissingFile {
             place: files.place(),
             missing: candidates.join(" or "),
-            mend: "classification fits on a train file".to_owned(),
+            hint: "classification fits on a train file".to_owned(),
         });
     };
     Ok(Chosen {
@@ -195,7 +195,7 @@ fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Dataset
         return Err(DatasetError::MissingFile {
             place: files.place(),
             missing: "a folder".to_owned(),
-            mend: "retrieval needs a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
+            hint: "retrieval needs a folder with corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
         });
     }
     let (qrels, language) = in_folder(files, "qrels", &options.split, "tsv", options)?;
@@ -209,7 +209,7 @@ fn retrieval(files: &Files<'_>, options: &LoadOptions) -> Result<Chosen, Dataset
             None => Err(DatasetError::MissingFile {
                 place: files.place(),
                 missing: candidates.join(" or "),
-                mend: "retrieval needs corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
+                hint: "retrieval needs corpus.jsonl, queries.jsonl and qrels/<split>.tsv".to_owned(),
             }),
         }
     };
@@ -263,7 +263,7 @@ fn in_folder(
                 }
             };
             let there: Vec<String> = files.shown(folder).iter().map(|name| path(name)).collect();
-            let mend = if there.is_empty() {
+            let hint = if there.is_empty() {
                 "no file that could be read is there (.jsonl, .csv, .tsv, each also .gz, or .parquet)".to_owned()
             } else {
                 format!("there is {}; choose another split", there.join(", "))
@@ -271,7 +271,7 @@ fn in_folder(
             Err(DatasetError::MissingFile {
                 place: files.place(),
                 missing: path(&format!("{stem}.{ending}")),
-                mend,
+                hint,
             })
         }
     }

@@ -22,11 +22,11 @@ pub enum Source {
     Path(PathBuf),
     /// Files sent along, laid out as on disk.
     Inline(Vec<InlineFile>),
-    /// A name of the catalogue; [`crate::places::Places::locate`] finds where it lies.
+    /// A name of the catalogue; [`crate::locate::DatasetLocator::locate`] finds where it lies.
     Catalogue(String),
-    /// On the Hugging Face hub; [`crate::places::Places::locate`] fetches it.
+    /// On the Hugging Face hub; [`crate::locate::DatasetLocator::locate`] fetches it.
     Hub(HubRef),
-    /// What [`crate::places::Places::locate`] made of a data set on the hub.
+    /// What [`crate::locate::DatasetLocator::locate`] made of a data set on the hub.
     Fetched(Fetched),
 }
 

@@ -33,7 +33,7 @@ pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) 
                 "PROVIDER_CHANGED",
                 format!("{who} answered parts of one request in different vector spaces"),
             )
-            .mend("try again; if it stays so, servers with different weights answer at one address"));
+            .hint("try again; if it stays so, servers with different weights answer at one address"));
         }
         matrix.rows += more.rows;
         data.extend_from_slice(&more.data);

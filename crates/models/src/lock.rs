@@ -10,7 +10,7 @@ use crate::{error::ModelError, progress::Reporter};
 
 const ASK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Held while a model is fetched or mended. The operating system lets go of it when the process ends, however it ends.
+/// Held while a model is fetched or repaired. The operating system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 pub(crate) struct FetchLock {
     _file: File,

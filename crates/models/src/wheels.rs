@@ -93,7 +93,7 @@ impl Resolver {
             std::fs::remove_file(&path).map_err(ModelError::io("removing", &path))?;
         }
         let mut found = String::new();
-        // A second try mends a transfer that broke off; a third would not mend a wrong package.
+        // A second try fixes a transfer that broke off; a third would not fix a wrong package.
         for _ in 0..2 {
             let path = self.inner.wheels.fetch(package, into).await?;
             let (good, digest, path) = sound(path).await?;

@@ -201,7 +201,7 @@ impl std::error::Error for Refused {}
 
 impl From<Refused> for Fault {
     fn from(refused: Refused) -> Self {
-        let mend = match refused.why {
+        let hint = match refused.why {
             Why::NotPublic(_) => {
                 "let the gateway's configuration allow it: the host, the address or its network in the guard's `allow`"
             }
@@ -209,7 +209,7 @@ impl From<Refused> for Fault {
         };
         Fault::new(Code::PermissionDenied, "ADDRESS_REFUSED", refused.to_string())
             .field("provider.address")
-            .mend(mend)
+            .hint(hint)
             .with("address", refused.address.to_string())
     }
 }

@@ -63,7 +63,7 @@ const SHORTEST_KEY: usize = 20;
 pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
     if headers.len() > MOST {
         let told = format!("has {} entries", headers.len());
-        return Err(Fault::invalid("provider.headers", told).mend(format!("give at most {MOST}")));
+        return Err(Fault::invalid("provider.headers", told).hint(format!("give at most {MOST}")));
     }
     let mut sorted: Vec<_> = headers.iter().collect();
     sorted.sort();
@@ -72,7 +72,7 @@ pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
 
 fn header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), Fault> {
     let refuse =
-        |why: &str, hint: &str| Err(Fault::invalid(format!("provider.headers[\"{}\"]", shown(name)), why).mend(hint));
+        |why: &str, hint: &str| Err(Fault::invalid(format!("provider.headers[\"{}\"]", shown(name)), why).hint(hint));
     // from_static would take only lower case; from_bytes makes lower case of upper.
     let Some(legal) = HeaderName::from_bytes(name.as_bytes())
         .ok()
@@ -139,7 +139,7 @@ mod tests {
             ("x-client", "ghp_abcdefghijklmnopqrstuvwxyz"),
         ] {
             let fault = of(name, value).unwrap_err();
-            assert!(fault.mend.as_deref().unwrap().contains("secret"), "{fault}");
+            assert!(fault.hint.as_deref().unwrap().contains("secret"), "{fault}");
             assert!(!fault.to_string().contains("abc"), "{fault}");
         }
     }

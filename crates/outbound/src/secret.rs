@@ -44,7 +44,7 @@ pub struct Missing {
     /// What is wrong, with the place.
     pub message: String,
     /// What to do.
-    pub mend: &'static str,
+    pub hint: &'static str,
 }
 
 /// A file's content, with what tells whether the file has changed.
@@ -87,7 +87,7 @@ impl SecretSource {
                 if secret.is_empty() {
                     return Err(Missing {
                         message: format!("the environment variable {name} of the server is not set or empty"),
-                        mend: "put the secret in it and start the server again",
+                        hint: "put the secret in it and start the server again",
                     });
                 }
                 sendable(&secret, &format!("the environment variable {name}"))
@@ -106,7 +106,7 @@ impl SecretFile {
         let shown = self.path.display();
         let unreadable = |error: std::io::Error| Missing {
             message: format!("the secret file {shown} cannot be read: {error}"),
-            mend: "make it readable by the server, or correct the path",
+            hint: "make it readable by the server, or correct the path",
         };
         let found = fs::metadata(&self.path).map_err(unreadable)?;
         let changed = (found.modified().ok(), found.len());
@@ -122,7 +122,7 @@ impl SecretFile {
                 message: format!(
                     "{shown} is not a secret file: it is not a file, or it is longer than {LONGEST} bytes"
                 ),
-                mend: "write the secret alone into a file",
+                hint: "write the secret alone into a file",
             });
         }
         let text = fs::read_to_string(&self.path).map_err(unreadable)?;
@@ -130,7 +130,7 @@ impl SecretFile {
         if text.is_empty() {
             return Err(Missing {
                 message: format!("the secret file {shown} is empty"),
-                mend: "write the secret into it",
+                hint: "write the secret into it",
             });
         }
         let secret = sendable(&Secret::new(text), &format!("the secret file {shown}"))?;
@@ -153,7 +153,7 @@ fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
         message: format!(
             "{place} holds no secret that can be sent: it is empty, or has blanks, line breaks or letters outside ASCII"
         ),
-        mend: "keep the secret alone in it",
+        hint: "keep the secret alone in it",
     })
 }
 

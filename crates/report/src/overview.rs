@@ -11,7 +11,7 @@ pub(super) fn meaning(gate: &GateReport) -> &'static str {
         (GateVerdict::Pass, _) => "Every encoder that was judged stays within every limit that was set.",
         (GateVerdict::Fail, _) => "At least one encoder breaks a limit that was set.",
         (GateVerdict::Invalid, _) => {
-            "These numbers cannot answer the question, so nothing follows from them about the encoders. Mend what is named here and run \
+            "These numbers cannot answer the question, so nothing follows from them about the encoders. Hint what is named here and run \
              again."
         }
         (GateVerdict::Undecided, OnUndecided::Warn) => {

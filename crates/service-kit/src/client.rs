@@ -103,11 +103,11 @@ impl Validate for ClientConfig {
         }
         // Never in plain text where TLS was asked for.
         if self.tls.is_some() && uri.scheme_str() == Some("http") {
-            let mend = "write https:// in the address, or remove the tls section";
+            let hint = "write https:// in the address, or remove the tls section";
             return Err(ConfigError::new(
                 "tls",
                 format!("`{}` is a plain-text address", self.address),
-                mend,
+                hint,
             ));
         }
         if !self.api_key.is_empty()
@@ -192,7 +192,7 @@ pub async fn connect(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
             "SERVER_UNAVAILABLE",
             format!("no Isomer server at {}: {}", config.address, root(&e)),
         )
-        .mend("start one with `isomer serve`, or correct the address")
+        .hint("start one with `isomer serve`, or correct the address")
         .with("address", &config.address)
     })?;
     GrpcChannel::of(config, channel)
@@ -257,7 +257,7 @@ fn client_tls(tls: Option<&ClientTls>) -> Result<ClientTlsConfig, Fault> {
             Ok(config.identity(Identity::from_pem(certificate, crate::tls::read("tls.key_file", key)?)))
         }
         (None, None) => Ok(config),
-        _ => Err(Fault::invalid("tls", "certificate_file and key_file go together").mend("give both or neither")),
+        _ => Err(Fault::invalid("tls", "certificate_file and key_file go together").hint("give both or neither")),
     }
 }
 
@@ -284,7 +284,7 @@ fn lost(place: &str, error: tonic::transport::Error) -> Status {
         Err(error) => (format!("the connection to {place} broke: {cause}"), error),
     };
     let fault = Fault::unavailable("SERVER_UNAVAILABLE", message)
-        .mend(
+        .hint(
             "see that it runs, that the address is right and, with TLS, that each side trusts the other's certificate",
         )
         .with("address", place);

@@ -2,7 +2,7 @@
 //!
 //! A configuration struct is plain serde with `#[serde(default, deny_unknown_fields)]`, a [`Default`] that is the
 //! built-in layer, and [`Validate`] for what types cannot say. [`load`] names the key, where it came from, and how to
-//! mend it, and returns nothing before validation has passed: what loads first never binds a port in vain.
+//! fix it, and returns nothing before validation has passed: what loads first never binds a port in vain.
 
 mod error;
 mod explain;
@@ -33,7 +33,7 @@ const SEPARATOR: &str = "__";
 /// `overrides` is the flag layer: any serialisable map; keys that are absent or null leave the layers below alone.
 ///
 /// # Errors
-/// The first thing wrong: file, key, type or value, with its place and mend.
+/// The first thing wrong: file, key, type or value, with its place and hint.
 pub fn load<T>(file: Option<&Path>, overrides: &impl Serialize) -> Result<T, ConfigError>
 where
     T: DeserializeOwned + Serialize + Default + Validate,
@@ -179,7 +179,7 @@ impl Variable {
 
 fn read_file(path: &Path) -> Result<Layer, ConfigError> {
     let place = format!("file {}", path.display());
-    let refuse = |message: String, mend: &str| ConfigError::new("", message, mend).written_in(Some(place.clone()));
+    let refuse = |message: String, hint: &str| ConfigError::new("", message, hint).written_in(Some(place.clone()));
     let text = fs::read_to_string(path).map_err(|error| {
         refuse(
             format!("cannot be read: {error}"),
@@ -189,7 +189,7 @@ fn read_file(path: &Path) -> Result<Layer, ConfigError> {
     let dict = Toml::from_str::<Dict>(&text).map_err(|error| {
         refuse(
             format!("is not TOML: {}", error.to_string().trim_end()),
-            "mend the line named",
+            "fix the line named",
         )
     })?;
     Ok(Layer { place, dict })

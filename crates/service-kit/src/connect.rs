@@ -1,6 +1,6 @@
 //! The Connect protocol beside gRPC: the same services as plain HTTP, with bodies in protobuf or JSON, for connect-es, connect-go, curl.
 //!
-//! A request is turned into the gRPC request that it stands for and its answer is turned back, so that limits, deadlines, the door and
+//! A request is turned into the gRPC request that it stands for and its answer is turned back, so that limits, deadlines, the auth and
 //! the handlers are gRPC's. JSON is proto3's (<https://protobuf.dev/programming-guides/json/>); a field that the message does not have is refused.
 //!
 //! <https://connectrpc.com/docs/protocol>
@@ -187,7 +187,7 @@ fn asked(mut headers: HeaderMap) -> Result<HeaderMap, Fault> {
 fn grpc_timeout(timeout: &HeaderValue) -> Result<HeaderValue, Fault> {
     let wrong = || {
         Fault::invalid("connect-timeout-ms", format!("{timeout:?} is not a timeout"))
-            .mend("send up to ten digits, e.g. 1500")
+            .hint("send up to ten digits, e.g. 1500")
     };
     let text = timeout.to_str().map_err(|_| wrong())?;
     if text.is_empty() || text.len() > 10 || !text.bytes().all(|byte| byte.is_ascii_digit()) {

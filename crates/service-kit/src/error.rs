@@ -13,7 +13,7 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// Domain of every `google.rpc.ErrorInfo` we send.
 pub const DOMAIN: &str = "isomer";
 
-/// A failure, ready to be told to a client: what went wrong, which field, how to mend it, when to try again.
+/// A failure, ready to be told to a client: what went wrong, which field, how to fix it, when to try again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// gRPC code.
@@ -25,7 +25,7 @@ pub struct Fault {
     /// Path of the request field to blame, e.g. `inputs[3].text`.
     pub field: Option<String>,
     /// What the caller can do about it.
-    pub mend: Option<String>,
+    pub hint: Option<String>,
     /// When to try again.
     pub retry_after: Option<Duration>,
     /// Further facts, e.g. `encoder_id` → the id asked for.
@@ -40,7 +40,7 @@ impl Fault {
             reason: reason.into(),
             message: message.into(),
             field: None,
-            mend: None,
+            hint: None,
             retry_after: None,
             metadata: HashMap::new(),
         }
@@ -88,10 +88,10 @@ impl Fault {
         self
     }
 
-    /// Says how to mend it.
+    /// Says how to fix it.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
         self
     }
 
@@ -141,7 +141,7 @@ impl Fault {
         if let Some(info) = details.error_info() {
             fault.reason.clone_from(&info.reason);
             fault.metadata.clone_from(&info.metadata);
-            fault.mend = fault.metadata.remove("mend");
+            fault.hint = fault.metadata.remove("mend");
         }
         if let Some(violation) = details.bad_request().and_then(|b| b.field_violations.first()) {
             if let Some(message) = without_subject(&fault.message, &violation.field) {
@@ -160,8 +160,8 @@ impl fmt::Display for Fault {
             Some(field) => f.write_str(&with_subject(field, &self.message))?,
             None => f.write_str(&self.message)?,
         }
-        if let Some(mend) = &self.mend {
-            write!(f, " ({mend})")?;
+        if let Some(hint) = &self.hint {
+            write!(f, " ({hint})")?;
         }
         Ok(())
     }
@@ -208,7 +208,7 @@ fn within(text: String, bytes: usize) -> String {
 impl From<Fault> for Status {
     fn from(mut fault: Fault) -> Self {
         fault.message = within(fault.message, STATUS_MESSAGE_BYTES);
-        fault.mend = fault.mend.map(|mend| within(mend, STATUS_MESSAGE_BYTES / 3));
+        fault.hint = fault.hint.map(|hint| within(hint, STATUS_MESSAGE_BYTES / 3));
         let mut details = ErrorDetails::new();
         let mut metadata = fault.metadata;
         // What a caller sent may be repeated there, however long it is.
@@ -216,8 +216,8 @@ impl From<Fault> for Status {
             *value = within(std::mem::take(value), STATUS_MESSAGE_BYTES / 4);
         }
         fault.field = fault.field.map(|field| within(field, STATUS_MESSAGE_BYTES / 4));
-        if let Some(mend) = &fault.mend {
-            metadata.insert("mend".into(), mend.clone());
+        if let Some(hint) = &fault.hint {
+            metadata.insert("mend".into(), hint.clone());
         }
         // A status that somebody else made without a reason still has its code.
         let reason = match fault.reason.as_str() {
@@ -226,8 +226,8 @@ impl From<Fault> for Status {
         };
         details.set_error_info(reason, DOMAIN, metadata);
         if let Some(field) = &fault.field {
-            let description = match &fault.mend {
-                Some(mend) => format!("{} ({mend})", fault.message),
+            let description = match &fault.hint {
+                Some(hint) => format!("{} ({hint})", fault.message),
                 None => fault.message.clone(),
             };
             details.add_bad_request_violation(field, description);

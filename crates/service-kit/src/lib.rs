@@ -10,16 +10,16 @@
 //! * [`home`]: the folder where a server keeps its own files.
 //! * [`Process`]: the `main` of a service that is a process of its own.
 //! * [`Bucket`]: the arithmetic of every rate that is held to.
-//! * [`Doorkeeper`]: who may come in.
+//! * [`Authenticator`]: who may come in.
 //! * [`limits`], [`tls`], [`telemetry`], [`shutdown`]: what their names say.
 
+mod auth;
 mod bucket;
 mod caller;
 pub mod client;
 pub mod config;
 mod connect;
 mod connections;
-mod door;
 pub mod error;
 mod files;
 #[doc(hidden)]
@@ -45,10 +45,10 @@ pub mod vectors;
 mod web;
 mod wire;
 
+pub use auth::Authenticator;
 pub use bucket::Bucket;
 pub use caller::CALLER;
 pub use client::GrpcChannel;
-pub use door::Doorkeeper;
 pub use error::{Fault, with_subject};
 pub use layers::CallDeadline;
 pub use limits::LimitsConfig;

@@ -71,19 +71,19 @@ impl Validate for LimitsConfig {
             ));
         }
         if self.max_message_bytes > MOST_MESSAGE {
-            let mend = format!("give at most {MOST_MESSAGE}");
+            let hint = format!("give at most {MOST_MESSAGE}");
             return Err(ConfigError::new(
                 "max_message_bytes",
                 "is more than gRPC can frame",
-                mend,
+                hint,
             ));
         }
         if self.max_watches == 0 || self.max_watches > Semaphore::MAX_PERMITS {
-            let mend = format!("give 1 to {}", Semaphore::MAX_PERMITS);
+            let hint = format!("give 1 to {}", Semaphore::MAX_PERMITS);
             return Err(ConfigError::new(
                 "max_watches",
                 format!("is {}", self.max_watches),
-                mend,
+                hint,
             ));
         }
         if self.max_concurrent_requests == 0 {
@@ -94,11 +94,11 @@ impl Validate for LimitsConfig {
             ));
         }
         if self.max_concurrent_requests > Semaphore::MAX_PERMITS {
-            let mend = format!("give at most {}", Semaphore::MAX_PERMITS);
+            let hint = format!("give at most {}", Semaphore::MAX_PERMITS);
             return Err(ConfigError::new(
                 "max_concurrent_requests",
                 "is more than can be counted",
-                mend,
+                hint,
             ));
         }
         for (field, seconds) in [

@@ -31,7 +31,7 @@ pub fn after(list: &str, token: &str) -> Result<String, Fault> {
     };
     id().ok_or_else(|| {
         Fault::invalid("page_token", "was not made by this service, or is damaged")
-            .mend("give next_page_token of the page before, or nothing")
+            .hint("give next_page_token of the page before, or nothing")
     })
 }
 

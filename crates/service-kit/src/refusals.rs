@@ -78,7 +78,7 @@ pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
         "BROKEN_BODY",
         format!("the body cannot be read: {error}"),
     )
-    .mend("send it to its end")
+    .hint("send it to its end")
 }
 
 #[cfg(test)]
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_bodys_fault_is_found_under_other_errors() {
-        let fault = Fault::invalid("content-length", "is a lie").mend("say it once");
+        let fault = Fault::invalid("content-length", "is a lie").hint("say it once");
         let wrapped = axum::Error::new(axum::Error::new(Status::from(fault.clone())));
         assert_eq!(body_fault(&wrapped), fault);
         assert_eq!(body_fault(&std::io::Error::other("gone")).reason, "BROKEN_BODY");

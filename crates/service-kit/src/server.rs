@@ -109,11 +109,11 @@ impl Validate for ServerConfig {
         // The files are read now, so that a wrong path or a broken key is told before a port is bound.
         if let Some(tls) = &self.tls {
             tls::server_config(tls).map_err(|fault| {
-                let mend = fault.mend.unwrap_or_default();
+                let hint = fault.hint.unwrap_or_default();
                 ConfigError::new(
                     fault.field.unwrap_or_else(|| "server.tls".to_owned()),
                     fault.message,
-                    mend,
+                    hint,
                 )
             })?;
         }
@@ -133,11 +133,11 @@ pub fn bind(config: &ServerConfig) -> Result<TcpListener, Fault> {
         };
         match error.kind() {
             io::ErrorKind::AddrInUse => fault(format!("{address} is in use by another program"))
-                .mend("stop it, or choose another address with --listen or server.listen"),
+                .hint("stop it, or choose another address with --listen or server.listen"),
             io::ErrorKind::PermissionDenied => {
-                fault(format!("no permission to listen on {address}")).mend("choose a port above 1023")
+                fault(format!("no permission to listen on {address}")).hint("choose a port above 1023")
             }
-            _ => fault(format!("cannot listen on {address}: {error}")).mend("choose another address"),
+            _ => fault(format!("cannot listen on {address}: {error}")).hint("choose another address"),
         }
     })
 }

@@ -19,8 +19,8 @@ use tonic_web::GrpcWebLayer;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use crate::{
+    auth::{Auth, Authenticator},
     connect,
-    door::{Door, Doorkeeper},
     error::Fault,
     health::HealthBoard,
     layers::{self, Around, Bounds, Budget, Labels, PROBE_MESSAGE, Probes, Translated, Via},
@@ -43,7 +43,7 @@ pub struct Services {
     grpc: Vec<(&'static str, Router)>,
     http: Router,
     names: Vec<&'static str>,
-    door: Door,
+    auth: Auth,
     refusals: Refusals,
     web: Option<Web>,
 }
@@ -91,7 +91,7 @@ impl Services {
     }
 
     /// Sets how HTTP callers of a path (of everything below it, where it ends in a slash) are told of failures that no handler answers: no such path or method, a
-    /// body too large, no place, no time, a closed door. Elsewhere they read a sentence ([`plain_refusal`]).
+    /// body too large, no place, no time, a closed auth. Elsewhere they read a sentence ([`plain_refusal`]).
     #[must_use]
     pub fn refusals(mut self, path: &'static str, shape: Shape) -> Self {
         self.refusals = self.refusals.with(path, shape);
@@ -106,16 +106,16 @@ impl Services {
             .into_iter()
             .fold(self, |merged, (name, routes)| merged.add_routes(name, routes));
         let mut merged = merged.http(other.http);
-        merged.door = Door(other.door.0.or(merged.door.0));
+        merged.auth = Auth(other.auth.0.or(merged.auth.0));
         merged.refusals = other.refusals.and(&merged.refusals);
         merged.web = other.web.or(merged.web);
         merged
     }
 
-    /// Sets who looks at each request that comes over the network. Channels in memory are not asked: they lie inside the door.
+    /// Sets who looks at each request that comes over the network. Channels in memory are not asked: they lie inside the auth.
     #[must_use]
-    pub fn doorkeeper(mut self, keeper: Arc<dyn Doorkeeper>) -> Self {
-        self.door = Door(Some(keeper));
+    pub fn authenticator(mut self, keeper: Arc<dyn Authenticator>) -> Self {
+        self.auth = Auth(Some(keeper));
         self
     }
 
@@ -135,7 +135,7 @@ impl Services {
 
     /// The whole face of a server: the services, health, reflection, `/healthz`, `/readyz`, `/metrics`, and the layers
     /// around each request.
-    pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Face, Fault> {
+    pub(crate) fn into_face(self, limits: &LimitsConfig, via: Via) -> Result<Bound, Fault> {
         telemetry::install_metrics()?;
         let health = HealthBoard::serving(&self.names);
         let told = |error: ReflectionError| Fault::internal(format!("reflection cannot be built: {error}"));
@@ -146,7 +146,7 @@ impl Services {
             grpc,
             http,
             names,
-            door,
+            auth,
             refusals,
             web,
         } = self
@@ -163,7 +163,7 @@ impl Services {
             timeout: limits.request_timeout(),
             labels: Labels::new(&names, DESCRIPTORS),
             via,
-            door: if via == Via::Network { door } else { Door::default() },
+            auth: if via == Via::Network { auth } else { Auth::default() },
             refusals: refusals.clone(),
             closing: closing.clone(),
         };
@@ -225,7 +225,7 @@ impl Services {
             Some(cors) => router.layer(cors),
             None => router,
         };
-        Ok(Face {
+        Ok(Bound {
             router,
             lifecycle: Lifecycle { health, closing },
         })
@@ -234,7 +234,7 @@ impl Services {
 
 /// What a server binds: the router, and the way to tell it to close.
 #[derive(Clone, Debug)]
-pub(crate) struct Face {
+pub(crate) struct Bound {
     pub(crate) router: Router,
     pub(crate) lifecycle: Lifecycle,
 }
@@ -314,7 +314,7 @@ async fn unknown_path(State(refusals): State<Refusals>, request: Request, next: 
                 format!("{path} does not take {method}"),
             );
             // The header is put into the answer further out.
-            tell(fault.mend("use one of the methods in the answer's header `Allow`"))
+            tell(fault.hint("use one of the methods in the answer's header `Allow`"))
         }
         _ => response,
     }

@@ -130,7 +130,7 @@ pub fn init(service: &'static str, config: &TelemetryConfig) -> Result<Telemetry
                 .build()
                 .map_err(|error| {
                     Fault::invalid("telemetry.otlp_endpoint", format!("`{endpoint}`: {error}"))
-                        .mend("give a URL such as http://localhost:4317")
+                        .hint("give a URL such as http://localhost:4317")
                 })?;
             SdkTracerProvider::builder().with_batch_exporter(exporter)
         }

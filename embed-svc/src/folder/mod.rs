@@ -62,7 +62,7 @@ impl ModelFolder {
     /// Reads a folder, or describes a text file of word vectors.
     ///
     /// # Errors
-    /// Names the file, what is wrong in it and how to mend it.
+    /// Names the file, what is wrong in it and how to fix it.
     pub fn read(root: &Path) -> Result<Self, EmbedError> {
         if root.is_file() {
             return Ok(Self::of_text_file(root));

@@ -39,7 +39,7 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
     };
     prompts.by_name.get(&name).cloned().ok_or_else(|| {
         let known = prompts.by_name.keys().cloned().collect::<Vec<_>>().join(", ");
-        let mend = if known.is_empty() {
+        let hint = if known.is_empty() {
             "this encoder has no named prompts".into()
         } else {
             format!("one of: {known}")
@@ -47,7 +47,7 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
         EmbedError::invalid(
             "prompt_name",
             format!("unknown prompt `{name}`"),
-            format!("{mend}; or give literal_prompt"),
+            format!("{hint}; or give literal_prompt"),
         )
     })
 }
@@ -67,7 +67,7 @@ pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Re
     if fine {
         return Ok(asked);
     }
-    let mend = if permitted.is_empty() {
+    let hint = if permitted.is_empty() {
         format!("1 to {all}")
     } else {
         format!("one of {permitted:?}, or {all}")
@@ -75,7 +75,7 @@ pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Re
     Err(EmbedError::invalid(
         "dimensions",
         format!("{asked} is not permitted"),
-        mend,
+        hint,
     ))
 }
 

@@ -121,8 +121,8 @@ pub(super) async fn detokenize(inner: &Inner, request: DetokenizeRequest) -> Res
             let of = |(index, ids): (usize, &isomer_proto::encoder::v1::TokenIds)| {
                 let text = encoder.model.tokenizer().text_of(&ids.ids, request.special_tokens);
                 text.map_err(|message| {
-                    let mend = "give ids of the encoder's own tokenizer";
-                    EmbedError::invalid(format!("token_ids[{index}]"), message, mend)
+                    let hint = "give ids of the encoder's own tokenizer";
+                    EmbedError::invalid(format!("token_ids[{index}]"), message, hint)
                 })
             };
             let texts = request.token_ids.iter().enumerate().map(of);

@@ -2,7 +2,7 @@
 #![allow(unreachable_pub)]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-pub mod house;
+pub mod harness;
 
 use std::{
     collections::BTreeMap,

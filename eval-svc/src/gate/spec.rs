@@ -121,7 +121,7 @@ pub struct GateError {
     pub origin: String,
     /// Path of the field.
     pub field: String,
-    /// What is wrong and how to mend it.
+    /// What is wrong and how to fix it.
     pub message: String,
 }
 

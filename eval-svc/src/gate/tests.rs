@@ -423,7 +423,7 @@ fn names_the_run_does_not_have_are_refused_with_their_place_and_the_nearest() {
 }
 
 #[test]
-fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_mend() {
+fn a_margin_without_a_baseline_or_with_other_bounds_is_refused_with_the_hint() {
     let margin = rule(RuleLimit::Margin(1.0));
     assert!(complaint(margin.clone()).contains("add --baseline ID, or baseline = \"ID\""));
     let student = Rule {

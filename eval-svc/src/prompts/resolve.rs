@@ -116,20 +116,20 @@ pub(crate) fn unused(layers: &Layers, used: &[&Chosen]) -> Vec<(PromptSource, St
         .collect()
 }
 
-/// What is wrong with a role that no text can have, and how to mend it.
+/// What is wrong with a role that no text can have, and how to fix it.
 pub(crate) fn unknown_role(role: &str, datasets: &[&str]) -> Option<(String, String)> {
     if is_role(role, datasets) {
         return None;
     }
     let known = known_roles();
-    let mend = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
+    let hint = match nearest(role, known.iter().copied().chain(datasets.iter().copied())) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!(
             "give one of {}, a data set's name, or one of these with -query or -document",
             known.join(", ")
         ),
     };
-    Some((format!("`{role}` is no role of a text"), mend))
+    Some((format!("`{role}` is no role of a text"), hint))
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ pub(super) async fn probe(
             )),
             Rating::Failed => {
                 let fault = Fault::unavailable("JUDGE_FAILED", format!("it could not rate a pair: {}", rating.error));
-                return Err(failed(fault.mend("check the judge's address, model and key")));
+                return Err(failed(fault.hint("check the judge's address, model and key")));
             }
         }
         let provenance = rating.provenance.unwrap_or_default();

@@ -29,7 +29,7 @@ use super::{
     waiting::{Turn, Waiting},
     watch,
 };
-use crate::{config::EvalConfig, places::Places};
+use crate::{config::EvalConfig, locate::DatasetLocator};
 
 /// Ended runs whose events stay in memory.
 const REMEMBERED: usize = 64;
@@ -101,7 +101,7 @@ impl RunManager {
     ///
     /// # Errors
     /// When a folder cannot be made.
-    pub fn open(config: EvalConfig, clients: EvalClients, places: Arc<Places>) -> Result<Self, RunError> {
+    pub fn open(config: EvalConfig, clients: EvalClients, places: Arc<DatasetLocator>) -> Result<Self, RunError> {
         let store = RunStore::open(config.runs_dir())?;
         let units = UnitStore::open(config.units_dir()).map_err(RunError::Units)?;
         let active = Arc::new(Semaphore::new(config.max_active_runs.max(1)));

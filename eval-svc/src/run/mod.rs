@@ -45,7 +45,7 @@ use std::sync::Arc;
 
 use isomer_service_kit::GrpcChannel;
 
-use crate::{config::EvalConfig, places::Places};
+use crate::{config::EvalConfig, locate::DatasetLocator};
 
 pub use error::RunError;
 pub use events::{Event, EventKind};
@@ -74,6 +74,6 @@ pub struct EvalClients {
 struct RunContext {
     config: EvalConfig,
     clients: EvalClients,
-    places: Arc<Places>,
+    places: Arc<DatasetLocator>,
     units: units::UnitStore,
 }

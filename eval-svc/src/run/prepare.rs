@@ -23,7 +23,7 @@ use crate::{
     encoding,
     gate::{self, Sequential},
     judging::{Judging, Scale},
-    places::Located,
+    locate::Located,
     profile::Axis,
     suite::{CATALOGUE, DatasetSource, DatasetSpec, Suite, Transformation},
     task::TaskType,

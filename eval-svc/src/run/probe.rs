@@ -76,7 +76,7 @@ async fn ask(
                 language: language.clone(),
                 datasets: datasets.clone(),
                 what: what.to_owned(),
-                problem: [Some(fault.message), fault.mend]
+                problem: [Some(fault.message), fault.hint]
                     .into_iter()
                     .flatten()
                     .collect::<Vec<_>>()

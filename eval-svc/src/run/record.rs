@@ -152,7 +152,7 @@ pub struct StageProgress {
 pub struct Failure {
     /// `google.rpc.Code`.
     pub code: i32,
-    /// What went wrong and how to mend it.
+    /// What went wrong and how to fix it.
     pub message: String,
 }
 

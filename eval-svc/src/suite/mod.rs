@@ -120,7 +120,7 @@ use crate::{
     dataset::{DEFAULT_SAMPLE_SEED, FieldMap, HubRef, LoadOptions, Source},
     gate::Gate,
     judging::Judge,
-    places::Wanted,
+    locate::Wanted,
     separation::Separation,
     task::{Profile, TaskType},
 };

@@ -84,7 +84,7 @@ pub(super) async fn texts(
     if queries_only && dataset.texts().iter().all(|text| text.transformable) {
         let message = format!("{} has no documents beside its queries", dataset.task());
         return Err(Fault::invalid("dataset.augmentation.queries_only", message)
-            .mend("leave it out, or choose a retrieval or reranking task"));
+            .hint("leave it out, or choose a retrieval or reranking task"));
     }
     let mut groups: Vec<Group<'_>> = Vec::new();
     let mut rows = Vec::with_capacity(dataset.texts().len());
@@ -213,7 +213,7 @@ fn fault(error: EncodingError, text: impl FnOnce(usize) -> String) -> Fault {
         EncodingError::Refused(fault) => Fault {
             message: format!("the encoder answered: {fault}"),
             field: Some("dataset.encoder_id".to_owned()),
-            mend: None,
+            hint: None,
             ..*fault
         },
         EncodingError::Unusable(problem) => unusable(&problem),

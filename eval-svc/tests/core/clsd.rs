@@ -20,7 +20,7 @@ use isomer_stubs::{encoder::StubEncoder, request, rpc::channel};
 use parking_lot::Mutex;
 use tonic::{Code, Request, Response, Status};
 
-use crate::house::{encoder, serve};
+use crate::harness::{encoder, serve};
 
 const DE_FR: &str = "\
 {\"source\": \"der Hund bellt laut\", \"target\": \"le chien aboie fort\", \"distractors\": [\"le chat aboie fort\", \"un oiseau chante\"]}
@@ -87,14 +87,14 @@ impl TransformService for Dictionary {
     }
 }
 
-struct House {
+struct Harness {
     tasks: TaskServiceClient<GrpcChannel>,
     encoder: StubEncoder,
     dictionary: Dictionary,
     _home: tempfile::TempDir,
 }
 
-async fn house(dumb: bool) -> House {
+async fn harness(dumb: bool) -> Harness {
     let encoder = encoder(Arc::default());
     let dictionary = Dictionary {
         dumb,
@@ -102,7 +102,7 @@ async fn house(dumb: bool) -> House {
     };
     let transform = channel(Services::new().add(TransformServiceServer::new(dictionary.clone()))).await;
     let (tasks, home) = serve(EvalConfig::default(), None, encoder.channel().await, transform).await;
-    House {
+    Harness {
         tasks: TaskServiceClient::new(tasks),
         encoder,
         dictionary,
@@ -129,8 +129,8 @@ fn request(task: TaskType, (file, rows): (&str, &str), pivot: Option<DatasetPivo
     request
 }
 
-async fn score(house: &mut House, request: ScoreRequest) -> Result<ScoreResponse, (Code, Fault)> {
-    match house.tasks.score(request).await {
+async fn score(harness: &mut Harness, request: ScoreRequest) -> Result<ScoreResponse, (Code, Fault)> {
+    match harness.tasks.score(request).await {
         Ok(response) => Ok(response.into_inner()),
         Err(status) => Err((status.code(), Fault::from_status(&status))),
     }
@@ -138,11 +138,11 @@ async fn score(house: &mut House, request: ScoreRequest) -> Result<ScoreResponse
 
 #[tokio::test]
 async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_what_was_kept() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     let asked = request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), english(), true);
-    let response = score(&mut house, asked).await.unwrap();
+    let response = score(&mut harness, asked).await.unwrap();
 
-    let seen = house.dictionary.seen.lock().clone();
+    let seen = harness.dictionary.seen.lock().clone();
     let mut items: Vec<(String, String)> = seen
         .iter()
         .flat_map(|request| &request.items)
@@ -212,7 +212,7 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
     );
 
     // The encoder saw English, and what could not be translated.
-    let texts = house.encoder.texts();
+    let texts = harness.encoder.texts();
     assert!(texts.contains(&"kaputt".to_owned()) && texts.contains(&"the prices rise quickly".to_owned()));
     assert!(
         !texts
@@ -245,13 +245,13 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
 
 #[tokio::test]
 async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
-    let mut house = house(false).await;
+    let mut harness = harness(false).await;
     let rows =
         "{\"source\": \"der Hund bellt laut\", \"target\": \"the dog barks\", \"distractors\": [\"the cat barks\"]}
 {\"source\": \"die Preise steigen schnell\", \"target\": \"prices rise\", \"distractors\": [\"prices fall\"]}
 ";
     let response = score(
-        &mut house,
+        &mut harness,
         request(TaskType::Clsd, ("de-en.jsonl", rows), english(), false),
     )
     .await
@@ -265,7 +265,7 @@ async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
         response.notes
     );
     // Tagged without a pivot, too: the targets are English.
-    let tagged = score(&mut house, request(TaskType::Clsd, ("de-en.jsonl", rows), None, true))
+    let tagged = score(&mut harness, request(TaskType::Clsd, ("de-en.jsonl", rows), None, true))
         .await
         .unwrap();
     assert_eq!(
@@ -280,7 +280,7 @@ async fn a_side_that_is_in_the_pivot_language_is_left_alone() {
 
 #[tokio::test]
 async fn what_cannot_be_tagged_or_translated_is_refused() {
-    let mut deaf = house(true).await;
+    let mut deaf = harness(true).await;
     let asked = request(TaskType::Clsd, ("de-fr.jsonl", DE_FR), english(), false);
     let (code, fault) = score(&mut deaf, asked.clone()).await.unwrap_err();
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use isomer_eval::{
     dataset::{LoadOptions, Role, Source, load},
-    places::{HubRules, Places, Wanted},
+    locate::{DatasetLocator, HubRules, Wanted},
     profile::LanguageGroup,
 };
 
@@ -14,7 +14,7 @@ async fn loaded(name: &str, files: &[(&str, &str)], language: Option<&str>) -> i
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, content).unwrap();
     }
-    let places = Places {
+    let places = DatasetLocator {
         rules: HubRules::owner(),
         folders: vec![home.path().to_owned()],
         hub: None,

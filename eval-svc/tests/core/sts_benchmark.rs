@@ -7,7 +7,7 @@ use isomer_proto::eval::v1::{TaskType, dataset_ref, task_service_client::TaskSer
 use isomer_stubs::{request, rpc::channel};
 
 use crate::{
-    house::serve,
+    harness::serve,
     support::{close, shared},
 };
 

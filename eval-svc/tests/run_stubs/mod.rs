@@ -109,7 +109,7 @@ fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
             .is_some_and(|language| language.starts_with("xx"))
         {
             let field = format!("items[{index}].language");
-            return Err(Fault::invalid(field, "unknown language `xx`").mend("give a BCP-47 tag"));
+            return Err(Fault::invalid(field, "unknown language `xx`").hint("give a BCP-47 tag"));
         }
         let same = item.language.is_some() && target(&kind, item.language.as_deref()) == item.language;
         results.push(TransformResult {
@@ -281,7 +281,7 @@ impl TransformService for StubTransform {
         let results = refuse(&request)?;
         if request.spec.unwrap().generator_id == "missing" {
             return Err(Fault::not_found("UNKNOWN_GENERATOR", "no generator `missing`")
-                .mend("name one")
+                .hint("name one")
                 .into());
         }
         Ok(Response::new(TransformResponse {
@@ -378,16 +378,16 @@ impl TransformService for StubTransform {
     }
 }
 
-/// The house of a test: stubs, and a folder that outlives services and runtimes.
+/// The harness of a test: stubs, and a folder that outlives services and runtimes.
 #[derive(Clone)]
-pub struct House {
+pub struct Harness {
     pub encoder: StubEncoder,
     manner: Arc<Mutex<Manner>>,
     pub transform: StubTransform,
     pub home: Arc<tempfile::TempDir>,
 }
 
-impl House {
+impl Harness {
     pub fn new() -> Self {
         let home = Arc::new(tempfile::tempdir().unwrap());
         let manner = Arc::default();

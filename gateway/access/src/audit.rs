@@ -102,7 +102,7 @@ fn broken(message: String) -> Fault {
         "AUDIT_BROKEN",
         format!("the audit log was tampered with: {message}"),
     )
-    .mend("compare with a copy or with the log lines `audit`, which hold each event's hash")
+    .hint("compare with a copy or with the log lines `audit`, which hold each event's hash")
 }
 
 /// What is put down about an act.

@@ -7,7 +7,7 @@ use isomer_service_kit::Fault;
 use crate::{
     access::{Inner, micros_now},
     faults,
-    meter::{Meter, Place, Spent},
+    meter::{Meter, Permit, Spent},
     reserve::Reservation,
     scope::{Scope, Scopes},
 };
@@ -29,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) access: Arc<Inner>,
     pub(crate) identity: Identity,
     /// Held, not read.
-    pub(crate) _place: Place,
+    pub(crate) _place: Permit,
 }
 
 /// Where a caller's rights come from.

@@ -23,7 +23,7 @@ pub enum Mode {
 /// Who may look at what tells about the server itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Door {
+pub enum Requirement {
     /// Anyone.
     Open,
     /// Any key or token that is valid, whatever its scopes.
@@ -40,9 +40,9 @@ pub struct AccessConfig {
     /// Whether callers must say who they are: `auto` (open on loopback, required elsewhere), `required`, `open`.
     pub mode: Mode,
     /// Who may read `/metrics` where access is required: `open`, `identity`, `admin`.
-    pub metrics: Door,
+    pub metrics: Requirement,
     /// Who may ask for server reflection where access is required: `open`, `identity`, `admin`.
-    pub reflection: Door,
+    pub reflection: Requirement,
     /// Tokens of an identity provider (JWT), beside the keys; absent: keys only.
     pub jwt: Option<JwtConfig>,
 }

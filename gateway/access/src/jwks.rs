@@ -71,7 +71,7 @@ impl KeySet {
     pub(crate) fn new(config: &JwtConfig) -> Result<Self, Fault> {
         let source = match (&config.jwks_url, &config.jwks_file) {
             (Some(url), _) => {
-                let bad = |why: String| Fault::invalid("access.jwt.jwks_url", why).mend("give an https address");
+                let bad = |why: String| Fault::invalid("access.jwt.jwks_url", why).hint("give an https address");
                 let url = url.parse().map_err(|error| bad(format!("is no URL: {error}")))?;
                 Source::Url(url, http_client(config)?)
             }
@@ -119,7 +119,7 @@ impl KeySet {
         if state.fetched.is_none() {
             return Err(
                 Fault::unavailable("IDENTITY_PROVIDER", "the identity provider's keys cannot be had")
-                    .mend("look into the gateway's log; check access.jwt")
+                    .hint("look into the gateway's log; check access.jwt")
                     .retry_after(self.refresh),
             );
         }
@@ -192,7 +192,7 @@ fn http_client(config: &JwtConfig) -> Result<reqwest::Client, Fault> {
     let mut builder = client::builder().timeout(FETCH_TIMEOUT);
     if let Some(file) = &config.ca_file {
         builder = client::trusting(builder, file).map_err(|error| {
-            Fault::invalid("access.jwt.ca_file", error.to_string()).mend("give a PEM file with certificates")
+            Fault::invalid("access.jwt.ca_file", error.to_string()).hint("give a PEM file with certificates")
         })?;
     }
     builder

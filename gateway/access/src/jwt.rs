@@ -102,8 +102,8 @@ impl Validate for JwtConfig {
             ));
         }
         if self.audiences.is_empty() || self.audiences.iter().any(String::is_empty) {
-            let mend = "give the `aud` that the provider puts into tokens for this gateway";
-            return Err(ConfigError::new("audiences", "names nobody", mend));
+            let hint = "give the `aud` that the provider puts into tokens for this gateway";
+            return Err(ConfigError::new("audiences", "names nobody", hint));
         }
         self.algorithms()?;
         if self.leeway_seconds > 600 {
@@ -130,7 +130,7 @@ impl Validate for JwtConfig {
         }
         self.limits.check().map_err(|fault| {
             let field = fault.field.unwrap_or_default();
-            ConfigError::new(field, fault.message, fault.mend.unwrap_or_default())
+            ConfigError::new(field, fault.message, fault.hint.unwrap_or_default())
         })?;
         match (&self.jwks_url, &self.jwks_file) {
             (Some(url), None) => check_url(url, self.allow_loopback),
@@ -145,7 +145,7 @@ impl Validate for JwtConfig {
 }
 
 fn check_url(url: &str, allow_loopback: bool) -> Result<(), ConfigError> {
-    let refuse = |message: &str, mend: &str| Err(ConfigError::new("jwks_url", format!("`{url}` {message}"), mend));
+    let refuse = |message: &str, hint: &str| Err(ConfigError::new("jwks_url", format!("`{url}` {message}"), hint));
     let Ok(url) = reqwest::Url::parse(url) else {
         return refuse("is no URL", "give an https address");
     };

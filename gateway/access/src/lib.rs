@@ -4,7 +4,7 @@
 //!   [`Caller`] into its extensions, who is charged for what is used.
 //! * [`Keys`] makes, changes and revokes API keys, with or without a running gateway.
 //! * [`AccessServer`]: the same over gRPC.
-//! * [`Tab`]: what work that goes on after its request costs who asked for it, across restarts.
+//! * [`DeferredCharge`]: what work that goes on after its request costs who asked for it, across restarts.
 //! * [`JwtConfig`]: tokens of an identity provider beside the keys.
 //! * [`AuditEvent`], [`Verifier`]: what administrators did, in a chain that shows tampering.
 //!
@@ -49,7 +49,7 @@ pub use access::Access;
 pub use audit::{AuditEvent, AuditHead, Verifier};
 pub use calendar::{Period, micros_now, read_expiry, rfc3339};
 pub use caller::Caller;
-pub use config::{AccessConfig, Door, Mode};
+pub use config::{AccessConfig, Mode, Requirement};
 pub use jwt::JwtConfig;
 pub use keys::{KeyChange, Keys, NewKey};
 pub use limits::{Budget, Limits, nano};
@@ -57,5 +57,5 @@ pub use reserve::Reservation;
 pub use scope::{Scope, Scopes};
 pub use service::AccessServer;
 pub use store::{KeyRecord, Usage, Used};
-pub use tabs::{Tab, Total};
+pub use tabs::{DeferredCharge, Total};
 pub use wire::{key as wire_key, limits_told as wire_limits, time as wire_time};

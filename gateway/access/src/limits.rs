@@ -71,12 +71,12 @@ impl Limits {
             && !(rate.is_finite() && rate > 0.0 && rate <= 1e6)
         {
             return Err(Fault::invalid("limits.requests_per_second", format!("is {rate}"))
-                .mend("give more than 0, at most 1000000"));
+                .hint("give more than 0, at most 1000000"));
         }
         if self.max_concurrency == Some(0) {
             return Err(
                 Fault::invalid("limits.max_concurrency", "is 0: nothing would be served")
-                    .mend("give at least 1, or leave it out"),
+                    .hint("give at least 1, or leave it out"),
             );
         }
         let mut periods = BTreeSet::new();
@@ -85,20 +85,20 @@ impl Limits {
             if !periods.insert(budget.per) {
                 return Err(
                     Fault::invalid(field(".per"), format!("a second budget per {}", budget.per))
-                        .mend("put tokens and cost_usd of a period into one budget"),
+                        .hint("put tokens and cost_usd of a period into one budget"),
                 );
             }
             if budget.tokens.is_none() && budget.cost_usd.is_none() {
-                return Err(Fault::invalid(field(""), "limits nothing").mend("give tokens, cost_usd or both"));
+                return Err(Fault::invalid(field(""), "limits nothing").hint("give tokens, cost_usd or both"));
             }
             if budget.tokens.is_some_and(|tokens| i64::try_from(tokens).is_err()) {
-                return Err(Fault::invalid(field(".tokens"), "is more than can be counted").mend("leave it out"));
+                return Err(Fault::invalid(field(".tokens"), "is more than can be counted").hint("leave it out"));
             }
             if let Some(dollars) = budget.cost_usd
                 && !(dollars.is_finite() && (0.0..=MOST_DOLLARS).contains(&dollars))
             {
                 return Err(Fault::invalid(field(".cost_usd"), format!("is {dollars}"))
-                    .mend("give US dollars from 0 to 9000000, or leave it out"));
+                    .hint("give US dollars from 0 to 9000000, or leave it out"));
             }
         }
         Ok(())

@@ -105,9 +105,9 @@ pub(crate) struct Meter {
 
 /// A place among the requests that one caller may have in flight.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Meter>);
+pub(crate) struct Permit(Arc<Meter>);
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
@@ -126,12 +126,12 @@ impl Meter {
     }
 
     /// Takes a place, or says that there is none.
-    pub(crate) fn enter(self: &Arc<Self>, name: &str, limits: &Limits) -> Result<Place, Fault> {
+    pub(crate) fn enter(self: &Arc<Self>, name: &str, limits: &Limits) -> Result<Permit, Fault> {
         let most = limits.max_concurrency.unwrap_or(u32::MAX);
         self.in_flight
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < most).then_some(n + 1))
             .map_err(|_| faults::too_many_at_once(name, most))?;
-        Ok(Place(Arc::clone(self)))
+        Ok(Permit(Arc::clone(self)))
     }
 
     /// Whether anything is left of every budget.

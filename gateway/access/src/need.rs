@@ -3,7 +3,7 @@
 use http::{Method, header, request::Parts};
 
 use crate::{
-    config::{AccessConfig, Door},
+    config::{AccessConfig, Requirement},
     scope::{Scope, Scopes},
 };
 
@@ -96,11 +96,11 @@ fn of(scopes: &[Scope]) -> Need {
     Need::Scopes(Scopes::of(scopes))
 }
 
-fn door(door: Door) -> Need {
+fn door(door: Requirement) -> Need {
     match door {
-        Door::Open => Need::Nothing,
-        Door::Identity => Need::Scopes(Scopes::NONE),
-        Door::Admin => of(&[Scope::Admin]),
+        Requirement::Open => Need::Nothing,
+        Requirement::Identity => Need::Scopes(Scopes::NONE),
+        Requirement::Admin => of(&[Scope::Admin]),
     }
 }
 

@@ -48,7 +48,7 @@ impl FromStr for Scope {
 
     fn from_str(text: &str) -> Result<Self, Fault> {
         Self::ALL.into_iter().find(|scope| scope.name() == text).ok_or_else(|| {
-            Fault::invalid("scopes", format!("`{text}` is no scope")).mend("give encode, transform, evaluate or admin")
+            Fault::invalid("scopes", format!("`{text}` is no scope")).hint("give encode, transform, evaluate or admin")
         })
     }
 }

@@ -269,7 +269,7 @@ fn record(row: &AnyRow) -> Result<KeyRecord, Fault> {
             "BROKEN_RECORD",
             format!("the record of key iso_{id} has unreadable {what}"),
         )
-        .mend("the database was changed by hand, or by a newer version; revoke the key and make another")
+        .hint("the database was changed by hand, or by a newer version; revoke the key and make another")
     };
     let scopes = text("scopes")?;
     Ok(KeyRecord {

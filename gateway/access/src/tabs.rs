@@ -39,7 +39,7 @@ pub struct Total {
 
 /// The tab of some work, held by this process.
 #[derive(Debug)]
-pub struct Tab {
+pub struct DeferredCharge {
     access: Access,
     work: String,
     principal: String,
@@ -54,7 +54,7 @@ impl Access {
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn open_tab(&self, caller: &Caller, work: &str, already: Total) -> Result<Option<Tab>, Fault> {
+    pub async fn open_tab(&self, caller: &Caller, work: &str, already: Total) -> Result<Option<DeferredCharge>, Fault> {
         if !caller.is_counted() {
             return Ok(None);
         }
@@ -73,7 +73,7 @@ impl Access {
             .execute(self.0.database.pool())
             .await
             .map_err(failed)?;
-        Ok((done.rows_affected() == 1).then(|| Tab {
+        Ok((done.rows_affected() == 1).then(|| DeferredCharge {
             access: self.clone(),
             work: work.to_owned(),
             principal: caller.principal().to_owned(),
@@ -87,7 +87,7 @@ impl Access {
     ///
     /// # Errors
     /// When the database cannot be read or written.
-    pub async fn take_over_tabs(&self) -> Result<Vec<Tab>, Fault> {
+    pub async fn take_over_tabs(&self) -> Result<Vec<DeferredCharge>, Fault> {
         let now = micros_now();
         let old = now - FORGET_AFTER.as_micros() as i64;
         sqlx::query("DELETE FROM access_tabs WHERE lease < $1 AND opened < $2")
@@ -124,9 +124,9 @@ impl Access {
         Ok(())
     }
 
-    fn taken(&self, row: &AnyRow) -> Result<Tab, Fault> {
+    fn taken(&self, row: &AnyRow) -> Result<DeferredCharge, Fault> {
         let text = |column: usize| row.try_get::<String, _>(column).map_err(failed);
-        Ok(Tab {
+        Ok(DeferredCharge {
             access: self.clone(),
             work: text(0)?,
             principal: text(1)?,
@@ -137,7 +137,7 @@ impl Access {
     }
 }
 
-impl Tab {
+impl DeferredCharge {
     /// What is worked on.
     pub fn work(&self) -> &str {
         &self.work

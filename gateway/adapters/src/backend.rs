@@ -59,5 +59,5 @@ pub trait EncoderBackend: Debug + Send + Sync + 'static {
 pub(crate) fn unserved(encoder_id: &str) -> Fault {
     Fault::unimplemented(format!("the provider of `{encoder_id}` does not tell its tokens"))
         .field("encoder_id")
-        .mend("ask CountTokens for their number, or an encoder of this server")
+        .hint("ask CountTokens for their number, or an encoder of this server")
 }

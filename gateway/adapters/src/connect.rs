@@ -31,7 +31,7 @@ pub fn connect(provider: &Provider, surroundings: &Surroundings) -> Result<Arc<d
     }
     let Some((protocol, target)) = kinds::protocol(provider, surroundings)? else {
         return Err(Fault::invalid("provider.kind", "is not set, or of a later version")
-            .mend("say what protocol the provider speaks"));
+            .hint("say what protocol the provider speaks"));
     };
     Ok(Arc::new(Foreign::new(provider, protocol, &target)?))
 }

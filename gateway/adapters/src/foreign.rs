@@ -26,7 +26,7 @@ use tonic::Code;
 use crate::{
     EncoderBackend,
     ask::{Abilities, Ask, InputTypes, Items, Piece},
-    limits::{Batches, Deadline, Most, ProviderPace},
+    limits::{Batches, Deadline, Most, ProviderLimiter},
     names::Names,
     target::Target,
 };
@@ -81,7 +81,7 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
 fn unserved(kind: &str, what: &str) -> Fault {
     Fault::new(Code::Unimplemented, "NOT_IN_PROTOCOL", format!("{kind} {what}"))
         .field("encoder_id")
-        .mend("ask another encoder")
+        .hint("ask another encoder")
 }
 
 /// Vectors of a piece, in its order.
@@ -126,7 +126,7 @@ pub(crate) struct Foreign {
     names: Names,
     input_types: HashMap<String, String>,
     batches: Batches,
-    pace: ProviderPace,
+    pace: ProviderLimiter,
     /// Longest that a call may take.
     timeout: Duration,
     /// Who answers, for spans.
@@ -152,7 +152,7 @@ impl Foreign {
         let abilities = protocol.abilities();
         let names = Names::new(&provider.encoders)?;
         if names.is_open() {
-            return Err(Fault::invalid("provider.encoders", "is empty").mend(
+            return Err(Fault::invalid("provider.encoders", "is empty").hint(
                 "name the encoders to offer and the models behind them, e.g. my-encoder = \"text-embedding-3-small\"",
             ));
         }
@@ -161,14 +161,14 @@ impl Foreign {
                 "provider.input_types",
                 format!("{} knows no kinds of input", abilities.kind),
             )
-            .mend("leave it out; clients can give literal_prompt"));
+            .hint("leave it out; clients can give literal_prompt"));
         }
         if abilities.input_types == InputTypes::Required && provider.input_types.is_empty() {
             return Err(Fault::invalid(
                 "provider.input_types",
                 format!("is empty, and {} needs a kind of input with every text", abilities.kind),
             )
-            .mend("map prompt names to its kinds; the entry \"\" is for requests that name none"));
+            .hint("map prompt names to its kinds; the entry \"\" is for requests that name none"));
         }
         if let Some((name, _)) = provider
             .input_types
@@ -176,14 +176,14 @@ impl Foreign {
             .find(|(_, input_type)| input_type.is_empty())
         {
             return Err(Fault::invalid(format!("provider.input_types[{name:?}]"), "is empty")
-                .mend("give the provider's word for it"));
+                .hint("give the provider's word for it"));
         }
         Ok(Self {
             id: provider.id.clone(),
             names,
             input_types: provider.input_types.clone(),
             batches: Batches::new(provider.limits.as_ref(), abilities.at_once),
-            pace: ProviderPace::new(&provider.id, provider.limits.as_ref(), timeout)?,
+            pace: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), timeout)?,
             timeout,
             provider: gen_ai::Provider::server(abilities.kind, target.host(), target.port()),
             facts: KnownFacts::default(),

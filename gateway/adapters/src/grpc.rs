@@ -108,7 +108,7 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
     }
     let said = presentable(status.message(), secret);
     let mut fault = Fault::from_status(status);
-    fault.mend = fault.mend.map(|mend| presentable(&mend, secret));
+    fault.hint = fault.hint.map(|hint| presentable(&hint, secret));
     fault.metadata.retain(|_, value| value.len() <= 200);
     for value in fault.metadata.values_mut() {
         *value = presentable(value, secret);
@@ -129,7 +129,7 @@ fn failed(id: &str, secret: &Secret, status: &Status) -> Fault {
             format!("provider `{id}` refused the gateway: {said}"),
         )
         .field("provider.secret")
-        .mend("correct the secret that provider.secret names"),
+        .hint("correct the secret that provider.secret names"),
         // The connection's own failures have no better code: nothing says whether the provider has seen the call.
         Code::Unknown | Code::Cancelled if std::error::Error::source(status).is_some() => {
             unavailable("PROVIDER_UNAVAILABLE")

@@ -25,7 +25,7 @@ use crate::{
     backend::unserved,
     estimate,
     grpc::{Grpc, out_of_time},
-    limits::{Batches, Deadline, ProviderPace, late},
+    limits::{Batches, Deadline, ProviderLimiter, late},
     names::Names,
     target::Target,
 };
@@ -49,7 +49,7 @@ pub struct IsomerBackend {
 #[derive(Debug)]
 struct Far {
     grpc: Grpc,
-    pace: ProviderPace,
+    pace: ProviderLimiter,
     batches: Batches,
 }
 
@@ -72,11 +72,11 @@ impl IsomerBackend {
                 "provider.input_types",
                 "an Isomer provider knows prompts by their own names",
             )
-            .mend("leave it out"));
+            .hint("leave it out"));
         }
         let grpc = Grpc::new(Target::new(provider, surroundings, true)?)?;
         let far = Far {
-            pace: ProviderPace::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
+            pace: ProviderLimiter::new(&provider.id, provider.limits.as_ref(), grpc.target.timeout)?,
             batches: Batches::new(provider.limits.as_ref(), AT_ONCE),
             grpc,
         };

@@ -98,7 +98,7 @@ pub fn failed(error: sqlx::Error) -> Fault {
     // The error may hold the address with its password: it goes to nobody but the log, and sqlx keeps it out there.
     tracing::error!(%error, "database");
     Fault::unavailable("DATABASE", "the gateway's database cannot be read or written")
-        .mend("look into the gateway's log; a SQLite file needs a writable folder and free disk space")
+        .hint("look into the gateway's log; a SQLite file needs a writable folder and free disk space")
 }
 
 fn url(address: &str) -> Result<String, Fault> {
@@ -119,25 +119,25 @@ fn url(address: &str) -> Result<String, Fault> {
                 "database",
                 format!("`{scheme}` is not a kind of database that is spoken here"),
             )
-            .mend("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
+            .hint("give a path, sqlite:PATH or postgres://USER@HOST/DATABASE"));
         }
         None => address,
     };
     let path = path.split('?').next().unwrap_or_default();
     if path.is_empty() {
-        return Err(Fault::invalid("database", "names no file").mend("give a path, e.g. isomer.sqlite"));
+        return Err(Fault::invalid("database", "names no file").hint("give a path, e.g. isomer.sqlite"));
     }
     if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
         private::create_folder(folder).map_err(|error| {
             Fault::invalid("database", format!("{} cannot be made: {error}", folder.display()))
-                .mend("choose another folder")
+                .hint("choose another folder")
         })?;
     }
     // SQLite gives the files beside it the same permissions.
     private::create_file(Path::new(path)).map_err(|error| {
         Fault::precondition("DATABASE", format!("the database {path} cannot be opened: {error}"))
             .field("database")
-            .mend("check that the file and its folder can be written by this user")
+            .hint("check that the file and its folder can be written by this user")
     })?;
     Ok(format!("sqlite://{path}?mode=rwc"))
 }
@@ -150,7 +150,7 @@ fn unusable(address: &str, error: &sqlx::Error) -> Fault {
     };
     Fault::precondition("DATABASE", format!("the database {shown} cannot be opened: {error}"))
         .field("database")
-        .mend("check that the server runs, or that the file's folder can be written")
+        .hint("check that the server runs, or that the file's folder can be written")
 }
 
 #[cfg(test)]

@@ -124,8 +124,8 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
         fault
     };
     let text = content.as_ref().map_err(|told| {
-        let mend = "give a readable TOML file, or leave providers.file out";
-        named(Fault::invalid("providers.file", told).mend(mend))
+        let hint = "give a readable TOML file, or leave providers.file out";
+        named(Fault::invalid("providers.file", told).hint(hint))
     })?;
     let mut written = file::read(text).map_err(named)?;
     let folder = std::path::absolute(path).ok();
@@ -137,7 +137,7 @@ fn judge(path: &Path, content: &Content, config: &ProvidersConfig) -> Result<Vec
         let mut checked = validate::provider(provider, Author::Operator, config);
         if checked.is_ok() && !ids.insert(provider.id.clone()) {
             let told = format!("`{}` is declared twice", provider.id);
-            checked = Err(Fault::invalid("provider.id", told).mend("give each provider an id of its own"));
+            checked = Err(Fault::invalid("provider.id", told).hint("give each provider an id of its own"));
         }
         if let Err(mut fault) = checked {
             let field = fault.field.unwrap_or_default();

@@ -65,7 +65,7 @@ impl Written {
 /// Reads the providers of a file, in its order.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` with the line in the message, the path as the field (`provider[1].limits.timeout`) and the mend.
+/// `INVALID_ARGUMENT` with the line in the message, the path as the field (`provider[1].limits.timeout`) and the hint.
 pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = error.span().map_or(1, |span| line(text, &span));
@@ -74,7 +74,7 @@ pub fn read(text: &str) -> Result<Vec<Written>, Fault> {
             "INVALID_FILE",
             format!("line {line}: is not TOML: {}", error.message()),
         )
-        .mend("mend the line named")
+        .hint("fix the line named")
     })?;
     let mut written = Vec::new();
     for (key, value) in document.get_ref() {
@@ -285,8 +285,8 @@ impl<'a> Place<'a> {
         self.refuse(&format!("unknown key `{}`", self.key), &suggest(self.key, names))
     }
 
-    fn refuse(&self, told: &str, mend: &str) -> Fault {
-        Fault::invalid(&self.path, format!("line {}: {told}", line(self.text, &self.span))).mend(mend)
+    fn refuse(&self, told: &str, hint: &str) -> Fault {
+        Fault::invalid(&self.path, format!("line {}: {told}", line(self.text, &self.span))).hint(hint)
     }
 }
 

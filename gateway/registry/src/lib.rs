@@ -30,4 +30,4 @@ mod validate;
 pub use config::ProvidersConfig;
 pub use registry::Registry;
 pub use screening::{ProviderStatus, Screening};
-pub use service::Face;
+pub use service::ProviderHandler;

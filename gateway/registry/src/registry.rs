@@ -22,7 +22,7 @@ use crate::{
     config::ProvidersConfig,
     declared, keeper, metric_names,
     screening::Screening,
-    service::Face,
+    service::ProviderHandler,
     state::{State, same, settings},
     store::Store,
     time::{Micros, now, until},
@@ -123,13 +123,13 @@ impl Registry {
     }
 
     /// The rpc face, for `Services::add`.
-    pub fn service(&self) -> ProviderServiceServer<Face> {
+    pub fn service(&self) -> ProviderServiceServer<ProviderHandler> {
         ProviderServiceServer::new(self.face())
     }
 
     /// The implementation of the rpcs, for who puts something around it.
-    pub fn face(&self) -> Face {
-        Face::new(self.clone())
+    pub fn face(&self) -> ProviderHandler {
+        ProviderHandler::new(self.clone())
     }
 
     /// Why the newest content of the file of providers is not in force; none when it is, or there is no file.

@@ -227,7 +227,7 @@ fn record(row: &AnyRow) -> Result<Record, Fault> {
         Fault::internal(format!(
             "the record of provider `{id}` in the gateway's database is damaged"
         ))
-        .mend("delete its row in the table providers and register it again")
+        .hint("delete its row in the table providers and register it again")
     })?;
     Ok(Record {
         settings,

@@ -170,7 +170,7 @@ async fn embed_2(
     let Body(request) = body?;
     if request.input_type.is_none() {
         let missing =
-            Fault::invalid("input_type", "is missing").mend("say what the texts are for, e.g. \"search_document\"");
+            Fault::invalid("input_type", "is missing").hint("say what the texts are for, e.g. \"search_document\"");
         return Err(missing.into());
     }
     embed(&backends, &call, request, "2").await.map(Json)

@@ -139,7 +139,7 @@ fn check_options(options: &Map<String, Value>) -> Result<(), Refused<Ollama>> {
             format!("options.{name}"),
             "is not supported, and might change the vectors",
         )
-        .mend("leave it out; a text is cut at the encoder's own length")
+        .hint("leave it out; a text is cut at the encoder's own length")
         .into()),
     }
 }

@@ -56,8 +56,8 @@ impl<D: Dialect> Refused<D> {
             Some(field) => with_subject(&named(D::FIELDS, field), &fault.message),
             None => fault.message.clone(),
         };
-        if let Some(mend) = &fault.mend {
-            message = format!("{message} ({mend})");
+        if let Some(hint) = &fault.hint {
+            message = format!("{message} ({hint})");
         }
         message
     }

@@ -99,7 +99,7 @@ impl Inputs {
                 "input",
                 "token ids cannot be augmented: a generator reads texts",
             )
-            .mend("send texts, or leave `augment` out")),
+            .hint("send texts, or leave `augment` out")),
         }
     }
 }
@@ -146,11 +146,11 @@ impl Request {
     pub(super) fn check_augmented(&self) -> Result<(), ApiError> {
         if self.input_type.is_some() {
             return Err(ApiError::invalid("input_type", "is not known with `augment`")
-                .mend("name the prompt with `prompt_name`"));
+                .hint("name the prompt with `prompt_name`"));
         }
         if self.normalized.is_some() {
             return Err(
-                ApiError::invalid("normalized", "is not known with `augment`").mend("use `augment.normalise_after`")
+                ApiError::invalid("normalized", "is not known with `augment`").hint("use `augment.normalise_after`")
             );
         }
         Ok(())
@@ -159,24 +159,24 @@ impl Request {
     /// Refuses what would change the vectors and is not offered, and gives other servers' names of a field their meaning.
     fn settle(&mut self) -> Result<(), ApiError> {
         if self.model.is_empty() {
-            return Err(ApiError::invalid("model", "is missing").mend("name an encoder; GET /v1/models lists them"));
+            return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
         }
         if self.task.as_ref().is_some_and(|task| !task.is_null()) {
             return Err(
                 ApiError::invalid("task", "chooses one of Jina's adapters, which encoders here have not")
-                    .mend("name one of the encoder's prompts with `prompt_name`, or leave it out"),
+                    .hint("name one of the encoder's prompts with `prompt_name`, or leave it out"),
             );
         }
         if self.late_chunking == Some(true) {
             return Err(
                 ApiError::invalid("late_chunking", "is not offered: each text has one vector of its own")
-                    .mend("leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token"),
+                    .hint("leave it out; over gRPC, OUTPUT_TOKEN_VECTORS gives a vector for each token"),
             );
         }
         if let Some(other) = self.output_dtype.as_deref().filter(|dtype| *dtype != "float") {
             return Err(
                 ApiError::invalid("output_dtype", format!("is `{other}`, and vectors here are `float`"))
-                    .mend("leave it out; over gRPC, output_dtype gives int8 and ubinary"),
+                    .hint("leave it out; over gRPC, output_dtype gives int8 and ubinary"),
             );
         }
         if let Some(wanted) = self.output_dimension {

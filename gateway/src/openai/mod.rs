@@ -94,7 +94,7 @@ impl Backends {
 fn absent() -> ApiError {
     ApiError::from(
         Fault::unimplemented("this gateway has not been given a transform service")
-            .mend("name one in its configuration: transform.address"),
+            .hint("name one in its configuration: transform.address"),
     )
 }
 
@@ -179,6 +179,6 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
         format!("the body is {media_type:?}, should be JSON"),
     );
     Err(ApiError::from(
-        fault.mend("send the header `Content-Type: application/json`"),
+        fault.hint("send the header `Content-Type: application/json`"),
     ))
 }

@@ -118,7 +118,7 @@ fn may_try(headers: &HeaderMap, caller: Option<&Caller>, trial: &Trial) -> Resul
             "FOREIGN_PAGE",
             "a link on another page asked for this trial; it was not run",
         );
-        return Err(fault.mend("press the button to run it"));
+        return Err(fault.hint("press the button to run it"));
     }
     if let Some(caller) = caller {
         caller.require(Scope::Encode)?;

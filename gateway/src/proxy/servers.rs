@@ -33,8 +33,8 @@ use tracing::Instrument;
 use crate::{
     billing::answer,
     routing::{
-        Peer, RoutingConfig, Standing,
-        attempts::{self, Order, Policy},
+        Peer, PeerHealth, RoutingConfig,
+        attempts::{self, Policy, SendOptions},
         health,
     },
 };
@@ -45,7 +45,7 @@ const ONCE: &[&str] = &[
     "/isomer.eval.v1.RunService/DeleteRun",
 ];
 /// What to do where no server answers.
-pub(super) const MEND: &str =
+pub(super) const HINT: &str =
     "start that service, or correct its address or its TLS settings in the gateway's configuration";
 /// The reason of a server that has no place for one more request.
 const OVERLOADED: &str = "OVERLOADED";
@@ -113,8 +113,8 @@ impl Servers {
         }
     }
 
-    /// Each with how it fares, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, Standing)> {
+    /// The health of each, for people.
+    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth)> {
         let now = Instant::now();
         let of = |server: &Arc<Server>| (server.peer.name.clone(), server.peer.standing(now));
         self.all.iter().map(of).collect()
@@ -128,14 +128,14 @@ impl Servers {
         let (mut parts, body) = request.into_parts();
         let body = axum::body::Body::new(body);
         let bytes = to_bytes(body, usize::MAX).await.map_err(|error| {
-            Fault::invalid("request", format!("did not arrive whole: {error}")).mend("send it again")
+            Fault::invalid("request", format!("did not arrive whole: {error}")).hint("send it again")
         })?;
         let deadline = parts.extensions.get::<CallDeadline>().map(|deadline| deadline.0);
         let once = ONCE.contains(&parts.uri.path());
         let sent = Arc::new(AtomicBool::new(false));
-        let order = Order {
+        let order = SendOptions {
             kind: "server",
-            mend: MEND,
+            hint: HINT,
             replicas: &self.all,
             deadline,
             again: &|| !(once && sent.load(Ordering::Acquire)),
@@ -250,7 +250,7 @@ fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response
 }
 
 fn late() -> Fault {
-    Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").mend("allow more time")
+    Fault::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", "no answer in time").hint("allow more time")
 }
 
 /// A message to send, as often as it takes; remembers whether it was taken up.

@@ -78,7 +78,7 @@ impl RoutingConfig {
 
 impl Validate for RoutingConfig {
     fn validate(&self) -> Result<(), ConfigError> {
-        let bad = |key: &str, what: &str, mend: &str| Err(ConfigError::new(format!("routing.{key}"), what, mend));
+        let bad = |key: &str, what: &str, hint: &str| Err(ConfigError::new(format!("routing.{key}"), what, hint));
         if self.attempts == 0 {
             return bad("attempts", "is 0: nothing would be sent", "give at least 1");
         }

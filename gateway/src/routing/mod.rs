@@ -29,5 +29,5 @@ mod tests;
 
 pub use config::RoutingConfig;
 pub(crate) use memory::Memory;
-pub(crate) use peer::{Peer, Standing};
+pub(crate) use peer::{Peer, PeerHealth};
 pub use router::{Answer, Fixed, Router};

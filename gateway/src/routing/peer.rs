@@ -50,9 +50,9 @@ struct State {
     last_failure: Option<String>,
 }
 
-/// How one fares, for people.
+/// What is known of a replica, for people.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct PeerHealth {
     pub(crate) state: &'static str,
     pub(crate) why: Option<String>,
     pub(crate) latency: Option<Duration>,
@@ -186,14 +186,14 @@ impl Peer {
         }
     }
 
-    pub(crate) fn standing(&self, now: Instant) -> Standing {
+    pub(crate) fn standing(&self, now: Instant) -> PeerHealth {
         let state = self.state();
         let (name, why) = match &state.sick {
             Some(why) => ("out", Some(why.clone())),
             None if !state.breaker.allows(now) => ("resting", state.last_failure.clone()),
             None => ("well", None),
         };
-        Standing {
+        PeerHealth {
             state: name,
             why,
             latency: state.latency.map(Duration::from_secs_f64),

@@ -138,7 +138,7 @@ impl Route {
         }
         Err(match self.refusal() {
             Some(why) => Fault::precondition("OTHER_SPACE", why)
-                .mend("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
+                .hint("an index made before must be made again from the new vectors: update the provider (any change of it is taken as consent), or bring back the former model"),
             None => {
                 let names: Vec<&str> = self.replicas().map(|replica| replica.name()).collect();
                 Fault::unavailable(

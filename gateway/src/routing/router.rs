@@ -20,8 +20,8 @@ use tokio::{
 use tracing::Instrument;
 
 use super::{
-    Standing,
-    attempts::{self, Order, Policy},
+    PeerHealth,
+    attempts::{self, Policy, SendOptions},
     cache::{self, Cache},
     config::RoutingConfig,
     health,
@@ -140,7 +140,7 @@ impl Router {
         let route = shared.table().route(&request.encoder_id)?;
         // Every server says so; the cache would answer it by itself.
         if request.inputs.is_empty() {
-            return Err(Fault::invalid("inputs", "is empty").mend("give at least one text"));
+            return Err(Fault::invalid("inputs", "is empty").hint("give at least one text"));
         }
         let count = Count::of_part();
         let send = |request: EncodeRequest| {
@@ -287,8 +287,8 @@ impl Router {
         u64::from(config.attempts).saturating_mul(hedged)
     }
 
-    /// Each provider with how it fares and the encoders it offers, for people.
-    pub(crate) fn standings(&self) -> Vec<(String, Standing, Vec<String>)> {
+    /// Each provider with its health and the encoders it offers, for people.
+    pub(crate) fn standings(&self) -> Vec<(String, PeerHealth, Vec<String>)> {
         let now = Instant::now();
         let table = self.shared.table();
         let of = |member: &Member| {
@@ -340,9 +340,9 @@ impl Shared {
         F: Fn(Arc<Replica>, R) -> Fut,
         Fut: Future<Output = Result<T, Fault>>,
     {
-        let order = Order {
+        let order = SendOptions {
             kind: "provider",
-            mend: "`isomer providers list` shows how each does; start it, or correct its address",
+            hint: "`isomer providers list` shows how each does; start it, or correct its address",
             replicas,
             deadline,
             again: &|| true,

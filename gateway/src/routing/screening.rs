@@ -41,7 +41,7 @@ impl Router {
                     format!("encoder `{id}` is served by provider `{other}` too, and this one cannot be compared with it: {fault}"),
                 )
                 .field(&field)
-                .mend("start it first, or give its encoder another id")
+                .hint("start it first, or give its encoder another id")
             })?;
             let reference = match route.reference() {
                 Some((_, reference)) => reference,
@@ -52,7 +52,7 @@ impl Router {
                             format!("encoder `{id}` is claimed by provider `{}`, which cannot be asked for a comparison: {fault}", others[0].name()),
                         )
                         .field(&field)
-                        .mend("bring that one back or delete it, or give this encoder another id")
+                        .hint("bring that one back or delete it, or give this encoder another id")
                     })?;
                     taken.into()
                 }
@@ -67,7 +67,7 @@ impl Router {
                     ),
                 )
                 .field(field)
-                .mend("give the encoder an id of its own, e.g. with a version")
+                .hint("give the encoder an id of its own, e.g. with a version")
                 .with("encoder_id", id)
                 .with("provider", other));
             }

@@ -54,7 +54,7 @@ impl Table {
     pub(super) fn route(&self, encoder_id: &str) -> Result<Arc<Route>, Fault> {
         if encoder_id.is_empty() {
             return Err(
-                Fault::invalid("encoder_id", "names no encoder").mend("name one of those that ListEncoders lists")
+                Fault::invalid("encoder_id", "names no encoder").hint("name one of those that ListEncoders lists")
             );
         }
         if let Some(route) = self.routes.get(encoder_id) {
@@ -72,7 +72,7 @@ impl Table {
                 format!("no provider offers an encoder `{encoder_id}`"),
             )
             .field("encoder_id")
-            .mend(format!("one of: {}", self.some_ids()))
+            .hint(format!("one of: {}", self.some_ids()))
             .with("encoder_id", encoder_id)),
         }
     }

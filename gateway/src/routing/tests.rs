@@ -669,7 +669,7 @@ async fn the_registry_is_followed_and_unknown_ids_are_told_the_known_ones() {
         (fault.code, fault.field.as_deref()),
         (Code::NotFound, Some("encoder_id"))
     );
-    assert!(fault.mend.unwrap().contains("f, g"));
+    assert!(fault.hint.unwrap().contains("f, g"));
     let asked = EncodeRequest {
         encoder_id: "g".to_owned(),
         ..request(&["x"])

@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use isomer_access::{Access, Caller, Tab, Total};
+use isomer_access::{Access, Caller, DeferredCharge, Total};
 use isomer_proto::eval::v1::{Run, RunCounters, RunState, run_service_client::RunServiceClient};
 use isomer_service_kit::{Fault, telemetry::unsampled};
 use parking_lot::Mutex;
@@ -28,7 +28,7 @@ pub(crate) use owner::{named, viewer};
 
 /// How often things are looked at.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pace {
+pub(crate) struct Intervals {
     /// What a run has used.
     pub(crate) look: Duration,
     /// A run whose server does not answer, at most.
@@ -37,7 +37,7 @@ pub(crate) struct Pace {
     pub(crate) take_over: Duration,
 }
 
-impl Default for Pace {
+impl Default for Intervals {
     fn default() -> Self {
         Self {
             look: Duration::from_secs(1),
@@ -55,7 +55,7 @@ pub struct Follower(Arc<Inner>);
 struct Inner {
     access: Access,
     runs: RunServiceClient<Servers>,
-    pace: Pace,
+    pace: Intervals,
     /// Runs that are followed here.
     followed: Arc<Mutex<HashSet<String>>>,
     stop: CancellationToken,
@@ -64,7 +64,7 @@ struct Inner {
 
 impl Follower {
     /// Follows what was left, and from now on what is opened. Must be called inside a tokio runtime.
-    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Pace) -> Self {
+    pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Intervals) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
             access,
@@ -108,7 +108,7 @@ impl Follower {
 }
 
 impl Inner {
-    fn follow(&self, tab: Tab) {
+    fn follow(&self, tab: DeferredCharge) {
         let work = tab.work().to_owned();
         if !self.followed.lock().insert(work.clone()) {
             return;

@@ -74,7 +74,7 @@ impl Vectors {
     fn take(&mut self, batch: &[Arc<str>], dimensions: Option<u32>, answer: EncodeResponse) -> Result<(), Fault> {
         let unusable = |problem: String| {
             let message = format!("the encoder's answer cannot be used: {problem}");
-            Fault::precondition("BAD_VECTORS", message).mend("the encoder service is at fault; check what it serves")
+            Fault::precondition("BAD_VECTORS", message).hint("the encoder service is at fault; check what it serves")
         };
         answer::one_space(&mut self.space, answer.vector_space.as_ref()).map_err(unusable)?;
         let asked = Asked {

@@ -68,7 +68,7 @@ pub(super) async fn run(
         };
         let (results, counted) = match next {
             Ok(next) => next,
-            // A generator that is away costs its variants, not the request; a cache that cannot be used is ours to mend.
+            // A generator that is away costs its variants, not the request; a cache that cannot be used is ours to fix.
             Err(error) if fail || !error.is_of_generator() => return Err(error.into()),
             Err(error) => {
                 tracing::warn!(source = number, %error, "a source of variants failed");

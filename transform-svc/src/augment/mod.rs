@@ -67,8 +67,8 @@ struct Vectorial {
     prompt: Option<Prompt>,
 }
 
-fn invalid(field: &str, message: impl Into<String>, mend: &str) -> Fault {
-    TransformError::invalid(field, message, mend).into()
+fn invalid(field: &str, message: impl Into<String>, hint: &str) -> Fault {
+    TransformError::invalid(field, message, hint).into()
 }
 
 fn read_vectorial(request: &EncodeAugmentedRequest) -> Result<Vectorial, Fault> {
@@ -287,6 +287,6 @@ fn incomplete(index: usize, id: &str, missing: &MissingVariant) -> Fault {
     );
     Fault::new(Code::Aborted, "VARIANT_MISSING", message)
         .field(format!("items[{index}]"))
-        .mend("choose PARTIAL_FAILURE_POLICY_USE_ARRIVED, more attempts, a longer budget or a stronger generator")
+        .hint("choose PARTIAL_FAILURE_POLICY_USE_ARRIVED, more attempts, a longer budget or a stronger generator")
         .with("source", missing.source.to_string())
 }

@@ -99,8 +99,8 @@ pub(crate) struct Wanted {
     fail: bool,
 }
 
-fn invalid(field: impl Into<String>, message: impl Into<String>, mend: impl Into<String>) -> Fault {
-    TransformError::invalid(field, message, mend).into()
+fn invalid(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Fault {
+    TransformError::invalid(field, message, hint).into()
 }
 
 /// Reads a spec.

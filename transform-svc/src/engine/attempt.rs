@@ -26,7 +26,7 @@ const MAX_REASONING_TOKENS: u32 = 16_384;
 
 /// What all attempts of a request share.
 #[derive(Clone, Copy)]
-pub(super) struct Means<'a> {
+pub(super) struct AttemptContext<'a> {
     pub(super) plan: &'a Plan,
     pub(super) generator: &'a Arc<Bounded>,
     pub(super) cache: &'a Arc<Cache>,
@@ -53,7 +53,7 @@ struct Attempt {
 
 /// Attempts a text until its checks pass or the attempts are used up. A generator's error ends the text at once, since
 /// the generator has retried already. Where guards ask for another attempt, the best text that passed the checks is kept meanwhile.
-pub(super) async fn until_checks_pass(means: Means<'_>, job: &Job) -> Result<Finished, TransformError> {
+pub(super) async fn until_checks_pass(means: AttemptContext<'_>, job: &Job) -> Result<Finished, TransformError> {
     let plan = means.plan;
     let mut finished = Finished::new(plan.seed, plan.language_of(job));
     finished.languages.extend(job.drawn.map(Language::code));
@@ -199,7 +199,7 @@ pub(super) fn end(
     let id = generator.identity().id.clone();
     match error {
         GeneratorError::Unreachable { message, .. } => Err(TransformError::Unreachable { id, message }),
-        GeneratorError::Refused { message, mend, .. } => Err(TransformError::Refused { id, message, mend }),
+        GeneratorError::Refused { message, hint, .. } => Err(TransformError::Refused { id, message, hint }),
         GeneratorError::Failed { .. } | GeneratorError::Budget { .. } => {
             finished.failed = vec![Check::GeneratorError];
             if fresh {
@@ -211,7 +211,7 @@ pub(super) fn end(
     }
 }
 
-impl Means<'_> {
+impl AttemptContext<'_> {
     /// The calls of one attempt. A call that gives no text is the last: the checks see that there is none.
     async fn attempt(self, job: &Job, sampling: Sampling, finished: &mut Finished) -> Result<Attempt, ProduceError> {
         let mut attempted = Attempt {

@@ -284,7 +284,7 @@ impl Engine {
                 continuation::until_all_cuts(self, plan, job, generator).await
             }
             Some(generator) => {
-                let means = attempt::Means {
+                let means = attempt::AttemptContext {
                     plan,
                     generator,
                     cache: &self.cache,

@@ -24,7 +24,7 @@ use http::HeaderMap;
 use isomer_outbound::{
     client,
     guard::{AddressGuard, Resolver},
-    pace::{NoTurn, Pace},
+    rate_limiter::{NoTurn, RateLimiter},
 };
 use isomer_service_kit::telemetry::gen_ai::{ModelCall, Provider};
 use secrecy::SecretString;
@@ -32,7 +32,7 @@ use serde_json::json;
 use tracing::Instrument;
 
 use super::{
-    Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Places, Request,
+    AdaptiveLimit, Budget, BudgetSpent, Completion, Generator, GeneratorError, Identity, Request,
     http::{CallError, Reply, Transport},
     latency::Latency,
     operation,
@@ -82,8 +82,8 @@ pub(super) struct OpenAi {
     key_place: String,
     client: Client<Endpoint>,
     limits: GeneratorConfig,
-    places: Arc<Places>,
-    pace: Pace,
+    places: Arc<AdaptiveLimit>,
+    pace: RateLimiter,
     budget: Budget,
     latency: Latency,
     provider: Provider,
@@ -117,15 +117,15 @@ impl OpenAi {
         guard: Option<AddressGuard>,
     ) -> Result<Self, TransformError> {
         let base = url.trim_end_matches('/').to_owned();
-        let refused = |message: String, mend: &str| TransformError::Refused {
+        let refused = |message: String, hint: &str| TransformError::Refused {
             id: id.clone(),
             message,
-            mend: mend.into(),
+            hint: hint.into(),
         };
         let place = url::Url::parse(&base).map_err(|error| refused(error.to_string(), "correct the URL"))?;
         let key = config.key();
         // Said now rather than at the first text; each request reads it again.
-        key.read().map_err(|missing| refused(missing.message, missing.mend))?;
+        key.read().map_err(|missing| refused(missing.message, missing.hint))?;
         let mut builder = client::builder();
         if let Some(guard) = guard {
             if let Some(host) = place.host() {
@@ -154,10 +154,10 @@ impl OpenAi {
             key: SecretString::from(""),
         };
         let client = Client::build(http.clone(), endpoint).with_http_service(Transport::new(http, Arc::new(key)));
-        let pace = Pace::new(config.rates(), LONGEST_TURN)
+        let pace = RateLimiter::new(config.rates(), LONGEST_TURN)
             .map_err(|bad| refused(bad.to_string(), "give a number above 0, or 0 for no limit"))?;
         Ok(Self {
-            places: Places::new(&id, config.min_concurrency, config.concurrency),
+            places: AdaptiveLimit::new(&id, config.min_concurrency, config.concurrency),
             pace,
             budget: Budget::new(&id, config.budget),
             latency: Latency::default(),
@@ -343,11 +343,11 @@ impl OpenAi {
             },
             CallError::NoKey(missing) => GeneratorError::Refused {
                 message,
-                mend: missing.mend.to_owned(),
+                hint: missing.hint.to_owned(),
                 calls,
             },
             CallError::Refused { status, .. } => {
-                let mend = match status {
+                let hint = match status {
                     401 | 403 => format!("put a valid key into {}", self.key_place),
                     404 if continues => format!(
                         "check the URL (it usually ends in /v1), and that the server has a model `{}` and serves /completions for \
@@ -360,7 +360,7 @@ impl OpenAi {
                     ),
                     _ => "check the quota and billing of the account".to_owned(),
                 };
-                GeneratorError::Refused { message, mend, calls }
+                GeneratorError::Refused { message, hint, calls }
             }
             CallError::Broken(_)
             | CallError::Late
@@ -386,7 +386,7 @@ impl Generator for OpenAi {
         &self.identity
     }
 
-    fn places(&self) -> &Arc<Places> {
+    fn places(&self) -> &Arc<AdaptiveLimit> {
         &self.places
     }
 

@@ -270,10 +270,10 @@ mod tests {
         ] {
             let fault = Fault::from(registry.parse(id).unwrap_err());
             assert_eq!(fault.code, tonic::Code::NotFound, "{id}");
-            let mend = fault.mend.unwrap();
+            let hint = fault.hint.unwrap();
             assert!(
-                mend.contains("local:ID") && mend.contains("openai:MODEL@URL") && mend.contains("big"),
-                "{mend}"
+                hint.contains("local:ID") && hint.contains("openai:MODEL@URL") && hint.contains("big"),
+                "{hint}"
             );
         }
         let error = registry
@@ -288,12 +288,12 @@ mod tests {
         let (_home, closed) = registry(false);
         let fault = Fault::from(closed.get("openai:m@http://127.0.0.1:9/v1").await.unwrap_err());
         assert_eq!(fault.code, tonic::Code::InvalidArgument);
-        assert!(fault.mend.unwrap().contains("allow_specs"));
+        assert!(fault.hint.unwrap().contains("allow_specs"));
         for id in ["local:/etc/passwd", "local:some/repo", "local:not-in-catalogue"] {
             let fault = Fault::from(closed.get(id).await.unwrap_err());
             assert_eq!(fault.code, tonic::Code::NotFound, "{id}");
-            let mend = fault.mend.unwrap();
-            assert!(mend.contains("big") && !mend.contains("allow_specs"), "{mend}");
+            let hint = fault.hint.unwrap();
+            assert!(hint.contains("big") && !hint.contains("allow_specs"), "{hint}");
         }
         assert!(closed.get("big").await.unwrap().is_some());
         assert!(closed.get("none").await.unwrap().is_none());

@@ -202,11 +202,11 @@ async fn rate(engine: &Engine, judging: &Judging, pair: &Pair) -> Result<Rated, 
             Err(GeneratorError::Unreachable { message, .. }) => {
                 return Err(TransformError::Unreachable { id: id(), message });
             }
-            Err(GeneratorError::Refused { message, mend, .. }) => {
+            Err(GeneratorError::Refused { message, hint, .. }) => {
                 return Err(TransformError::Refused {
                     id: id(),
                     message,
-                    mend,
+                    hint,
                 });
             }
             Err(error @ (GeneratorError::Failed { .. } | GeneratorError::Budget { .. })) => {

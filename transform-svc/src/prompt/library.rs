@@ -93,11 +93,11 @@ impl Prompts {
     pub fn named(&self, id: &str, field: &str) -> Result<Arc<Prompt>, TransformError> {
         self.by_id.get(id).cloned().ok_or_else(|| {
             let ids = || self.by_id.keys().map(String::as_str);
-            let mend = match nearest(id, ids()) {
+            let hint = match nearest(id, ids()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("there are {}", ids().collect::<Vec<_>>().join(", ")),
             };
-            TransformError::invalid(field, format!("there is no prompt `{id}`"), mend)
+            TransformError::invalid(field, format!("there is no prompt `{id}`"), hint)
         })
     }
 
@@ -294,9 +294,9 @@ mod tests {
             .unwrap()
             .named("paraphrase-x", "spec.prompts")
             .unwrap_err();
-        let TransformError::Invalid { field, mend, .. } = error else {
+        let TransformError::Invalid { field, hint, .. } = error else {
             panic!("{error}");
         };
-        assert!(field == "spec.prompts" && mend.contains("`paraphrase"), "{mend}");
+        assert!(field == "spec.prompts" && hint.contains("`paraphrase"), "{hint}");
     }
 }

@@ -27,10 +27,10 @@ pub(super) async fn run(global: &Global, args: JudgeSelectArgs) -> Result<ExitCo
             "--word-bins: give rising numbers above 0, e.g. 10,20,50,100",
         ));
     }
-    let places = data::places(global)?;
+    let locator = data::locator(global)?;
     let mut data = Vec::with_capacity(args.data.len());
     for name in &args.data {
-        data.push(data::load(name, &args, &places).await?);
+        data.push(data::load(name, &args, &locator).await?);
     }
     let selecting = Selecting {
         connection: connect::connect_with_prompts(global, args.prompts_dir.as_deref()).await?,

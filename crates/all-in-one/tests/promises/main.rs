@@ -15,10 +15,10 @@ mod comments;
 mod counters;
 mod every;
 mod fields;
-mod held;
 #[allow(dead_code, reason = "shared with the test of charges")]
-#[path = "../charges/house.rs"]
-mod house;
+#[path = "../charges/harness.rs"]
+mod harness;
+mod held;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]
 mod models;
@@ -30,7 +30,7 @@ mod tei;
 
 use std::collections::BTreeSet;
 
-use house::House;
+use harness::Harness;
 use isomer_service_kit::{Fault, error::code_name};
 use table::Proof;
 
@@ -79,14 +79,14 @@ fn what_is_stated_stands_in_the_comments() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calls_are_refused_as_the_comments_say() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let mut wrong = Vec::new();
     for row in table::rows() {
         let Proof::Calls(calls) = row.proof else { continue };
         for (number, call) in calls.into_iter().enumerate() {
             let name = format!("{}: {} ({number})", row.element, row.promise);
-            let status = match ask::ask(&house, &key, &call.path, vec![call.message], tei::NAMED).await {
+            let status = match ask::ask(&harness, &key, &call.path, vec![call.message], tei::NAMED).await {
                 Ok(_) => {
                     wrong.push(format!("{name}: it was answered"));
                     continue;
@@ -120,12 +120,12 @@ async fn calls_are_refused_as_the_comments_say() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn honest_requests_to_the_same_rpcs_are_served() {
-    let house = House::new().await;
-    let key = house.key().await;
+    let harness = Harness::new().await;
+    let key = harness.key().await;
     let (mut asked, mut wrong) = (BTreeSet::new(), Vec::new());
     for call in table::honest() {
         asked.insert(call.path.clone());
-        if let Err(status) = ask::ask(&house, &key, &call.path, vec![call.message], tei::NAMED).await {
+        if let Err(status) = ask::ask(&harness, &key, &call.path, vec![call.message], tei::NAMED).await {
             wrong.push(format!("{}: {status}", call.path));
         }
     }

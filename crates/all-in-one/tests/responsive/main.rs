@@ -17,8 +17,8 @@ mod alone;
 #[path = "../promises/comments.rs"]
 mod comments;
 #[allow(dead_code, reason = "shared with the test of charges")]
-#[path = "../charges/house.rs"]
-mod house;
+#[path = "../charges/harness.rs"]
+mod harness;
 mod http;
 #[allow(dead_code, reason = "shared with the test of charges")]
 #[path = "../charges/models.rs"]

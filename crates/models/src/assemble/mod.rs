@@ -86,7 +86,7 @@ impl<'a> Plan<'a> {
             };
             match (step, sibling) {
                 (Step::Take { only, to, .. }, Some(folder)) => copy_from(folder, only, &into.join(to))?,
-                (step, _) => kitchen.cook(step)?,
+                (step, _) => kitchen.build(step)?,
             }
         }
         Ok(())
@@ -113,7 +113,7 @@ struct Kitchen<'a> {
 }
 
 impl Kitchen<'_> {
-    fn cook(&self, step: &Step) -> Result<(), ModelError> {
+    fn build(&self, step: &Step) -> Result<(), ModelError> {
         match step {
             Step::Take {
                 package,

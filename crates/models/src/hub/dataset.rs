@@ -51,8 +51,8 @@ impl std::fmt::Display for HubDataset {
 pub struct ChooseError {
     /// What is missing.
     pub message: String,
-    /// How to mend it.
-    pub mend: String,
+    /// How to fix it.
+    pub hint: String,
 }
 
 impl Hub {
@@ -66,7 +66,7 @@ impl Hub {
         let all = Mutex::new(Vec::new());
         let choose = |listed: &[String]| {
             listed.clone_into(&mut all.lock());
-            choose(listed).map_err(|ChooseError { message, mend }| HubFailure::Refused { message, mend })
+            choose(listed).map_err(|ChooseError { message, hint }| HubFailure::Refused { message, hint })
         };
         let handle = dataset.handle();
         let fetched = self.fetch_now(&handle, dataset, terms, choose, |_| None, reporter);

@@ -58,32 +58,32 @@ pub(crate) enum HubFailure {
     Refused {
         /// What.
         message: String,
-        /// How to mend it.
-        mend: String,
+        /// How to fix it.
+        hint: String,
     },
 }
 
 impl HubFailure {
-    fn refused(message: impl Into<String>, mend: impl Into<String>) -> Self {
+    fn refused(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Refused {
             message: message.into(),
-            mend: mend.into(),
+            hint: hint.into(),
         }
     }
 
     pub(crate) fn into_error(self, endpoint: &str, repository: &impl std::fmt::Display) -> ModelError {
-        let (message, mend) = match self {
+        let (message, hint) = match self {
             Self::Unreachable(message) => (
                 message,
                 "check the network, a proxy, or HF_ENDPOINT; or give a folder instead of an id".to_owned(),
             ),
-            Self::Refused { message, mend } => (message, mend),
+            Self::Refused { message, hint } => (message, hint),
         };
         ModelError::Hub {
             endpoint: endpoint.to_owned(),
             repo: repository.to_string(),
             message,
-            mend,
+            hint,
         }
     }
 }

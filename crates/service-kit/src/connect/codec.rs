@@ -78,7 +78,7 @@ pub(super) fn too_large(most: usize) -> Fault {
         "REQUEST_TOO_LARGE",
         format!("a message is larger than {most} bytes"),
     )
-    .mend("send less at once")
+    .hint("send less at once")
 }
 
 /// How bodies are compressed.
@@ -98,7 +98,7 @@ impl Encoding {
                 "the body is compressed with {:?}",
                 String::from_utf8_lossy(other)
             ))
-            .mend("send gzip or identity")),
+            .hint("send gzip or identity")),
         }
     }
 
@@ -165,7 +165,7 @@ pub(super) fn from_json(kind: MessageDescriptor, json: &[u8]) -> Result<Bytes, F
     if values(json) > MOST_VALUES {
         let message = format!("the message has more than {MOST_VALUES} values in JSON");
         let fault = Fault::new(Code::ResourceExhausted, "REQUEST_TOO_LARGE", message);
-        return Err(fault.mend("send less at once, or protobuf: application/proto"));
+        return Err(fault.hint("send less at once, or protobuf: application/proto"));
     }
     let told = |error: serde_json::Error| {
         Fault::new(

@@ -17,7 +17,7 @@ use http_body::{Frame, SizeHint};
 use tokio::time::Sleep;
 use tonic::{Code, Status};
 
-use super::{Place, detailed, labels::Label, span::RequestSpan};
+use super::{Held, detailed, labels::Label, span::RequestSpan};
 use crate::{
     error::{Fault, code_name},
     metric_names,
@@ -107,11 +107,11 @@ pub(super) struct Answer {
     grpc: Option<String>,
     record: Record,
     cut: Cut,
-    place: Option<Place>,
+    place: Option<Held>,
 }
 
 impl Answer {
-    pub(super) fn new(body: Body, grpc: Option<String>, record: Record, cut: Cut, place: Option<Place>) -> Self {
+    pub(super) fn new(body: Body, grpc: Option<String>, record: Record, cut: Cut, place: Option<Held>) -> Self {
         Self {
             body: Some(body),
             grpc,

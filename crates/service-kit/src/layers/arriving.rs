@@ -34,14 +34,14 @@ use crate::{error::Fault, refusals::Refusals};
 
 /// How fast a body must come.
 #[derive(Debug, Clone, Copy)]
-struct Pace {
+struct MinimumRate {
     /// It may take so long whatever its size,
     grace: Duration,
     /// and a second more for every so many bytes that have come: a slow line is not an attack.
     bytes_per_second: f64,
 }
 
-const PACE: Pace = Pace {
+const MINIMUM_RATE: MinimumRate = MinimumRate {
     grace: Duration::from_secs(20),
     bytes_per_second: 4096.0,
 };
@@ -76,10 +76,10 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
             "UNSUPPORTED_MEDIA_TYPE",
             "compressed requests are not taken",
         );
-        return tell(fault.field("content-encoding").mend("send the body as it is"));
+        return tell(fault.field("content-encoding").hint("send the body as it is"));
     }
     if has_two_lengths(request.headers()) {
-        let fault = Fault::invalid("content-length", "the request says twice where it ends").mend("say it once");
+        let fault = Fault::invalid("content-length", "the request says twice where it ends").hint("say it once");
         let mut refusal = tell(fault);
         // What else is on the connection may be the rest of it.
         refusal
@@ -94,7 +94,7 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
     if http_body::Body::size_hint(request.body()).lower() > most {
         return tell(too_large(most));
     }
-    next.run(request.map(|body| Arriving::wrap(body, most, PACE, Some(reservation))))
+    next.run(request.map(|body| Arriving::wrap(body, most, MINIMUM_RATE, Some(reservation))))
         .await
 }
 
@@ -123,7 +123,7 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
         if http_body::Body::size_hint(request.body()).lower() > most {
             return tell(too_large(most));
         }
-        request.map(|body| Arriving::wrap(body, most, PACE, None))
+        request.map(|body| Arriving::wrap(body, most, MINIMUM_RATE, None))
     };
     let checks = Checks {
         coding,
@@ -155,7 +155,7 @@ struct Arriving {
     begun: Instant,
     received: u64,
     most: u64,
-    pace: Pace,
+    pace: MinimumRate,
     end: Pin<Box<Sleep>>,
     over: bool,
     /// What its bytes are reserved on as they come.
@@ -163,7 +163,7 @@ struct Arriving {
 }
 
 impl Arriving {
-    fn wrap(body: Body, most: u64, pace: Pace, reservation: Option<Reservation>) -> Body {
+    fn wrap(body: Body, most: u64, pace: MinimumRate, reservation: Option<Reservation>) -> Body {
         if http_body::Body::is_end_stream(&body) {
             return body;
         }
@@ -224,7 +224,7 @@ impl http_body::Body for Arriving {
                             self.begun.elapsed().as_secs()
                         );
                         let fault = Fault::new(tonic::Code::DeadlineExceeded, "SLOW_REQUEST", message);
-                        return self.fail(fault.mend("send the request's body at once"));
+                        return self.fail(fault.hint("send the request's body at once"));
                     }
                     self.end.as_mut().reset(deadline);
                 }
@@ -250,7 +250,7 @@ pub(super) fn too_large(most: u64) -> Fault {
         "REQUEST_TOO_LARGE",
         format!("the request is larger than {most} bytes"),
     )
-    .mend("send fewer texts at once")
+    .hint("send fewer texts at once")
 }
 
 #[cfg(test)]
@@ -281,7 +281,7 @@ mod tests {
         (bytes, None)
     }
 
-    const QUICK: Pace = Pace {
+    const QUICK: MinimumRate = MinimumRate {
         grace: Duration::from_millis(100),
         bytes_per_second: 1000.0,
     };

@@ -76,7 +76,7 @@ impl Reservation {
                 more
             );
             Fault::overloaded(message, std::time::Duration::from_millis(500))
-                .mend("try again, send smaller requests, or raise server.limits.max_bytes_in_flight")
+                .hint("try again, send smaller requests, or raise server.limits.max_bytes_in_flight")
         };
         let count = u32::try_from(more).map_err(|_| refuse())?;
         let permit = Arc::clone(&held.budget.units)

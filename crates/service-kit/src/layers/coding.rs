@@ -54,7 +54,7 @@ impl Coding {
                 format!("the request's messages are compressed as {value:?}"),
             )
             .field("grpc-encoding")
-            .mend("use gzip, zstd or identity")),
+            .hint("use gzip, zstd or identity")),
         }
     }
 
@@ -93,7 +93,7 @@ impl Coding {
                 "grpc-encoding",
                 format!("a message of the request cannot be decompressed: {error}"),
             )
-            .mend("compress each message as grpc-encoding says")
+            .hint("compress each message as grpc-encoding says")
         })?;
         if out.len() <= bound {
             return Ok(out.into());
@@ -104,9 +104,9 @@ impl Coding {
             format!("a message of {} compressed bytes holds more than {bound}", packed.len()),
         );
         Err(if bound == most {
-            fault.mend("send fewer texts at once")
+            fault.hint("send fewer texts at once")
         } else {
-            fault.mend("send it uncompressed: so high a ratio is taken for an attack")
+            fault.hint("send it uncompressed: so high a ratio is taken for an attack")
         })
     }
 

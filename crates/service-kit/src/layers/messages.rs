@@ -112,11 +112,11 @@ impl Reader {
                     "UNSUPPORTED_ENCODING",
                     "a message is marked as compressed, and grpc-encoding does not say how",
                 );
-                return Err(told(fault.mend("send grpc-encoding: gzip or zstd")));
+                return Err(told(fault.hint("send grpc-encoding: gzip or zstd")));
             }
             (flag, _) => {
                 let fault = Fault::invalid("body", format!("{flag} is not a flag of a gRPC message; 0 and 1 are"));
-                return Err(told(fault.mend("send messages as gRPC frames them")));
+                return Err(told(fault.hint("send messages as gRPC frames them")));
             }
         };
         self.count(&plain).await?;
@@ -161,14 +161,14 @@ impl Reader {
                     plain.len()
                 ),
             );
-            return Err(told(fault.mend("send fewer items at once")));
+            return Err(told(fault.hint("send fewer items at once")));
         }
         self.checks.reservation.grow_to(size).map_err(told)
     }
 }
 
 fn cut_off() -> axum::Error {
-    told(Fault::invalid("body", "the request ends within a message").mend("send whole messages"))
+    told(Fault::invalid("body", "the request ends within a message").hint("send whole messages"))
 }
 
 async fn off_runtime<T: Send + 'static>(

@@ -95,7 +95,7 @@ impl EncoderService for Obedient {
             "held" => released.await,
             "panic" => panic!("the secret ingredient is {amount}"),
             "big" => answer = "x".repeat(amount),
-            "verbose" => return Err(Fault::invalid("text", "ü".repeat(100_000)).mend("less").into()),
+            "verbose" => return Err(Fault::invalid("text", "ü".repeat(100_000)).hint("less").into()),
             "overloaded" => return Err(Fault::overloaded("full", Duration::from_millis(1500)).into()),
             _ => {}
         }

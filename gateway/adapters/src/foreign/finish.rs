@@ -80,7 +80,7 @@ impl Foreign {
                 ),
             )
             .field("normalise")
-            .mend("leave it out"));
+            .hint("leave it out"));
         }
         Ok(())
     }
@@ -118,7 +118,7 @@ impl Foreign {
                 ),
             )
             .field("dimensions")
-            .mend("leave it out: this model has no fewer"));
+            .hint("leave it out: this model has no fewer"));
         }
         let measured = of_unit_length(rows);
         let declared = facts.normalises_as_asked.then(|| ask.normalise.unwrap_or(true));
@@ -153,7 +153,7 @@ impl Foreign {
                     if known.unit { " and unit length" } else { "" }
                 ),
             )
-            .mend("if the model was changed on purpose, register the provider again under another encoder id")
+            .hint("if the model was changed on purpose, register the provider again under another encoder id")
             .with("provider", &self.id));
         }
         Ok(known)
@@ -236,7 +236,7 @@ impl Foreign {
                         "output_dtype",
                         format!("inputs[{index}] has the value {value}, beyond what F16 can hold"),
                     )
-                    .mend("ask for DTYPE_F32, or for unit length")
+                    .hint("ask for DTYPE_F32, or for unit length")
                 })?,
                 Dtype::Ubinary => vectors::bits(row, &mut data),
                 _ => data.extend(row.iter().flat_map(|value| value.to_le_bytes())),

@@ -12,7 +12,7 @@ use tonic::Code;
 pub(super) fn sound(id: &str, answer: EncodeResponse, asked: Asked) -> Result<EncodeResponse, Fault> {
     let bad = |what: String| {
         Fault::new(Code::DataLoss, "PROVIDER_ANSWER", format!("provider `{id}`: {what}"))
-            .mend("check the provider with CheckProvider")
+            .hint("check the provider with CheckProvider")
             .with("provider", id)
     };
     let matrix = answer::matrix(&answer, asked).map_err(bad)?;

@@ -50,7 +50,7 @@ impl HuggingFace {
                 "provider.encoders",
                 "names several models, and an address with a path is of one",
             )
-            .mend("give the router's address without a path, or one provider for each endpoint"));
+            .hint("give the router's address without a path, or one provider for each endpoint"));
         }
         Ok(Self { rest, endpoint })
     }
@@ -109,7 +109,7 @@ impl Protocol for HuggingFace {
                     ask.model
                 ),
             )
-            .mend("offer a sentence-transformers model")),
+            .hint("offer a sentence-transformers model")),
         }
     }
 

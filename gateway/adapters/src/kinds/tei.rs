@@ -49,13 +49,13 @@ impl Info {
                 format!("provider `{id}` runs `{}`, not `{model}`", self.model),
             )
             .field("provider.encoders")
-            .mend("write the model that the server runs, or correct the address")
+            .hint("write the model that the server runs, or correct the address")
             .with("provider", id));
         }
         if self.classifies {
             return Err(
                 Fault::precondition("PROVIDER_OTHER_MODEL", format!("provider `{id}` runs a classifier"))
-                    .mend("start the server with an embedding or reranking model"),
+                    .hint("start the server with an embedding or reranking model"),
             );
         }
         Ok(Facts {

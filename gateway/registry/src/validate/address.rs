@@ -16,7 +16,7 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
         true => "give grpc://host:port or grpcs://host:port",
         false => "give http://host:port or https://host, with a path as need be",
     };
-    let refuse = |told: String| Err(Fault::invalid("provider.address", told).mend(example));
+    let refuse = |told: String| Err(Fault::invalid("provider.address", told).hint(example));
     if address.is_empty() {
         return refuse("is missing".to_owned());
     }
@@ -25,7 +25,7 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {
         let told = "holds a user or a password, which would be shown";
-        return Err(Fault::invalid("provider.address", told).mend("put what is secret into secret"));
+        return Err(Fault::invalid("provider.address", told).hint("put what is secret into secret"));
     }
     if address.contains(['?', '#']) {
         return refuse("has a query or a fragment".to_owned());

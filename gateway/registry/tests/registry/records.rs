@@ -131,7 +131,7 @@ async fn a_damaged_record_is_named() {
         .await
         .unwrap_err();
     assert!(
-        fault.message.contains("provider `a`") && fault.mend.is_some(),
+        fault.message.contains("provider `a`") && fault.hint.is_some(),
         "{fault}"
     );
 }

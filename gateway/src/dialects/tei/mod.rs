@@ -233,7 +233,7 @@ async fn embed_sparse() -> Refused<Tei> {
 }
 
 fn sparse(dense: &str) -> Fault {
-    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)").mend(format!("ask {dense} for dense vectors"))
+    Fault::unimplemented("no encoder here gives sparse vectors (SPLADE)").hint(format!("ask {dense} for dense vectors"))
 }
 
 #[derive(Debug, Deserialize)]

@@ -49,7 +49,7 @@ pub(super) struct Ranked {
 pub(super) fn check(raw_scores: bool, direction: Direction) -> Result<(), Fault> {
     if raw_scores {
         let message = "is true, and scores here have gone through the model's own function";
-        return Err(Fault::invalid("raw_scores", message).mend("leave it out"));
+        return Err(Fault::invalid("raw_scores", message).hint("leave it out"));
     }
     match direction {
         Direction::Right => Ok(()),

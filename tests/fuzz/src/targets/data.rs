@@ -2,7 +2,7 @@
 
 use isomer_eval::{
     dataset::{self, InlineFile, LoadOptions, Source},
-    places,
+    locate,
     suite::Suite,
     task::TaskType,
 };
@@ -70,5 +70,5 @@ pub(super) fn suite(data: &[u8]) {
 
 /// The card of a data set.
 pub(super) fn card(data: &[u8]) {
-    places::configurations_of(&text(data));
+    locate::configurations_of(&text(data));
 }

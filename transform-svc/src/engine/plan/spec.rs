@@ -75,11 +75,11 @@ pub(crate) fn target_of(
 
 pub(crate) fn read_language(tag: &str, field: impl Fn() -> String) -> Result<Language, TransformError> {
     Language::parse(tag).ok_or_else(|| {
-        let mend = match Language::nearest(tag) {
+        let hint = match Language::nearest(tag) {
             Some((code, name)) => format!("did you mean `{code}` ({name})?"),
             None => "give a BCP-47 tag such as `en` or `pt-BR`".to_owned(),
         };
-        TransformError::invalid(field(), format!("unknown language `{tag}`"), mend)
+        TransformError::invalid(field(), format!("unknown language `{tag}`"), hint)
     })
 }
 
@@ -177,13 +177,13 @@ pub(super) fn named_prompts(
                 .flat_map(|purpose| prompts.of(*purpose).map(|prompt| prompt.id()))
                 .collect();
             fit.dedup();
-            let mend = if fit.is_empty() {
+            let hint = if fit.is_empty() {
                 "leave it out: this transformation has no prompt".to_owned()
             } else {
                 format!("name one of {}", fit.join(", "))
             };
             let message = format!("`{id}` is no prompt for `{}`", plan.kind.name());
-            return Err(TransformError::invalid(field, message, mend));
+            return Err(TransformError::invalid(field, message, hint));
         }
         if let Some(other) = named.iter().find(|other| other.purpose() == prompt.purpose()) {
             let message = format!("`{id}` and `{}` are for the same call", other.id());

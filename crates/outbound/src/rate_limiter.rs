@@ -43,7 +43,7 @@ impl Rates {
 
 /// Makes callers wait their turn. One for a server, shared by all who call it.
 #[derive(Debug)]
-pub struct Pace {
+pub struct RateLimiter {
     places: Option<Arc<Semaphore>>,
     buckets: Mutex<Buckets>,
     /// Longest wait of a caller without a deadline.
@@ -83,7 +83,7 @@ struct Buckets {
     at: Instant,
 }
 
-impl Pace {
+impl RateLimiter {
     /// `patience` is the longest wait of a caller without a deadline.
     ///
     /// # Errors
@@ -170,12 +170,12 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    fn pace(rates: Rates) -> Pace {
-        Pace::new(rates, PATIENCE).unwrap()
+    fn pace(rates: Rates) -> RateLimiter {
+        RateLimiter::new(rates, PATIENCE).unwrap()
     }
 
     /// Milliseconds until each of some requests of these tokens may go, all asked for at one moment.
-    fn waits(pace: &Pace, tokens: &[u64]) -> Vec<u128> {
+    fn waits(pace: &RateLimiter, tokens: &[u64]) -> Vec<u128> {
         let now = Instant::now();
         let wait = |tokens: &u64| (pace.reserve(*tokens, now, now + PATIENCE).unwrap() - now).as_millis();
         tokens.iter().map(wait).collect()
@@ -249,7 +249,7 @@ mod tests {
                 tokens_per_second: rate,
                 ..Rates::default()
             };
-            let bad = Pace::new(rates, PATIENCE).unwrap_err();
+            let bad = RateLimiter::new(rates, PATIENCE).unwrap_err();
             assert_eq!(bad.field, "tokens_per_second");
         }
     }

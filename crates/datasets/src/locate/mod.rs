@@ -19,7 +19,7 @@ use crate::{DatasetError, Fetched, HubRef, LoadOptions, Source, catalogue, holds
 
 /// Where data sets are looked for.
 #[derive(Debug, Clone, Default)]
-pub struct Places {
+pub struct DatasetLocator {
     /// Folders that hold data sets under their catalogue names.
     pub folders: Vec<PathBuf>,
     /// The way to the hub and its cache; absent: it is not asked.
@@ -52,8 +52,8 @@ pub struct Located {
     pub options: LoadOptions,
 }
 
-impl Places {
-    /// As [`Places::locate_with`]; each file that is fetched is logged.
+impl DatasetLocator {
+    /// As [`DatasetLocator::locate_with`]; each file that is fetched is logged.
     ///
     /// # Errors
     /// As there.
@@ -171,7 +171,7 @@ impl Places {
                 Err(DatasetError::Unreachable {
                     name: entry.name.clone(),
                     tried,
-                    mend: format!(
+                    hint: format!(
                         "put its files into {folder}, or fetch them where the hub can be reached: hf download --repo-type \
                          dataset {} --revision {}",
                         wanted.repo,

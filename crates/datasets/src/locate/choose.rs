@@ -162,7 +162,7 @@ impl Choice<'_> {
         let there = there.collect::<Vec<_>>().join(", ");
         ChooseError {
             message,
-            mend: if there.is_empty() {
+            hint: if there.is_empty() {
                 "name the configuration (org/name:configuration) and the split; JSONL, CSV, TSV and Parquet files are read".to_owned()
             } else {
                 format!("its card names {there}; choose with org/name:configuration and the split")
@@ -215,7 +215,7 @@ fn shards(name: &str) -> Option<usize> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::places::card::configurations;
+    use crate::locate::card::configurations;
 
     const CARD: &str = "---\nlanguage: en\nconfigs:\n- config_name: de\n  data_files:\n  - split: test\n    path: de/test-*\n  \
                         - split: train\n    path: [de/a.parquet, de/b.parquet]\n- config_name: en\n  data_files: en/all.csv\n---\n# Text\n";
@@ -265,7 +265,7 @@ mod tests {
         let error = choice(&configurations, TaskType::Sts, None)
             .tables(&names(&["en/all.csv"]))
             .unwrap_err();
-        assert!(error.mend.contains("de (test, train), en (train)"), "{}", error.mend);
+        assert!(error.hint.contains("de (test, train), en (train)"), "{}", error.hint);
     }
 
     #[test]

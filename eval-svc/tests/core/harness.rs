@@ -84,17 +84,17 @@ pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
         })
 }
 
-pub(crate) struct House {
+pub(crate) struct Harness {
     pub(crate) tasks: TaskServiceClient<GrpcChannel>,
     pub(crate) statistics: StatisticsServiceClient<GrpcChannel>,
     pub(crate) encoder: StubEncoder,
     /// How many requests the encoder is too busy for, from now on.
     pub(crate) overloads: Arc<AtomicUsize>,
-    /// Removed with the house.
+    /// Removed with the harness.
     _home: tempfile::TempDir,
 }
 
-pub(crate) async fn house() -> House {
+pub(crate) async fn harness() -> Harness {
     house_with(EvalConfig {
         encode_in_flight: 3,
         ..EvalConfig::default()
@@ -102,21 +102,21 @@ pub(crate) async fn house() -> House {
     .await
 }
 
-pub(crate) async fn house_with(config: EvalConfig) -> House {
+pub(crate) async fn house_with(config: EvalConfig) -> Harness {
     build(config, None).await
 }
 
-/// A house with a way to a hub.
-pub(crate) async fn house_on_hub(config: EvalConfig, hub: Resolver) -> House {
+/// A harness with a way to a hub.
+pub(crate) async fn house_on_hub(config: EvalConfig, hub: Resolver) -> Harness {
     build(config, Some(hub)).await
 }
 
-async fn build(config: EvalConfig, hub: Option<Resolver>) -> House {
+async fn build(config: EvalConfig, hub: Option<Resolver>) -> Harness {
     let overloads = Arc::<AtomicUsize>::default();
     let encoder = encoder(Arc::clone(&overloads));
     let channel = encoder.channel().await;
     let (channel, home) = serve(config, hub, channel.clone(), channel).await;
-    House {
+    Harness {
         tasks: TaskServiceClient::new(channel.clone()),
         statistics: StatisticsServiceClient::new(channel),
         encoder,

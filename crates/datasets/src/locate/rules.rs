@@ -44,7 +44,7 @@ impl HubRules {
     /// On what terms a data set that a caller named is fetched.
     ///
     /// # Errors
-    /// Why it is not, and what mends that.
+    /// Why it is not, and what fixes that.
     pub(super) fn named(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Any => Ok(Terms {
@@ -62,7 +62,7 @@ impl HubRules {
     /// On what terms a data set of the catalogue is fetched.
     ///
     /// # Errors
-    /// Why it is not, and what mends that.
+    /// Why it is not, and what fixes that.
     pub(super) fn catalogued(self) -> Result<Terms, &'static str> {
         match self.access {
             HubAccess::Off => Err(OFF),

@@ -62,7 +62,7 @@ pub(super) async fn fetch(
     let snapshot = snapshot.map_err(|error| failed(error.to_string()))?;
     let tables = choice
         .tables(&snapshot.files)
-        .map_err(|error| failed(format!("{}; {}", error.message, error.mend)))?;
+        .map_err(|error| failed(format!("{}; {}", error.message, error.hint)))?;
     let config = wanted
         .config
         .as_ref()
@@ -97,7 +97,7 @@ pub(super) fn copy(folder: &Path, task: TaskType, options: &LoadOptions) -> Resu
     let tables = choice.tables(&listed).map_err(|error| DatasetError::MissingFile {
         place: folder.display().to_string(),
         missing: error.message,
-        mend: error.mend,
+        hint: error.hint,
     })?;
     let name = folder
         .canonicalize()
