@@ -71,7 +71,7 @@ impl Display {
 
     /// Moves one piece of work.
     pub(crate) fn step(&self, name: &str, step: &Step<'_>) {
-        let Ok(mut work) = self.work.lock() else { return };
+        let mut work = self.work.lock();
         let finished = step.total.is_some_and(|total| step.done >= total);
         match &self.form {
             Form::Silent => {}
