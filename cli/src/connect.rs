@@ -39,7 +39,8 @@ impl Connection {
         self.resolver.is_none()
     }
 
-    /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it is the server's affair.
+    /// Fetches a model into the local cache before it is asked for, showing progress. Elsewhere it
+    /// is the server's affair.
     pub(crate) async fn prefetch(&self, id: &str, kind: ModelKind, display: &Display) -> Result<(), Failure> {
         let Some(resolver) = &self.resolver else {
             return Ok(());
@@ -51,15 +52,16 @@ impl Connection {
         }
     }
 
-    /// Whether an encoder is offered under this id that is not in the catalogue of models: one of `embed.encoders`, or a
-    /// provider's.
+    /// Whether an encoder is offered under this id that is not in the catalogue of models: one of
+    /// `embed.encoders`, or a provider's.
     async fn offers(&self, id: &str) -> bool {
         let request = GetEncoderRequest { id: id.to_owned() };
         let mut client = EncoderServiceClient::new(self.channel.clone());
         client.get_encoder(request).await.is_ok()
     }
 
-    /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere it is the server's affair.
+    /// Fetches a data set into the hub's cache before it is asked for, showing progress. Elsewhere
+    /// it is the server's affair.
     pub(crate) async fn prefetch_dataset(&self, wanted: Wanted, display: &Display) -> Result<(), Failure> {
         if let Some(app) = &self.app {
             let located = app.locator().locate_with(wanted, display).await;
@@ -106,7 +108,8 @@ pub(crate) fn configuration_for(global: &Global, engine: &EngineArgs) -> Result<
     config::load::<IsomerConfig>(global.config.as_deref(), &overrides).map_err(|e| Failure::usage(e.to_string()))
 }
 
-/// [`connect`] for a command that generates texts, with prompts from a folder that replace the built-in ones.
+/// [`connect`] for a command that generates texts, with prompts from a folder that replace the
+/// built-in ones.
 pub(crate) async fn connect_with_prompts(global: &Global, prompts: Option<&Path>) -> Result<Connection, Failure> {
     let Some(folder) = prompts else {
         return connect(global).await;

@@ -44,7 +44,8 @@ pub enum EmbedError {
     /// The model could not be found or fetched.
     #[error(transparent)]
     Model(#[from] ModelError),
-    /// A file of a model folder is missing, broken, or says something that we cannot follow exactly.
+    /// A file of a model folder is missing, broken, or says something that we cannot follow
+    /// exactly.
     #[error("{}: {problem} ({hint})", file.display())]
     File {
         /// The file.

@@ -70,7 +70,8 @@ impl Registry {
         })
     }
 
-    /// Every encoder that can be asked for by id, in order of id: configured, in the catalogue, loaded.
+    /// Every encoder that can be asked for by id, in order of id: configured, in the catalogue,
+    /// loaded.
     pub fn known(&self) -> Vec<Known> {
         let mut ids: Vec<String> = self.config.encoders.keys().cloned().collect();
         let catalogue = self
@@ -91,8 +92,8 @@ impl Registry {
             .collect()
     }
 
-    /// The encoder of this id, loaded now if it is not yet. Several callers wait for one load; a failed load is tried
-    /// again by the next caller.
+    /// The encoder of this id, loaded now if it is not yet. Several callers wait for one load; a
+    /// failed load is tried again by the next caller.
     ///
     /// # Errors
     /// Unknown id, files that cannot be had or used, no room.
@@ -243,8 +244,9 @@ fn open(source: ResolvedModel, places: &[Place], config: &EmbedConfig) -> Result
     })
 }
 
-/// Digest of the space that the cache keeps vectors of: full width, before a final normalisation, whatever the prompt (its
-/// tokens are in the key). What else decides is in it too: configuration, device, version of this program.
+/// Digest of the space that the cache keeps vectors of: full width, before a final normalisation,
+/// whatever the prompt (its tokens are in the key). What else decides is in it too: configuration,
+/// device, version of this program.
 fn cached_space(source: &ResolvedModel, model: &Model) -> String {
     let settings = format!("{} {}", env!("CARGO_PKG_VERSION"), model.settings());
     space::digest(&VectorSpace {

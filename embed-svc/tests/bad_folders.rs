@@ -1,4 +1,5 @@
-//! A folder that cannot be followed exactly is refused with an error that names the file and the way out.
+//! A folder that cannot be followed exactly is refused with an error that names the file and the
+//! way out.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -274,7 +275,8 @@ fn random_bytes_never_load_and_never_panic() {
     }
 }
 
-/// Somebody replaces a file in place while its model serves. A mapped file would end the process (SIGBUS).
+/// Somebody replaces a file in place while its model serves. A mapped file would end the process
+/// (SIGBUS).
 #[test]
 fn a_file_cut_short_under_a_model_that_serves_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! What a request may ask of its vectors beside the text's own floats: bytes, bits, token vectors, ids instead of text.
+//! What a request may ask of its vectors beside the text's own floats: bytes, bits, token vectors,
+//! ids instead of text.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;

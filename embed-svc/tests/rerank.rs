@@ -1,4 +1,5 @@
-//! Cross-encoders against sentence-transformers' `CrossEncoder` (`tests/fixtures/*_reranker`, `roberta_classifier`).
+//! Cross-encoders against sentence-transformers' `CrossEncoder` (`tests/fixtures/*_reranker`,
+//! `roberta_classifier`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,5 @@
-//! Nothing that comes from outside may panic, hang or come back as a vector that is none: files, texts, sizes, weights.
+//! Nothing that comes from outside may panic, hang or come back as a vector that is none: files,
+//! texts, sizes, weights.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod common;
@@ -25,7 +26,8 @@ fn cases(cases: u32) -> ProptestConfig {
     }
 }
 
-/// Loads a folder whose files may hold anything. An answer is fine, an error that names a file and a way out too.
+/// Loads a folder whose files may hold anything. An answer is fine, an error that names a file and
+/// a way out too.
 fn load(folder: &Path) -> Option<Model> {
     match Model::load(folder, &Device::Cpu) {
         Ok(model) => Some(model),

@@ -322,7 +322,8 @@ async fn damaged_weights_are_an_error_each_time_and_never_in_the_cache() {
     assert_eq!(bytes, 0);
 }
 
-/// Vectors of the fixture `vector_cache`, which was written before segments had a crate of their own.
+/// Vectors of the fixture `vector_cache`, which was written before segments had a crate of their
+/// own.
 fn written_before() -> Vec<(Key, [f32; WIDTH])> {
     let vector = |n: u8| std::array::from_fn(|i| f32::from(n) + i as f32 / 8.0 - 1.0);
     (0..3).map(|n| ([n; 32], vector(n))).collect()

@@ -1,7 +1,9 @@
 //! Vectors and labels in; scores, statistics, robustness profiles and reports out.
 //!
-//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`], [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes robustness checks against an encoder and a
-//! transform service it is only handed channels to; the gRPC faces translate protos and nothing else.
+//! Pure modules (no async, no tonic, no clock, no global random numbers): [`suite`], [`change`],
+//! [`gate`], [`judging`], [`prompts`], [`selection`]. At the edge: [`mod@run`] plans and executes
+//! robustness checks against an encoder and a transform service it is only handed channels to; the
+//! gRPC faces translate protos and nothing else.
 
 mod augmented;
 pub mod change;
@@ -39,7 +41,8 @@ pub use error::EvalError;
 pub use isomer_datasets as dataset;
 /// Where named data sets lie: a module of `isomer-datasets`.
 pub use isomer_datasets::locate;
-/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate `isomer-report`.
+/// Reports, the profiles they rest on, and counts of texts that an encoder cut: the crate
+/// `isomer-report`.
 pub use isomer_report::{self as report, profile, terms::truncation};
 /// Scores: the crate `isomer-scoring`.
 pub use isomer_scoring::{evidence, metric, task};
@@ -63,7 +66,8 @@ pub struct EvalService {
 }
 
 impl EvalService {
-    /// Opens the state folders. Runs start when they are asked for, so a tokio runtime is needed only then.
+    /// Opens the state folders. Runs start when they are asked for, so a tokio runtime is needed
+    /// only then.
     ///
     /// # Errors
     /// When a folder cannot be made.
@@ -124,8 +128,8 @@ pub fn services(service: EvalService) -> Services {
         )
 }
 
-/// Serves until `shutdown` completes, then drains; runs that are still active end as interrupted and can be started
-/// again.
+/// Serves until `shutdown` completes, then drains; runs that are still active end as interrupted
+/// and can be started again.
 ///
 /// # Errors
 /// When a service cannot be reached, a folder cannot be made or the server stops on its own.

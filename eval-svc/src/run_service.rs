@@ -46,8 +46,8 @@ impl RunHandler {
         done.map_err(|error| Fault::from(error).into())
     }
 
-    /// Work that waits for others and computes or reads files in between, on a thread of its own. It goes on to its end if
-    /// the caller leaves.
+    /// Work that waits for others and computes or reads files in between, on a thread of its own.
+    /// It goes on to its end if the caller leaves.
     async fn away<T, F>(&self, work: impl FnOnce(RunManager) -> F + Send + 'static) -> Result<T, Status>
     where
         T: Send + 'static,

@@ -1,4 +1,5 @@
-//! The gRPC face of statistics: protos in, tests and intervals out. The maths is in [`crate::stats`].
+//! The gRPC face of statistics: protos in, tests and intervals out. The maths is in
+//! [`crate::stats`].
 
 mod compare;
 mod pairs;
@@ -23,7 +24,8 @@ const DEFAULT_ALPHA: f64 = 0.05;
 const DEFAULT_SEED: u64 = 1337;
 /// Values drawn by one request, over all resamples and series: about a minute of one core.
 const MOST_DRAWS: u64 = 1 << 29;
-/// Most systems of one request that compares each with every other: the time grows with more than their square.
+/// Most systems of one request that compares each with every other: the time grows with more than
+/// their square.
 const MOST_SYSTEMS: usize = 100;
 
 /// Serves `isomer.eval.v1.StatisticsService`.

@@ -47,8 +47,8 @@ pub(crate) struct TaskHandler {
 }
 
 impl TaskHandler {
-    /// A face that reads datasets as the configuration permits, finds those with a name in the places, and encodes over
-    /// the channels.
+    /// A face that reads datasets as the configuration permits, finds those with a name in the
+    /// places, and encodes over the channels.
     pub(crate) fn new(config: Arc<EvalConfig>, clients: EvalClients, places: Arc<DatasetLocator>) -> Self {
         Self {
             config,

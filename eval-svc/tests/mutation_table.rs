@@ -1,6 +1,8 @@
-//! Everything that is known to go wrong, and what each ends in: the table of the README, row by row, on one harness.
+//! Everything that is known to go wrong, and what each ends in: the table of the README, row by
+//! row, on one harness.
 //!
-//! The first row is the healthy twin: with a generator, a judge and an encoder that do their work, the same gate passes.
+//! The first row is the healthy twin: with a generator, a judge and an encoder that do their work,
+//! the same gate passes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -56,7 +58,8 @@ struct Row {
 const GATE: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n";
 const ACCEPTED: &str = "[[gate.rule]]\nmax_drop = 10\n[[gate.rule]]\nmin_separation = 0.8\n[[gate.rule]]\nmax_drop = 10\ntexts = \"accepted\"\n";
 
-/// Another text with the words in reverse and one more: `stub-keen` reads words in any order, without it.
+/// Another text with the words in reverse and one more: `stub-keen` reads words in any order,
+/// without it.
 fn healthy(_: &str, _: u64, text: &str) -> (String, Outcome) {
     let words: Vec<&str> = text.split_whitespace().rev().collect();
     (format!("indeed {}", words.join(" ")), Outcome::Ok)
@@ -132,7 +135,8 @@ fn rows() -> Vec<Row> {
             let (_, rest) = text.split_once(' ').unwrap_or((text, ""));
             (format!("swapped {rest}"), Outcome::Ok)
         }),
-        // The transform service checks the language of what was made: after the last attempt the original stands in.
+        // The transform service checks the language of what was made: after the last attempt the
+        // original stands in.
         generator("generator: writes in the wrong language", |_, _, text| {
             (text.to_owned(), Outcome::KeptOriginal)
         }),
@@ -249,7 +253,8 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// Pairs of sentences to each of which two kinds of change or more apply, in so many data sets of one group.
+/// Pairs of sentences to each of which two kinds of change or more apply, in so many data sets of
+/// one group.
 fn suite(harness: &Harness, row: &Row) -> SuiteRef {
     let folder = harness.home.path().join("data");
     std::fs::create_dir_all(&folder).unwrap();

@@ -1,5 +1,5 @@
-//! What may never pass: generators and encoders that are broken in known ways, each with the verdict it must end in, and the healthy twin
-//! that passes on the same suite.
+//! What may never pass: generators and encoders that are broken in known ways, each with the
+//! verdict it must end in, and the healthy twin that passes on the same suite.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -113,7 +113,8 @@ async fn warnings_do_not_let_an_invalid_gate_pass_and_limits_can_be_named() {
 
 #[tokio::test]
 async fn a_small_data_set_of_which_nothing_was_rewritten_is_noticed() {
-    // Texts of one data set of six stay as they are: a sixth of the average, whatever its share of the texts.
+    // Texts of one data set of six stay as they are: a sixth of the average, whatever its share of
+    // the texts.
     let (run, json) = verdict_of(
         Some(|name, seed, text| match text.starts_with("Number 3") {
             true => (text.to_owned(), Outcome::Ok),

@@ -130,8 +130,8 @@ async fn a_healthy_encoder_passes_after_a_part_of_the_items() {
         .map(|round| round["items"].as_u64().unwrap())
         .collect();
     assert_eq!(items, [100, 200, 400, 800, 1000]);
-    // Two transformations of 64 train rows and 200 of 1000 test rows. What the first round made was not asked for again, that of
-    // cross_translation included, which draws something for each text.
+    // Two transformations of 64 train rows and 200 of 1000 test rows. What the first round made was
+    // not asked for again, that of cross_translation included, which draws something for each text.
     assert_eq!(
         (&sequential["texts_asked"], &sequential["texts_planned"]),
         (&528.into(), &2128.into())

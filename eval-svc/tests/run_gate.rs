@@ -301,7 +301,8 @@ async fn rules_that_do_not_fit_are_refused_before_anything_is_generated() {
     assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);
 }
 
-/// Sixteen data sets under three seeds that give texts of their own, with this rule looked at in rounds or at once.
+/// Sixteen data sets under three seeds that give texts of their own, with this rule looked at in
+/// rounds or at once.
 fn sampled(harness: &Harness, rule: GateRule, sequential: GateSequential) -> RunSpec {
     *harness.transform.sampled.lock() = true;
     let mut asked = spec(suite(harness, 16, ""), &["stub-a"]);
@@ -321,8 +322,9 @@ async fn a_clear_case_stops_after_its_first_round_and_says_what_it_saved() {
     let clear = limit(Limit::MaxDrop(199.0));
     let (run, json) = gated(&mut client, sampled(&harness, clear.clone(), GateSequential::Pocock)).await;
     assert_eq!(run.verdict(), Verdict::Pass, "{}", json["gate"]);
-    // Eight of sixteen data sets under one of three seeds. A data set has five texts of its own and shares five others;
-    // two transformations: (8 x 5 + 5) x 2 of (16 x 5 + 5) x 2 x 3 texts, 8 x 3 of 16 x 7 scores.
+    // Eight of sixteen data sets under one of three seeds. A data set has five texts of its own and
+    // shares five others; two transformations: (8 x 5 + 5) x 2 of (16 x 5 + 5) x 2 x 3 texts, 8 x 3
+    // of 16 x 7 scores.
     let sequential = &json["gate"]["sequential"];
     assert_eq!(
         (&sequential["taken"], sequential["rounds"].as_array().unwrap().len()),

@@ -1,4 +1,5 @@
-//! A run in rounds whose process is killed in the middle of one: it goes on to what it would have come to.
+//! A run in rounds whose process is killed in the middle of one: it goes on to what it would have
+//! come to.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -16,8 +17,8 @@ use run_stubs::{
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-/// Sixteen data sets of five texts of their own and five shared, two transformations, three seeds: rounds of 8 data sets
-/// under one seed, 16 under one, two and three.
+/// Sixteen data sets of five texts of their own and five shared, two transformations, three seeds:
+/// rounds of 8 data sets under one seed, 16 under one, two and three.
 const AFTER_TWO_ROUNDS: u64 = (16 * 5 + 5) * 2;
 
 fn runtime() -> Runtime {
@@ -25,7 +26,8 @@ fn runtime() -> Runtime {
     builder.enable_all().build().unwrap()
 }
 
-/// One rule that the first look decides and one that takes all of them: its floor lies close to the score.
+/// One rule that the first look decides and one that takes all of them: its floor lies close to the
+/// score.
 fn asked(harness: &Harness, floor: f64) -> RunSpec {
     *harness.transform.sampled.lock() = true;
     let mut asked = spec(suite(harness, 16, ""), &["stub-a"]);
@@ -57,7 +59,8 @@ async fn whole(floor: f64) -> (Harness, Run, Value) {
 fn kept(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     entries
-        // Scores lie in folders of two letters, each beside its items; drift and separation have folders of their own.
+        // Scores lie in folders of two letters, each beside its items; drift and separation have
+        // folders of their own.
         .filter(|path| path.is_file() || path.file_name().is_some_and(|name| name.len() == 2))
         .filter(|path| !path.to_string_lossy().ends_with(".items.json"))
         .map(|path| if path.is_dir() { kept(&path) } else { 1 })
@@ -74,8 +77,8 @@ fn again(harness: &Harness) -> BTreeMap<String, usize> {
             .split_once(", ")
             .filter(|(number, _)| number.starts_with("Number "));
         let own = own.map_or(text, |(_, text)| text);
-        // The stub paraphrases with a word in front, and summarises by leaving out words at the end. What is neither is an original or a copy of
-        // one with another meaning.
+        // The stub paraphrases with a word in front, and summarises by leaving out words at the
+        // end. What is neither is an original or a copy of one with another meaning.
         let summary = |original: &&str| original.starts_with(own) && **original != *own;
         text.starts_with("rather ") || originals.iter().any(summary)
     });
@@ -84,7 +87,8 @@ fn again(harness: &Harness) -> BTreeMap<String, usize> {
 
 #[test]
 fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_done_twice() {
-    // What half of the data sets come to under one seed is a floor too close for any but the last look.
+    // What half of the data sets come to under one seed is a floor too close for any but the last
+    // look.
     let (floor, (fresh, unbroken, expected)) = runtime().block_on(async {
         let (_house, _, json) = whole(0.0).await;
         let floor = json["gate"]["encoders"][0]["rules"][1]["estimate"].as_f64().unwrap();
@@ -122,7 +126,8 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
         assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
         let json = report_json(&mut client, &run.id).await;
 
-        // Verdicts, bounds, the look and the alpha of each decision, what each round may spend: all of it.
+        // Verdicts, bounds, the look and the alpha of each decision, what each round may spend: all
+        // of it.
         assert_eq!(json["gate"], expected["gate"]);
         let rules = json["gate"]["encoders"][0]["rules"].as_array().unwrap();
         assert_eq!((&rules[0]["verdict"], &rules[0]["round"]), (&"pass".into(), &1.into()));
@@ -142,10 +147,10 @@ fn a_sequential_run_killed_in_a_round_comes_to_the_same_verdict_with_nothing_don
             whole.scores_computed - scored,
             "no score is computed twice"
         );
-        // Vectors live as long as a process: those of the originals, and of their copies with another meaning, are wanted again, to
-        // see how far later texts moved.
-        // Transformed texts are encoded as often as in the run that was left alone, where a round may meet a text that
-        // an earlier one had in another data set.
+        // Vectors live as long as a process: those of the originals, and of their copies with
+        // another meaning, are wanted again, to see how far later texts moved. Transformed texts
+        // are encoded as often as in the run that was left alone, where a round may meet a text
+        // that an earlier one had in another data set.
         assert_eq!(again(&harness), again(&fresh));
     });
 }

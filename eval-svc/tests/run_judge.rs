@@ -78,13 +78,15 @@ async fn what_changed_is_rated_once_and_drift_is_held_against_it_per_encoder() {
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
 
-    // "Hello" stays as it was under both: paraphrased it fails its check, summarised it passes unchanged.
+    // "Hello" stays as it was under both: paraphrased it fails its check, summarised it passes
+    // unchanged.
     let rated = DISTINCT - 1;
     let counters = run.counters.unwrap();
     assert_eq!(counters.ratings_planned, rated * 2 * 2);
     assert_eq!((counters.ratings_made, counters.ratings_cached), (rated * 4, 0));
     assert_eq!(harness.transform.judge.made.load(Ordering::SeqCst), rated * 4);
-    // One text of court, under two transformations on two scales: three attempts each. A trial a scale.
+    // One text of court, under two transformations on two scales: three attempts each. A trial a
+    // scale.
     assert_eq!(counters.ratings_missing, 4);
     assert_eq!(counters.judge_calls, (rated - 1) * 4 + 4 * 3 + 2);
     assert_eq!(harness.transform.judge.trials.load(Ordering::SeqCst), 2);
@@ -324,8 +326,9 @@ async fn a_gate_that_stops_early_has_only_those_texts_rated_that_are_in() {
     assert_eq!(run.state(), RunState::Succeeded, "{}", run.error);
     let json = report_json(&mut client, &run.id).await;
     assert_eq!(json["gate"]["sequential"]["taken"], 1, "{}", json["gate"]);
-    // Eight data sets of five texts of their own and five shared, under one seed and two transformations. Only the plain
-    // "Hello" has too few words: with a number in front of it, it is long enough.
+    // Eight data sets of five texts of their own and five shared, under one seed and two
+    // transformations. Only the plain "Hello" has too few words: with a number in front of it, it
+    // is long enough.
     let early = run.counters.unwrap();
     assert_eq!(early.texts_planned, 90);
     assert!(early.ratings_planned <= 90 && early.ratings_planned >= 80, "{early:?}");

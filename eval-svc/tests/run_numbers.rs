@@ -1,4 +1,5 @@
-//! One quantity has one number: what a rule holds against its limit, what the profile shows of it, and what intervals are about.
+//! One quantity has one number: what a rule holds against its limit, what the profile shows of it,
+//! and what intervals are about.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -7,7 +8,8 @@ use isomer_proto::eval::v1::{RunState, SuiteRef, suite_ref};
 use run_stubs::{Harness, many, report_json, run_to_end, spec};
 use serde_json::Value;
 
-/// Six data sets, of which the last two are one group, so that a mean over data sets is another number than the mean over groups.
+/// Six data sets, of which the last two are one group, so that a mean over data sets is another
+/// number than the mean over groups.
 fn grouped(harness: &Harness, gate: &str) -> SuiteRef {
     let mut suite = many::suite(harness, 6, gate);
     let Some(suite_ref::Source::Toml(text)) = &mut suite.source else {

@@ -1,4 +1,5 @@
-//! Runs have owners, wait in bounded numbers, and are checked away from the threads that serve requests.
+//! Runs have owners, wait in bounded numbers, and are checked away from the threads that serve
+//! requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod run_stubs;
@@ -183,7 +184,8 @@ async fn other_calls_are_answered_while_a_suite_is_read() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(heavy.await.unwrap().is_err());
-        // A name of 10 MB is refused without being compared with others, which may be done before the next call is read.
+        // A name of 10 MB is refused without being compared with others, which may be done before
+        // the next call is read.
         assert!(is_name || answered > 2, "{answered} calls were answered meanwhile");
     }
     assert_eq!(harness.transform.generated.load(Ordering::SeqCst), 0);

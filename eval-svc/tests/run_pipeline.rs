@@ -222,7 +222,8 @@ fn a_killed_run_is_found_interrupted_and_started_again_asks_the_generator_for_no
             .run
             .unwrap();
         assert_eq!(found.state(), RunState::Failed);
-        // Tasks of a runtime end one after the other: the run may still see its transform service go, as no SIGKILL lets it.
+        // Tasks of a runtime end one after the other: the run may still see its transform service
+        // go, as no SIGKILL lets it.
         let seen = ["interrupted", "this process"];
         assert!(seen.iter().any(|why| found.error.contains(why)), "{}", found.error);
         assert_eq!(ended(&watch(&mut client, &id, 999).await).state(), RunState::Failed);
@@ -293,7 +294,8 @@ async fn a_cancelled_run_stops_at_once_and_keeps_what_is_finished() {
     assert!(watch(&mut client, &run.id, 0).await.iter().any(
         |event| matches!(&event.event, Some(Event::Message(text)) if text == "cancelled: the budget of team is used up")
     ));
-    // What was generated until then counts, though no request to the generator's service came to its end.
+    // What was generated until then counts, though no request to the generator's service came to
+    // its end.
     let counted = cancelled.counters.unwrap();
     let made = harness.transform.generated.load(Ordering::SeqCst) + 1;
     assert_eq!(counted.generator_tokens, counted.texts_generated * TOKENS.0);

@@ -41,8 +41,8 @@ const PAIRS: [(&str, &str, f64); 5] = [
     ("Hello", "The committee rejected the proposal.", 0.0),
 ];
 
-/// Writes a retrieval and an sts data set with texts in front of theirs, and gives a suite of both. The transformation puts
-/// words behind a text, so that what is in front stays there.
+/// Writes a retrieval and an sts data set with texts in front of theirs, and gives a suite of both.
+/// The transformation puts words behind a text, so that what is in front stays there.
 fn suite(folder: &Path, [query, document, pair]: [&str; 3], head: &str) -> SuiteRef {
     std::fs::create_dir_all(folder.join("find/qrels")).unwrap();
     let (mut corpus, mut queries, mut qrels) =
@@ -251,7 +251,8 @@ async fn prompts_for_what_is_not_there_are_refused_before_anything_is_generated(
     assert_eq!(harness.transform.asked.load(std::sync::atomic::Ordering::SeqCst), 0);
 }
 
-/// Rows of cut texts: data set, transformation, whether no transformation changes them; texts, cut, unknown.
+/// Rows of cut texts: data set, transformation, whether no transformation changes them; texts, cut,
+/// unknown.
 fn cut(report: &Value) -> Vec<(String, String, bool, [u64; 3])> {
     let row = |row: &Value| {
         let name = |key: &str| row[key].as_str().unwrap_or_default().to_owned();
@@ -271,8 +272,9 @@ fn cut(report: &Value) -> Vec<(String, String, bool, [u64; 3])> {
 async fn texts_that_were_cut_are_counted_also_where_scores_are_found() {
     let harness = Harness::new();
     let (_, mut client) = harness.open().await;
-    // " and so on" is ten bytes: of the queries (of 23, 13, 23, 10 and 11) two are longer than 25 when it is behind them. Documents
-    // have 46, 45, 23, 41 and 11. Of the ten sentences of the pairs all but `Hello` (5) are longer.
+    // " and so on" is ten bytes: of the queries (of 23, 13, 23, 10 and 11) two are longer than 25
+    // when it is behind them. Documents have 46, 45, 23, 41 and 11. Of the ten sentences of the
+    // pairs all but `Hello` (5) are longer.
     harness.manner().limit = Some(25);
     let mut run = async || {
         let asked = spec(suite(&harness.home.path().join("data"), ["", "", ""], ""), &["stub-a"]);

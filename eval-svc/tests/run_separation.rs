@@ -1,4 +1,5 @@
-//! A run's control of sensitivity: who tells a rewrite from a change of meaning, and who only looks robust.
+//! A run's control of sensitivity: who tells a rewrite from a change of meaning, and who only looks
+//! robust.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod run_stubs;
@@ -14,7 +15,8 @@ use run_stubs::{
 };
 use serde_json::Value;
 
-/// A limit on drops that every encoder keeps, and none on texts that share a vector: only sensitivity tells the encoders apart.
+/// A limit on drops that every encoder keeps, and none on texts that share a vector: only
+/// sensitivity tells the encoders apart.
 const GATE: &str =
     "[gate]\nmax_shared = 1.0\n[[gate.rule]]\nmax_drop = 190\nbasis = \"point\"\n[[gate.rule]]\nmin_separation = 0.8\n";
 
@@ -213,7 +215,8 @@ async fn vectors_of_length_0_are_undefined_and_never_separated() {
     }
 }
 
-/// A generator whose answers show every way in which a copy may not be fit; it knows nothing of boats.
+/// A generator whose answers show every way in which a copy may not be fit; it knows nothing of
+/// boats.
 fn changer(name: &str, text: &str) -> Result<Vec<String>, Check> {
     if text.contains("boats") {
         return Err(Check::TooFew);
@@ -390,7 +393,8 @@ async fn a_language_that_words_cannot_be_swapped_in_is_not_asked_for_and_one_wit
 
 #[tokio::test]
 async fn a_rewrite_that_differs_in_one_word_proves_nothing() {
-    // A full rewording is compared; the same texts with one word swapped separate for any encoder that sees words.
+    // A full rewording is compared; the same texts with one word swapped separate for any encoder
+    // that sees words.
     let harness = Harness::new();
     *harness.transform.rewriter.lock() = Some(|_, _, text| {
         let (_, rest) = text.split_once(' ').unwrap();

@@ -70,7 +70,8 @@ impl EncoderService for EncoderHandler {
             0 => DEFAULT_PAGE,
             size => size.min(LARGEST_PAGE),
         };
-        // Sorted by id, and a page begins after the last id of the one before: encoders that come or go meanwhile shift nothing.
+        // Sorted by id, and a page begins after the last id of the one before: encoders that come
+        // or go meanwhile shift nothing.
         let mut rest = self.router.list().await;
         rest.retain(|encoder| after.is_empty() || encoder.id > after);
         let more = rest.len() > size;

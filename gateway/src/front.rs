@@ -1,5 +1,5 @@
-//! What a gateway serves: the router over every encoder, its registry, a way to each other service, HTTP in OpenAI's shapes, and the door in
-//! front of it all.
+//! What a gateway serves: the router over every encoder, its registry, a way to each other service,
+//! HTTP in OpenAI's shapes, and the door in front of it all.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -117,7 +117,8 @@ pub fn encoders(router: &Router, max_message_bytes: usize) -> Reporting<EncoderS
     Reporting(encoder_service::server(router.clone(), max_message_bytes))
 }
 
-/// Everything that is served, and who follows the runs that are asked for there. Without `access` the registry's changes and the keys are not served: that is for a process's own clients.
+/// Everything that is served, and who follows the runs that are asked for there. Without `access`
+/// the registry's changes and the keys are not served: that is for a process's own clients.
 pub fn services(
     settings: &Settings,
     ways: &Ways,

@@ -1,7 +1,8 @@
 //! Passes a gRPC service's calls on to a server behind it.
 //!
-//! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`, what is left of it) and trailers pass through, and a
-//! caller that goes away drops the call behind it. What a call uses is charged to its caller (`billing`), and runs as they go on (`runs`).
+//! Messages are passed on as they are: frames, metadata, deadlines (`grpc-timeout`, what is left of
+//! it) and trailers pass through, and a caller that goes away drops the call behind it. What a call
+//! uses is charged to its caller (`billing`), and runs as they go on (`runs`).
 
 mod servers;
 

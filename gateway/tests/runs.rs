@@ -1,4 +1,5 @@
-//! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped where a budget is used up.
+//! Runs made with a key through a gateway: charged as they go on, across restarts, and stopped
+//! where a budget is used up.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};

@@ -1,4 +1,5 @@
-//! `isomer keys`: API keys and the audit log, in the gateway's database or over its admin interface.
+//! `isomer keys`: API keys and the audit log, in the gateway's database or over its admin
+//! interface.
 
 mod place;
 mod shown;

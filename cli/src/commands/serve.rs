@@ -24,8 +24,8 @@ pub(super) async fn run(global: &Global, args: ServeArgs) -> Result<ExitCode, Fa
     if let Some(listen) = args.listen {
         config.server.listen = listen;
     }
-    // Bound first: a port in use is told before a model is loaded. A shared port is taken last: who comes to it meanwhile is served by the
-    // process that is there.
+    // Bound first: a port in use is told before a model is loaded. A shared port is taken last: who
+    // comes to it meanwhile is served by the process that is there.
     let bound = if config.server.reuse_port {
         None
     } else {

@@ -29,7 +29,8 @@ use crate::config::IsomerConfig;
 
 /// How this process is named among providers.
 const HERE: &str = "this process";
-/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after the next start.
+/// Longest wait for the last charges of runs that were interrupted; what is missed is charged after
+/// the next start.
 const SETTLING: Duration = Duration::from_secs(2);
 
 /// All services of one process. They stop when this and every channel to them is dropped.
@@ -71,7 +72,8 @@ pub async fn compose(mut config: IsomerConfig, caller: Caller) -> Result<App, Fa
     let home = config.models.home.clone();
     config.eval.home.clone_from(&home);
     let resolver = Resolver::new(config.models).map_err(EmbedError::from)?;
-    // Inside the process a service waits for its own queues; the port in front has the limit of requests.
+    // Inside the process a service waits for its own queues; the port in front has the limit of
+    // requests.
     let limits = LimitsConfig {
         max_concurrent_requests: usize::MAX >> 4,
         ..config.server.limits
@@ -149,7 +151,8 @@ impl App {
         self.front.clone()
     }
 
-    /// Settles what access means at the address that will be served, and refuses one that others reach while nobody could be told apart.
+    /// Settles what access means at the address that will be served, and refuses one that others
+    /// reach while nobody could be told apart.
     ///
     /// # Errors
     /// Names `access.mode` and how to make the first key.
@@ -160,7 +163,8 @@ impl App {
         }
     }
 
-    /// Writes what was counted of callers' use, that of runs which were just interrupted included; to be called when the port has drained.
+    /// Writes what was counted of callers' use, that of runs which were just interrupted included;
+    /// to be called when the port has drained.
     ///
     /// # Errors
     /// When the records cannot be written.

@@ -1,5 +1,5 @@
-//! The files of a dataset, as tables: each has the name by which the layout looks for it (`test.jsonl`, `qrels/test.tsv`)
-//! whatever form its file or files have.
+//! The files of a dataset, as tables: each has the name by which the layout looks for it
+//! (`test.jsonl`, `qrels/test.tsv`) whatever form its file or files have.
 
 use std::{
     borrow::Cow,

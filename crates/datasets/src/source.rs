@@ -48,13 +48,14 @@ pub struct Fetched {
     pub commit: Option<String>,
     /// Folder of that commit.
     pub folder: PathBuf,
-    /// Name of each table as the layout looks for it (`test.jsonl`, `qrels/test.tsv`), and its files in order, relative to
-    /// the folder.
+    /// Name of each table as the layout looks for it (`test.jsonl`, `qrels/test.tsv`), and its
+    /// files in order, relative to the folder.
     pub tables: Vec<(String, Vec<String>)>,
 }
 
 impl Source {
-    /// What a person would write: a dataset that ships with Isomer, a Hugging Face id, else a name of the catalogue.
+    /// What a person would write: a dataset that ships with Isomer, a Hugging Face id, else a name
+    /// of the catalogue.
     pub fn named(name: &str) -> Self {
         if super::BUILTIN_NAMES.contains(&name) {
             return Self::Builtin(name.to_owned());
@@ -65,7 +66,8 @@ impl Source {
         }
     }
 
-    /// Name for reports where none is given: of the built-in, of the folder, or of a file that is not just `test.jsonl`.
+    /// Name for reports where none is given: of the built-in, of the folder, or of a file that is
+    /// not just `test.jsonl`.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Builtin(name) | Self::Catalogue(name) => name.clone(),

@@ -14,7 +14,8 @@ use tonic::Code;
 /// One answer out of those to the pieces of a request, in their order.
 ///
 /// # Errors
-/// `DATA_LOSS` when the pieces are of different vector spaces: whoever answered changed in between. `who` is for people.
+/// `DATA_LOSS` when the pieces are of different vector spaces: whoever answered changed in between.
+/// `who` is for people.
 pub fn joined(who: &str, pieces: &[Range<usize>], answers: Vec<EncodeResponse>) -> Result<EncodeResponse, Fault> {
     let mut answers = pieces.iter().zip(answers);
     let Some((_, mut whole)) = answers.next() else {

@@ -14,15 +14,17 @@ use crate::{catalogue::ModelKind, error::ModelError};
 /// Longest safetensors header that is read; the format's own limit.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to `path` for an encoder's
-/// folder, the file name for a generator's file.
+/// Looks whether `path` is a usable model of that kind and returns its weights: paths relative to
+/// `path` for an encoder's folder, the file name for a generator's file.
 ///
-/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one, without `modules.json`), or a
-/// text file of word vectors (`.txt`, `.vec`). Its weights are those of every module, so that their digest changes with any.
-/// Headers of weights are read and compared with the files' sizes, so a truncated file is found here.
+/// An encoder is a folder in the layout of sentence-transformers (or a plain Hugging Face one,
+/// without `modules.json`), or a text file of word vectors (`.txt`, `.vec`). Its weights are those
+/// of every module, so that their digest changes with any. Headers of weights are read and compared
+/// with the files' sizes, so a truncated file is found here.
 ///
 /// # Errors
-/// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or wrong.
+/// [`ModelError::PathMissing`], or [`ModelError::NotAModel`] naming everything that is missing or
+/// wrong.
 pub fn inspect(path: &Path, kind: ModelKind) -> Result<Vec<String>, ModelError> {
     if !path.exists() {
         return Err(ModelError::PathMissing {
@@ -183,7 +185,8 @@ fn read_json<T: serde::de::DeserializeOwned>(folder: &Path, path: &Path) -> Resu
     })
 }
 
-/// The safetensors files of a folder: those of the index where there is one, `model.safetensors`, or the only ones there.
+/// The safetensors files of a folder: those of the index where there is one, `model.safetensors`,
+/// or the only ones there.
 fn weights_in(folder: &Path) -> Result<Vec<String>, ModelError> {
     #[derive(Deserialize)]
     struct Index {

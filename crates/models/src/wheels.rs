@@ -1,4 +1,5 @@
-//! Wheels on their way: several at a time, kept until they have served, never used without their digest.
+//! Wheels on their way: several at a time, kept until they have served, never used without their
+//! digest.
 
 use std::{
     collections::HashMap,
@@ -22,7 +23,8 @@ use crate::{
 const AT_ONCE: usize = 3;
 
 impl Resolver {
-    /// Brings the wheels into `into`, some at a time; those that are there and sound are not fetched again.
+    /// Brings the wheels into `into`, some at a time; those that are there and sound are not
+    /// fetched again.
     pub(crate) async fn fetch_wheels(
         &self,
         packages: Vec<Package>,

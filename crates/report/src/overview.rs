@@ -1,4 +1,5 @@
-//! What stands at the top of a report: the verdict and what it means, in words that take no statistics.
+//! What stands at the top of a report: the verdict and what it means, in words that take no
+//! statistics.
 
 use minijinja::{Value, context};
 

@@ -1,4 +1,5 @@
-//! Who may come in: asked for every request that comes over the network, before anything is done for it.
+//! Who may come in: asked for every request that comes over the network, before anything is done
+//! for it.
 
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use http::{HeaderValue, StatusCode, header, request::Parts};
 
 use crate::{error::Fault, refusals::Shape};
 
-/// Looks at a request's head. What it learns of the caller it leaves in the extensions, where handlers find it (tonic hands them on
-/// to gRPC methods).
+/// Looks at a request's head. What it learns of the caller it leaves in the extensions, where
+/// handlers find it (tonic hands them on to gRPC methods).
 #[tonic::async_trait]
 pub trait Authenticator: std::fmt::Debug + Send + Sync + 'static {
     /// Lets the request in, or says why not.

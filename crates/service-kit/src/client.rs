@@ -43,7 +43,8 @@ pub struct ClientConfig {
     pub tls: Option<ClientTls>,
     /// Sent with every call as `authorization: Bearer …`; absent: none.
     pub api_key: Secret,
-    /// Whether the key may travel in plain text to another machine, where anyone on the way can read and use it.
+    /// Whether the key may travel in plain text to another machine, where anyone on the way can
+    /// read and use it.
     pub api_key_over_plain_text: bool,
 }
 
@@ -147,10 +148,11 @@ fn bearer(key: &Secret) -> Result<Option<HeaderValue>, ConfigError> {
     Ok(Some(value))
 }
 
-/// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries the W3C trace context
-/// of the current span in each call, the key of its configuration, and a call ends on the server too when its answer is dropped. Where there
-/// is no connection, or it breaks before the answer, the call is `UNAVAILABLE`, and the message says to where and why. Use it with any
-/// generated client: `EncoderServiceClient::new(channel)`.
+/// A cheaply cloned channel to a gRPC server, across a network or inside this process. It carries
+/// the W3C trace context of the current span in each call, the key of its configuration, and a call
+/// ends on the server too when its answer is dropped. Where there is no connection, or it breaks
+/// before the answer, the call is `UNAVAILABLE`, and the message says to where and why. Use it with
+/// any generated client: `EncoderServiceClient::new(channel)`.
 #[derive(Clone, Debug)]
 pub struct GrpcChannel {
     inner: Channel,
@@ -182,7 +184,8 @@ impl GrpcChannel {
     }
 }
 
-/// Connects, and says at once when nobody answers. Afterwards a lost connection is made again at the next call.
+/// Connects, and says at once when nobody answers. Afterwards a lost connection is made again at
+/// the next call.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable, or nobody answers.
@@ -206,8 +209,8 @@ pub fn connect_lazy(config: &ClientConfig) -> Result<GrpcChannel, Fault> {
     GrpcChannel::of(config, endpoint(config)?.connect_lazy())
 }
 
-/// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address before connecting to it. TLS is put on
-/// top of them as the configuration says.
+/// [`connect_lazy`] over connections that the caller makes: such as one who looks at an address
+/// before connecting to it. TLS is put on top of them as the configuration says.
 ///
 /// # Errors
 /// When the address or the TLS files are unusable.
@@ -270,9 +273,10 @@ fn root(error: &dyn std::error::Error) -> String {
     cause.to_string()
 }
 
-/// What a call is to its caller whose connection could not be made or broke before the answer. tonic knows one that could not be made; one
-/// that broke later is of an unknown error to it, such as one that was closed because the client's certificate is not trusted (in TLS 1.3
-/// that comes after the client's own handshake).
+/// What a call is to its caller whose connection could not be made or broke before the answer.
+/// tonic knows one that could not be made; one that broke later is of an unknown error to it, such
+/// as one that was closed because the client's certificate is not trusted (in TLS 1.3 that comes
+/// after the client's own handshake).
 fn lost(place: &str, error: tonic::transport::Error) -> Status {
     let cause = root(&error);
     let (message, error) = match Status::try_from_error(error.into()) {

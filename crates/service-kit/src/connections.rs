@@ -1,8 +1,9 @@
 //! Connections: how many, and how long one may be silent.
 //!
-//! Whoever opens connections and says nothing, or says it a byte at a time, costs a file and a little memory for each. So they
-//! are counted, with room left below the limit on open files; one that does not come to its first request in time, that is idle for
-//! long, or whose reader has stopped reading is closed; and beyond the bound a new one is closed at once.
+//! Whoever opens connections and says nothing, or says it a byte at a time, costs a file and a
+//! little memory for each. So they are counted, with room left below the limit on open files; one
+//! that does not come to its first request in time, that is idle for long, or whose reader has
+//! stopped reading is closed; and beyond the bound a new one is closed at once.
 
 mod arrived;
 mod counted;

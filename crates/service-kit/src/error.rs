@@ -1,8 +1,9 @@
 //! One shape of failure for all services, and its one mapping to [`tonic::Status`].
 //!
-//! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a `Status` that carries
-//! `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to blame, and `RetryInfo` where trying again
-//! makes sense (AIP-193). The way back, [`Fault::from_status`], is what clients use to show an error to a person.
+//! A crate's own error enum (`thiserror`) converts into a [`Fault`]; a [`Fault`] converts into a
+//! `Status` that carries `google.rpc.ErrorInfo` (domain `isomer`), `BadRequest` where a field is to
+//! blame, and `RetryInfo` where trying again makes sense (AIP-193). The way back,
+//! [`Fault::from_status`], is what clients use to show an error to a person.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -13,7 +14,8 @@ use tonic_types::{ErrorDetails, StatusExt};
 /// Domain of every `google.rpc.ErrorInfo` we send.
 pub const DOMAIN: &str = "isomer";
 
-/// A failure, ready to be told to a client: what went wrong, which field, how to fix it, when to try again.
+/// A failure, ready to be told to a client: what went wrong, which field, how to fix it, when to
+/// try again.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fault {
     /// gRPC code.
@@ -109,7 +111,8 @@ impl Fault {
         self
     }
 
-    /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the mapping of `google/rpc/code.proto`.
+    /// The HTTP status that says the same: HTTP's own where it has one for the reason, else the
+    /// mapping of `google/rpc/code.proto`.
     pub fn http_status(&self) -> StatusCode {
         match self.reason.as_str() {
             "REQUEST_TOO_LARGE" => return StatusCode::PAYLOAD_TOO_LARGE,
@@ -169,9 +172,10 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// Bytes of a message that a status carries. A status travels in HTTP/2 trailers, the message three times (with three
-/// characters for each byte outside ASCII; in `google.rpc.Status`; in the field's violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or
-/// 16 KiB (hyper): a longer one would reach them as a broken connection.
+/// Bytes of a message that a status carries. A status travels in HTTP/2 trailers, the message three
+/// times (with three characters for each byte outside ASCII; in `google.rpc.Status`; in the field's
+/// violation), and clients take no more than 8 KiB of trailers (gRPC's own libraries) or 16 KiB
+/// (hyper): a longer one would reach them as a broken connection.
 const STATUS_MESSAGE_BYTES: usize = 1_200;
 
 /// Words with which a message goes on after its field: `inputs[3].text is empty`.
@@ -180,7 +184,8 @@ const VERBS: [&str; 14] = [
     "carries",
 ];
 
-/// A message that says which field it is about. Most clients show a status's code and message, and nothing of its details.
+/// A message that says which field it is about. Most clients show a status's code and message, and
+/// nothing of its details.
 pub fn with_subject(field: &str, message: &str) -> String {
     let word = message.split_whitespace().next().unwrap_or_default();
     if VERBS.contains(&word) {

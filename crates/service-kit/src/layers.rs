@@ -1,5 +1,5 @@
-//! What happens to every request around its handler: a place in the house, a span in the caller's trace, a deadline, a
-//! net under panics, and a measurement. The same on a socket and in memory.
+//! What happens to every request around its handler: a place in the house, a span in the caller's
+//! trace, a deadline, a net under panics, and a measurement. The same on a socket and in memory.
 
 mod answer;
 mod arriving;
@@ -83,7 +83,8 @@ pub(crate) struct Around {
     pub(crate) closing: CancellationToken,
 }
 
-/// What a request holds until its answer has ended. Nothing reads the fields: they give back what they hold when they are dropped.
+/// What a request holds until its answer has ended. Nothing reads the fields: they give back what
+/// they hold when they are dropped.
 #[derive(Debug)]
 struct Held {
     _gate: Option<OwnedSemaphorePermit>,
@@ -199,7 +200,8 @@ fn deadline(state: &Around, label: &Label, headers: &HeaderMap, is_grpc: bool) -
     Ok(Instant::now().checked_add(limit).map(|at| Deadline { at, fault }))
 }
 
-/// When the answer to a request must be there; in the extensions of each request that has such a time. For handlers that ask others.
+/// When the answer to a request must be there; in the extensions of each request that has such a
+/// time. For handlers that ask others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallDeadline(pub Instant);
 
@@ -237,7 +239,8 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// A gRPC request of a page in a browser, which can neither read trailers nor choose its HTTP version.
+/// A gRPC request of a page in a browser, which can neither read trailers nor choose its HTTP
+/// version.
 pub(crate) fn is_grpc_web(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)

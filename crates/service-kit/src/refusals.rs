@@ -1,5 +1,5 @@
-//! How callers are told that a request failed before, around or behind its handler: gRPC's by a status, HTTP's in a sentence, unless
-//! those of a path read another shape.
+//! How callers are told that a request failed before, around or behind its handler: gRPC's by a
+//! status, HTTP's in a sentence, unless those of a path read another shape.
 
 use std::{error::Error, sync::Arc};
 
@@ -17,7 +17,8 @@ pub type Shape = fn(Fault) -> Response;
 pub(crate) struct Refusals(Arc<[(&'static str, Shape)]>);
 
 impl Refusals {
-    /// These, and `shape` for a path, or for everything below one that ends in a slash; of two that fit, the one added first.
+    /// These, and `shape` for a path, or for everything below one that ends in a slash; of two that
+    /// fit, the one added first.
     pub(crate) fn with(&self, path: &'static str, shape: Shape) -> Self {
         Self(self.0.iter().copied().chain([(path, shape)]).collect())
     }
@@ -64,7 +65,8 @@ pub fn plain_refusal(fault: Fault) -> Response {
     response
 }
 
-/// Why a request's body could not be read to its end: what the layers around the handler had against it, or that it broke off.
+/// Why a request's body could not be read to its end: what the layers around the handler had
+/// against it, or that it broke off.
 pub fn body_fault(error: &(dyn Error + 'static)) -> Fault {
     let mut cause = Some(error);
     while let Some(error) = cause {

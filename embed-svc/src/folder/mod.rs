@@ -36,7 +36,8 @@ pub struct ModelFolder {
     pub words: Option<Words>,
     /// What happens to token vectors before the pooling, in order.
     pub token_stages: Vec<Stage>,
-    /// How tokens become one vector; empty where the folder has no pooling: token vectors only, or a head.
+    /// How tokens become one vector; empty where the folder has no pooling: token vectors only, or
+    /// a head.
     pub pooling: Vec<PoolingMode>,
     /// The head of a classification checkpoint without a pooling of its own.
     pub head: Option<Head>,
@@ -98,7 +99,8 @@ impl ModelFolder {
         Self::of_pipeline(file, modules::of_text_file(file))
     }
 
-    /// What the pipeline alone says; settings of the model and of its first module are left at their defaults.
+    /// What the pipeline alone says; settings of the model and of its first module are left at
+    /// their defaults.
     fn of_pipeline(root: &Path, pipeline: modules::Pipeline) -> Self {
         Self {
             root: root.to_path_buf(),

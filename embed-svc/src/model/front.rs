@@ -1,4 +1,5 @@
-//! What stands before the pipeline: the tokenizer and the first module, and whether they belong together.
+//! What stands before the pipeline: the tokenizer and the first module, and whether they belong
+//! together.
 
 use crate::{
     arch::{self, Architecture},
@@ -50,7 +51,8 @@ pub(super) fn front(
     })
 }
 
-/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what `tokenizer.json` says.
+/// Longest input in tokens: the folder's limit, else what the table of positions holds, else what
+/// `tokenizer.json` says.
 pub(super) fn longest(
     folder: &ModelFolder,
     tokenizer: &TextTokenizer,

@@ -1,5 +1,5 @@
-//! Things that are made on demand, each once, within a bound on their bytes: the one asked for longest ago makes room, never
-//! one that somebody holds.
+//! Things that are made on demand, each once, within a bound on their bytes: the one asked for
+//! longest ago makes room, never one that somebody holds.
 
 use std::{collections::HashMap, future::Future, sync::Arc};
 
@@ -31,7 +31,8 @@ pub(super) struct ModelCache<T> {
     state: Mutex<State<T>>,
 }
 
-/// Bytes promised to a thing; given back when dropped, as they are when the thing stands on the model_cache with its own.
+/// Bytes promised to a thing; given back when dropped, as they are when the thing stands on the
+/// model_cache with its own.
 pub(super) struct Room<'a, T> {
     model_cache: &'a ModelCache<T>,
     bytes: u64,
@@ -62,8 +63,9 @@ impl<T> ModelCache<T> {
         state.slots.iter().filter_map(there).collect()
     }
 
-    /// The thing of this id, made now if it is not there; `make` asks for [`ModelCache::room`] on the way. Several callers wait
-    /// for one making; a failed one is tried again by the next caller.
+    /// The thing of this id, made now if it is not there; `make` asks for [`ModelCache::room`] on
+    /// the way. Several callers wait for one making; a failed one is tried again by the next
+    /// caller.
     pub(super) async fn get<'a, F>(&'a self, id: &str, make: impl FnOnce() -> F) -> Result<Arc<T>, EmbedError>
     where
         T: 'a,

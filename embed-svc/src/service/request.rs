@@ -52,8 +52,8 @@ pub(super) fn prompt(prompts: &Prompts, asked: Option<Prompt>) -> Result<String,
     })
 }
 
-/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can be cut anywhere, as
-/// sentence-transformers' `truncate_dim` allows.
+/// Columns to keep. A model that says which sizes it was trained for is held to them; any other can
+/// be cut anywhere, as sentence-transformers' `truncate_dim` allows.
 pub(super) fn dimensions(encoder: &Loaded, want: Want, asked: Option<u32>) -> Result<usize, EmbedError> {
     let all = match want {
         Want::TextVector => encoder.model.dimensions(),
@@ -175,7 +175,8 @@ pub(super) fn check_ids(encoder: &Loaded, marks: &Marks, index: usize, ids: &[u3
     if ids.len() >= before.len() + after.len() && ids.starts_with(before) && ids.ends_with(after) {
         return Ok(());
     }
-    // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean nothing.
+    // Ids of another tokenizer that happen to lie in the vocabulary would give vectors that mean
+    // nothing.
     Err(EmbedError::invalid(
         field(),
         format!(

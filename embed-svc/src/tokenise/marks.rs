@@ -14,8 +14,8 @@ const HINT: &str = "save the tokenizer with a post-processor that adds it: `toke
 /// Makes a folder's tokenizer put the marks where its files say.
 ///
 /// # Errors
-/// `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add (versions of the library differ
-/// in what becomes of it); NV-Embed's end mark is not known.
+/// `add_bos_token` or `add_eos_token` asks for a mark that `tokenizer.json` does not add (versions
+/// of the library differ in what becomes of it); NV-Embed's end mark is not known.
 pub(crate) fn follow(folder: &ModelFolder, tokenizer: TextTokenizer) -> Result<TextTokenizer, EmbedError> {
     let file = folder.transformer.join("tokenizer_config.json");
     let config: Value = read_optional(&file)?;

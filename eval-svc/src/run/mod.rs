@@ -1,7 +1,9 @@
-//! Runs: plan → transform → encode → score → judge → profile → report, on a background task, kept on disk unit by unit.
+//! Runs: plan → transform → encode → score → judge → profile → report, on a background task, kept
+//! on disk unit by unit.
 //!
-//! Data moves forward only. Texts come from a transform service that caches them by content; scores are kept here by
-//! content ([`units`]), so a second run encodes nothing and a killed one goes on where it was.
+//! Data moves forward only. Texts come from a transform service that caches them by content; scores
+//! are kept here by content ([`units`]), so a second run encodes nothing and a killed one goes on
+//! where it was.
 
 mod answers;
 pub mod cuts;

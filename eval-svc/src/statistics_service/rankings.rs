@@ -16,7 +16,8 @@ use crate::stats::{
 
 const DEFAULT_SPLITS: u32 = 1000;
 
-/// Kendall's tau-b between the original and the transformed ranking of the encoders, per position (data set).
+/// Kendall's tau-b between the original and the transformed ranking of the encoders, per position
+/// (data set).
 pub(super) fn rank_stability(request: &RankStabilityRequest) -> Result<RankStabilityResponse, Fault> {
     let original = same_length("original", &request.original)?;
     let transformed = same_length("transformed", &request.transformed)?;

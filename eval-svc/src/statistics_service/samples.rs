@@ -1,4 +1,5 @@
-//! Statistics of one or two samples: intervals, correlations, agreement, adjustment, the power of a design.
+//! Statistics of one or two samples: intervals, correlations, agreement, adjustment, the power of a
+//! design.
 
 use std::collections::HashSet;
 

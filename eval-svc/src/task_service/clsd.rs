@@ -1,4 +1,5 @@
-//! What discrimination asks for beyond other tasks: a pivot language, parts of speech of the words that differ.
+//! What discrimination asks for beyond other tasks: a pivot language, parts of speech of the words
+//! that differ.
 
 use isomer_proto::eval::v1::{DatasetInput, PivotReport, TaskOptions};
 use isomer_service_kit::Fault;

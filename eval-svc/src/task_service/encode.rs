@@ -36,8 +36,8 @@ pub(super) struct Encoded {
     pub(super) augmentation: Option<AugmentationReport>,
 }
 
-/// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A text in two languages
-/// counts as two, where the language matters.
+/// Distinct texts, each with the position in the dataset of its first occurrence, for messages. A
+/// text in two languages counts as two, where the language matters.
 #[derive(Debug, Default)]
 struct Distinct<'a> {
     numbers: HashMap<(&'a str, Option<&'a str>), usize>,
@@ -183,7 +183,8 @@ pub(super) async fn texts(
     })
 }
 
-/// Refuses vectors whose spaces differ in more than the prompt. Augmented vectors beside plain ones are what was asked for.
+/// Refuses vectors whose spaces differ in more than the prompt. Augmented vectors beside plain ones
+/// are what was asked for.
 fn one_space_but_for_prompts(groups: &[Group<'_>], encoded: &[encoding::Encoded]) -> Result<(), Fault> {
     for (i, first) in groups.iter().enumerate() {
         for (j, second) in groups.iter().enumerate().skip(i + 1) {

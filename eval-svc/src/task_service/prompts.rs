@@ -109,8 +109,8 @@ impl Choice {
         (!used.is_empty() || !unused.is_empty()).then(|| json!({"used": used, "unused": unused}))
     }
 
-    /// What a person should know: prompts that somebody gave and that nothing got, and those of an encoder none of whose
-    /// prompts was used.
+    /// What a person should know: prompts that somebody gave and that nothing got, and those of an
+    /// encoder none of whose prompts was used.
     pub(super) fn notes(&self, encoder: &str, dataset: &Dataset) -> Vec<String> {
         let names = |of: &dyn Fn(PromptSource) -> bool| -> Vec<&str> {
             let left = self.unused.iter().filter(|(source, _)| of(*source));

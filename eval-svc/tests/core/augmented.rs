@@ -1,4 +1,5 @@
-//! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes of its answer.
+//! Scores of augmented vectors (GASE): what is sent to the augmentation service, and what becomes
+//! of its answer.
 
 use std::sync::Arc;
 
@@ -30,8 +31,8 @@ const STS: &str = "\
 {\"sentence1\": \"he plays a song\", \"sentence2\": \"he sings a song\", \"score\": 3.0}
 ";
 
-/// Answers the vector of the text in capitals, which no plain vector is. Texts with `rain` lack their variant; with `barren`
-/// every text does.
+/// Answers the vector of the text in capitals, which no plain vector is. Texts with `rain` lack
+/// their variant; with `barren` every text does.
 #[derive(Clone, Default)]
 struct FakeAugmenter {
     seen: Arc<Mutex<Vec<EncodeAugmentedRequest>>>,

@@ -1,4 +1,5 @@
-//! Discrimination beyond its scores: texts through a pivot language, parts of speech of words that differ.
+//! Discrimination beyond its scores: texts through a pivot language, parts of speech of words that
+//! differ.
 
 use std::sync::Arc;
 
@@ -149,7 +150,8 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
         .map(|item| (item.text.clone(), item.language.clone().unwrap_or_default()))
         .collect();
     items.sort();
-    // Eleven distinct texts of twelve: one distractor occurs twice. German is the language of the sources only.
+    // Eleven distinct texts of twelve: one distractor occurs twice. German is the language of the
+    // sources only.
     assert_eq!(items.len(), 11);
     let german: Vec<&str> = items
         .iter()
@@ -219,7 +221,8 @@ async fn every_text_goes_through_the_pivot_once_and_the_answer_says_by_whom_and_
             .iter()
             .any(|text| text.contains("prix") || text.contains("Preise"))
     );
-    // The second distractor of the second row has become its target: found in the corpus, but not nearer than itself.
+    // The second distractor of the second row has become its target: found in the corpus, but not
+    // nearer than itself.
     assert!(response.scores["hit_rate_at_1"] >= 2.0 / 3.0, "{:?}", response.scores);
     assert!(
         (response.scores["candidates_precision_at_1"] - 1.0 / 3.0).abs() < 1e-12,

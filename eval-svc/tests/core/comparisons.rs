@@ -134,7 +134,8 @@ async fn a_ranking_that_is_kept_is_stable_and_one_that_is_turned_is_not() {
 async fn raters_agree_as_published() {
     let mut harness = harness().await;
     let statistics = &mut harness.statistics;
-    // Gwet (2014), table 2.8; irrCAC's overview: AC1 0.77544, se 0.14295; Krippendorff (2011): alpha 0.743.
+    // Gwet (2014), table 2.8; irrCAC's overview: AC1 0.77544, se 0.14295; Krippendorff (2011):
+    // alpha 0.743.
     let none = f64::NAN;
     let ratings = [
         vec![1.0, 2.0, 3.0, 3.0, 2.0, 1.0, 4.0, 1.0, 2.0, none, none, none],

@@ -1,4 +1,5 @@
-//! The evaluation service over a channel in memory, with an encoder that is made up but behaves like one.
+//! The evaluation service over a channel in memory, with an encoder that is made up but behaves
+//! like one.
 
 use std::{
     sync::{
@@ -37,8 +38,9 @@ pub(crate) fn vector(text: &str) -> Vec<f32> {
     vector
 }
 
-/// An encoder with every id that begins with `fake`, of seven texts a request. It is full for as many requests as are left in
-/// `overloads`. Each answer of `fake-drifting` is of another vector space, and `fake-failing` cannot encode the first text.
+/// An encoder with every id that begins with `fake`, of seven texts a request. It is full for as
+/// many requests as are left in `overloads`. Each answer of `fake-drifting` is of another vector
+/// space, and `fake-failing` cannot encode the first text.
 pub(crate) fn encoder(overloads: Arc<AtomicUsize>) -> StubEncoder {
     StubEncoder::default()
         .on_get(|request| async move {
@@ -125,7 +127,8 @@ async fn build(config: EvalConfig, hub: Option<Resolver>) -> Harness {
     }
 }
 
-/// The service over an encoder and a transform service, and its folder, which is removed when it is dropped.
+/// The service over an encoder and a transform service, and its folder, which is removed when it is
+/// dropped.
 pub(crate) async fn serve(
     config: EvalConfig,
     hub: Option<Resolver>,

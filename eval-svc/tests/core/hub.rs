@@ -194,7 +194,8 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     let note = snapshot.parent().unwrap().parent().unwrap().join("refs/main");
     assert_eq!(fs::read_to_string(note).unwrap(), COMMIT);
 
-    // A commit does not change: it is not asked for again. A language is a configuration where none is named.
+    // A commit does not change: it is not asked for again. A language is a configuration where none
+    // is named.
     let asked = world.asked();
     let pinned = format!("org/pairs@{COMMIT}");
     assert_eq!(
@@ -207,7 +208,8 @@ async fn a_data_set_is_fetched_by_its_card_into_the_cache_python_uses_and_its_co
     );
     assert_eq!(world.asked(), asked);
 
-    // Offline, the branch is what it was last seen at; what was never fetched is said to be missing.
+    // Offline, the branch is what it was last seen at; what was never fetched is said to be
+    // missing.
     let offline = world.places(true);
     let again = read(&offline, TaskType::Sts, hub("org/pairs:en"), LoadOptions::default())
         .await

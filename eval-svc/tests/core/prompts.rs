@@ -1,5 +1,5 @@
-//! Prompts of encoders against the reference: a real encoder scored with prompts gives what it gives for data that have the
-//! same texts written in front of them by hand.
+//! Prompts of encoders against the reference: a real encoder scored with prompts gives what it
+//! gives for data that have the same texts written in front of them by hand.
 
 use std::{
     fs,
@@ -28,8 +28,8 @@ use crate::{harness::serve, support::manifest};
 
 const ENCODER: &str = "tiny";
 
-/// An augmentation service whose only variant is the text with two words behind it, in place of the text, so that what is in
-/// front of the text is in front of the variant.
+/// An augmentation service whose only variant is the text with two words behind it, in place of the
+/// text, so that what is in front of the text is in front of the variant.
 #[derive(Clone)]
 struct Augmenter {
     encoder: GrpcChannel,

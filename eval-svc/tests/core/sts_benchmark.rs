@@ -11,7 +11,8 @@ use crate::{
     support::{close, shared},
 };
 
-/// mteb with sentence-transformers gives 0.820325 for all-MiniLM-L6-v2; its model card and the leaderboard say 82.03.
+/// mteb with sentence-transformers gives 0.820325 for all-MiniLM-L6-v2; its model card and the
+/// leaderboard say 82.03.
 #[tokio::test(flavor = "multi_thread")]
 async fn minilm_reaches_its_published_score_on_the_sts_benchmark() {
     let Some(data) = shared("data/STSBenchmark") else {

@@ -1,6 +1,7 @@
-//! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the text, and a transform
-//! service that remembers what it made, counts, and can be slow or broken. Both are reached over the in-memory channel,
-//! through the same generated clients as the real ones.
+//! Stand-ins for the services that a run uses: an encoder whose vectors are a pure function of the
+//! text, and a transform service that remembers what it made, counts, and can be slow or broken.
+//! Both are reached over the in-memory channel, through the same generated clients as the real
+//! ones.
 #![allow(unreachable_pub)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
@@ -94,7 +95,8 @@ fn target(kind: &Kind, source: Option<&str>) -> Option<String> {
     Some(translation.target_language.clone().unwrap_or_else(drawn))
 }
 
-/// What the service would refuse: a language that it does not know, or a translation into the language it is in.
+/// What the service would refuse: a language that it does not know, or a translation into the
+/// language it is in.
 fn refuse(request: &TransformRequest) -> Result<Vec<TransformResult>, Fault> {
     let kind = request
         .spec
@@ -213,7 +215,8 @@ impl StubTransform {
             } else {
                 vec![Check::Identical.into()]
             },
-            // An expansion by the stub makes up a number, and nobody knows the names of its language.
+            // An expansion by the stub makes up a number, and nobody knows the names of its
+            // language.
             guards: if name == "expansion" {
                 vec![Guard::Numbers.into()]
             } else {

@@ -74,8 +74,8 @@ pub fn rfc3339(micros: i64) -> String {
     }
 }
 
-/// Reads a time of expiry: a date (`2027-01-31`, its beginning in UTC), a time in RFC 3339, or a while from `now` (`90d`, `12h`,
-/// `30m`, `45s`).
+/// Reads a time of expiry: a date (`2027-01-31`, its beginning in UTC), a time in RFC 3339, or a
+/// while from `now` (`90d`, `12h`, `30m`, `45s`).
 ///
 /// # Errors
 /// `INVALID_ARGUMENT` on `expires` for anything else.

@@ -16,7 +16,8 @@ pub enum Mode {
     Auto,
     /// Required everywhere.
     Required,
-    /// Anyone who reaches the port may do everything. On an address that others reach this must be meant.
+    /// Anyone who reaches the port may do everything. On an address that others reach this must be
+    /// meant.
     Open,
 }
 
@@ -37,7 +38,8 @@ pub enum Requirement {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AccessConfig {
-    /// Whether callers must say who they are: `auto` (open on loopback, required elsewhere), `required`, `open`.
+    /// Whether callers must say who they are: `auto` (open on loopback, required elsewhere),
+    /// `required`, `open`.
     pub mode: Mode,
     /// Who may read `/metrics` where access is required: `open`, `identity`, `admin`.
     pub metrics: Requirement,

@@ -1,4 +1,5 @@
-//! Making, changing and revoking keys; reading the audit log. Every change and its audit event are one transaction.
+//! Making, changing and revoking keys; reading the audit log. Every change and its audit event are
+//! one transaction.
 
 use isomer_database::{Database, failed};
 use isomer_service_kit::{Fault, config::Secret};
@@ -135,7 +136,8 @@ impl Keys {
     /// Changes a key.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that cannot be meant.
+    /// `NOT_FOUND`, `FAILED_PRECONDITION` for a revoked key, `INVALID_ARGUMENT` on the field that
+    /// cannot be meant.
     pub async fn update(&self, who: &str, id: &str, change: KeyChange) -> Result<(KeyRecord, Usage), Fault> {
         let id = check_id(id)?;
         change.name.as_deref().map_or(Ok(()), check_name)?;
@@ -160,7 +162,8 @@ impl Keys {
         Ok((record, usage))
     }
 
-    /// Revokes a key for good. Its record stays, for the audit log's sake. A key that is revoked already stays as it was.
+    /// Revokes a key for good. Its record stays, for the audit log's sake. A key that is revoked
+    /// already stays as it was.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -268,8 +271,9 @@ impl Access {
         }
     }
 
-    /// Puts an act of an administrator on the audit log: who ([`crate::Caller::principal`] and name), what (`providers.create`), to
-    /// what, and how it ended. Never hand it a secret; what looks like a key of ours is taken out.
+    /// Puts an act of an administrator on the audit log: who ([`crate::Caller::principal`] and
+    /// name), what (`providers.create`), to what, and how it ended. Never hand it a secret; what
+    /// looks like a key of ours is taken out.
     ///
     /// # Errors
     /// When the database cannot be written: then the act must not be said to be done.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::calendar::Period;
 
-/// One billionth of a US dollar, the unit costs are counted in: a single token at two cents a million is twenty of them.
+/// One billionth of a US dollar, the unit costs are counted in: a single token at two cents a
+/// million is twenty of them.
 pub(crate) const NANO: f64 = 1e9;
 /// A thousand keys' sums of so many dollars still fit a BIGINT.
 const MOST_DOLLARS: f64 = 9e6;
@@ -16,10 +17,12 @@ const MOST_DOLLARS: f64 = 9e6;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Requests a second on average, over each gateway process by itself; a burst of two seconds' worth passes at once.
+    /// Requests a second on average, over each gateway process by itself; a burst of two seconds'
+    /// worth passes at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<f64>,
-    /// Requests in flight at once, streams until they end included, over each gateway process by itself.
+    /// Requests in flight at once, streams until they end included, over each gateway process by
+    /// itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_concurrency: Option<u32>,
     /// Budgets, at most one for each period; shared by all gateways of one database.
@@ -27,8 +30,9 @@ pub struct Limits {
     pub budgets: Vec<Budget>,
 }
 
-/// What may be spent within a period. A request is admitted while less than this is spent or set aside for the requests under way, so a
-/// budget is overdrawn by at most one request. What a request may use at most is set aside while it is under way.
+/// What may be spent within a period. A request is admitted while less than this is spent or set
+/// aside for the requests under way, so a budget is overdrawn by at most one request. What a
+/// request may use at most is set aside while it is under way.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
@@ -51,7 +55,8 @@ impl Budget {
 
 /// Dollars in billionths, rounded up: what is used is never counted as less.
 pub fn nano(dollars: f64) -> u64 {
-    // A cast saturates; what is not a number is nothing. The last digit of a product such as 0.07 × 10⁹ is noise.
+    // A cast saturates; what is not a number is nothing. The last digit of a product such as 0.07 ×
+    // 10⁹ is noise.
     let exact = dollars * NANO;
     let rounded = exact.round();
     if (exact - rounded).abs() < 1e-3 {

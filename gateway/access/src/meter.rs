@@ -232,7 +232,8 @@ impl Meter {
         })
     }
 
-    /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is written. `None` where nothing was granted.
+    /// After [`Meter::take`]: shrinks the grant to what is still in use once what was taken is
+    /// written. `None` where nothing was granted.
     pub(crate) fn shrink(&self) -> Option<Spent> {
         let mut ledger = self.ledger.lock();
         if ledger.granted == Spent::default() && ledger.held == Spent::default() {
@@ -260,7 +261,8 @@ impl Meter {
         self.ledger.lock().known.is_some()
     }
 
-    /// What the database said before anything was counted here. Of several that ask at once the first is believed.
+    /// What the database said before anything was counted here. Of several that ask at once the
+    /// first is believed.
     pub(crate) fn begin(&self, sums: Sums) {
         self.ledger.lock().known.get_or_insert(sums);
     }
@@ -281,7 +283,8 @@ impl Meter {
         }
     }
 
-    /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must follow.
+    /// What is to be written; [`Meter::loaded`], [`Meter::written`] or [`Meter::put_back`] must
+    /// follow.
     pub(crate) fn take(&self) -> Vec<(Day, Spent)> {
         self.queued.store(false, Ordering::Release);
         let mut ledger = self.ledger.lock();

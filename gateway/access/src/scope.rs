@@ -53,7 +53,8 @@ impl FromStr for Scope {
     }
 }
 
-/// A set of scopes. `admin` implies nothing else: a key that manages keys need not be one that spends money.
+/// A set of scopes. `admin` implies nothing else: a key that manages keys need not be one that
+/// spends money.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Scopes(u8);
 

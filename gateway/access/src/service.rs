@@ -17,7 +17,8 @@ use crate::{
     wire,
 };
 
-/// The service. Serve it behind the door only ([`Access::admit`]): a request that no [`Caller`] came with is refused.
+/// The service. Serve it behind the door only ([`Access::admit`]): a request that no [`Caller`]
+/// came with is refused.
 #[derive(Debug, Clone)]
 pub struct AccessServer {
     access: Access,

@@ -11,7 +11,8 @@ use tonic::Code;
 
 use crate::{estimate, limits::Most};
 
-/// Pieces of one request under way at once, where neither the provider's limits nor its protocol say otherwise.
+/// Pieces of one request under way at once, where neither the provider's limits nor its protocol
+/// say otherwise.
 pub(crate) const AT_ONCE: usize = 8;
 
 /// What a protocol can say of a request.
@@ -50,7 +51,8 @@ pub(crate) enum InputTypes {
 /// What becomes of a text that is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// What the server does by itself, where the protocol cannot ask for anything and the caller did not.
+    /// What the server does by itself, where the protocol cannot ask for anything and the caller
+    /// did not.
     AsItIs,
     /// The request is refused.
     Refuse,
@@ -206,7 +208,8 @@ impl Abilities {
                 Some(input_type) => (Some(input_type.clone()), String::new()),
                 None => return Err(unknown_prompt(name, input_types)),
             },
-            // The caller's own prompt is in place of any other; where there must be a kind of input, it is the default one.
+            // The caller's own prompt is in place of any other; where there must be a kind of
+            // input, it is the default one.
             Prompt::Literal(text) if self.input_types == InputTypes::Required => (default(), text.to_owned()),
             Prompt::Literal(text) => (None, text.to_owned()),
         };
@@ -269,7 +272,8 @@ impl Cut {
 }
 
 impl Ask {
-    /// The prompt as a vector space names it: the literal text, or `input_type:NAME`; of both, the kind of input on a line of its own.
+    /// The prompt as a vector space names it: the literal text, or `input_type:NAME`; of both, the
+    /// kind of input on a line of its own.
     pub(crate) fn prompt(&self) -> String {
         match (&self.input_type, self.literal.as_str()) {
             (None, literal) => literal.to_owned(),

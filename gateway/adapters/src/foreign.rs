@@ -69,7 +69,8 @@ pub(crate) trait Protocol: Debug + Send + Sync + 'static {
         Err(unserved(self.abilities().kind, "does not rerank"))
     }
 
-    /// Whether documents may be scored in several requests: where a score depends on its document alone.
+    /// Whether documents may be scored in several requests: where a score depends on its document
+    /// alone.
     fn rerank_in_pieces(&self) -> bool {
         false
     }
@@ -133,7 +134,8 @@ pub(crate) struct Foreign {
     provider: gen_ai::Provider,
     facts: KnownFacts,
     shapes: Mutex<HashMap<(String, Option<u32>), Shape>>,
-    /// That of the last answer: mostly the next one's too, and its digest takes longer than the comparison.
+    /// That of the last answer: mostly the next one's too, and its digest takes longer than the
+    /// comparison.
     last_space: Mutex<VectorSpace>,
 }
 
@@ -204,7 +206,8 @@ impl Foreign {
         shapes.insert((identity.to_owned(), None), shape);
     }
 
-    /// The provider's limits and those of the protocol, which for texts to encode and for documents to rank may differ.
+    /// The provider's limits and those of the protocol, which for texts to encode and for documents
+    /// to rank may differ.
     fn batches(&self, most: Most, facts: &Facts) -> Batches {
         Batches {
             items: self.batches.items.and(most).and(Most::of(facts.max_items)),
@@ -282,7 +285,8 @@ fn number(value: u64) -> u32 {
 impl EncoderBackend for Foreign {
     async fn list(&self) -> Result<Vec<Encoder>, Fault> {
         let described = self.names.each().map(|(id, model)| async move {
-            // What cannot be told now is left out; a server that is down still offers what it offers.
+            // What cannot be told now is left out; a server that is down still offers what it
+            // offers.
             let deadline = Some(Instant::now() + LISTED);
             let facts = self.facts(model, deadline).await.unwrap_or_default();
             self.describe(id, model, &facts)

@@ -1,5 +1,6 @@
-//! Providers that speak `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or elsewhere, and whatever anyone wrote
-//! against our protos. Nothing is translated but the encoder's id; the vector space is the provider's own.
+//! Providers that speak `isomer.encoder.v1.EncoderService`: our embed-svc, in this process or
+//! elsewhere, and whatever anyone wrote against our protos. Nothing is translated but the encoder's
+//! id; the vector space is the provider's own.
 
 mod join;
 
@@ -54,8 +55,9 @@ struct Far {
 }
 
 impl IsomerBackend {
-    /// An encoder service over a channel that is there already, such as embed-svc in this process: every id it accepts is offered, and
-    /// it is trusted to keep its own limits. `max_message_bytes` is the largest message to take from it.
+    /// An encoder service over a channel that is there already, such as embed-svc in this process:
+    /// every id it accepts is offered, and it is trusted to keep its own limits.
+    /// `max_message_bytes` is the largest message to take from it.
     pub fn over(channel: GrpcChannel, max_message_bytes: usize) -> Self {
         Self {
             channel,
@@ -220,7 +222,8 @@ impl EncoderBackend for IsomerBackend {
         };
         let sizes = sizes(&request);
         let total = sizes.iter().sum();
-        // The ranges of int8 may come from the texts of the request: in pieces they would not be the same.
+        // The ranges of int8 may come from the texts of the request: in pieces they would not be
+        // the same.
         let whole = request.output_dtype == i32::from(Dtype::Int8);
         let pieces = far.batches.cut(&sizes);
         if whole || pieces.len() <= 1 {

@@ -44,11 +44,12 @@ impl ProviderLimiter {
         })
     }
 
-    /// Waits until a request of so many tokens may go. What is returned is held until the answer is there.
+    /// Waits until a request of so many tokens may go. What is returned is held until the answer is
+    /// there.
     ///
     /// # Errors
-    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then it has used up nothing.
-    /// `DEADLINE_EXCEEDED` when no other request ended in time.
+    /// `RESOURCE_EXHAUSTED` with a hint, at once, when its turn would come after the deadline; then
+    /// it has used up nothing. `DEADLINE_EXCEEDED` when no other request ended in time.
     pub(crate) async fn turn(&self, tokens: u64, deadline: Deadline) -> Result<Option<OwnedSemaphorePermit>, Fault> {
         self.pace.turn(tokens, deadline).await.map_err(|no_turn| match no_turn {
             NoTurn::Deadline => late(&self.id),
@@ -65,8 +66,8 @@ impl ProviderLimiter {
 /// Waits for a call, as long as both the caller and the provider's own limit allow.
 ///
 /// # Errors
-/// `DEADLINE_EXCEEDED` when the caller's time is over; `UNAVAILABLE` (`PROVIDER_TIMEOUT`) when the provider's is, since another one may
-/// still answer in time.
+/// `DEADLINE_EXCEEDED` when the caller's time is over; `UNAVAILABLE` (`PROVIDER_TIMEOUT`) when the
+/// provider's is, since another one may still answer in time.
 pub(crate) async fn within<T>(
     id: &str,
     timeout: Duration,

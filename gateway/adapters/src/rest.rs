@@ -1,4 +1,5 @@
-//! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes of its failures.
+//! Calls over HTTP with JSON: the client behind the guard, what goes with each call, what becomes
+//! of its failures.
 
 pub(crate) mod failure;
 mod span;
@@ -69,7 +70,8 @@ impl Rest {
         Ok(Self { target, client, base })
     }
 
-    /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not put there twice.
+    /// The URL of a path of the protocol. A first part that the address has already (`/v1`) is not
+    /// put there twice.
     pub(crate) fn url(&self, path: &str) -> Url {
         let mut url = self.base.clone();
         if path.is_empty() {

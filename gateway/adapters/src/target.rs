@@ -1,4 +1,5 @@
-//! What is known of a provider before it is called: where it is, how it is reached, what goes with every call.
+//! What is known of a provider before it is called: where it is, how it is reached, what goes with
+//! every call.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -79,7 +80,8 @@ impl Target {
     }
 }
 
-/// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there is none.
+/// `Authorization: Bearer` with the secret, marked so that nothing prints it; nothing where there
+/// is none.
 pub(crate) fn authorization(secret: &Secret) -> Result<Option<HeaderValue>, Fault> {
     bearer(secret).map_err(|_| Fault::internal("a secret that was checked cannot be sent in a header"))
 }

@@ -1,7 +1,8 @@
 //! The gateway's file of providers: what it declares, and its changes.
 //!
-//! The file is looked at twice a second. New content is taken when two looks in a row see the same, so that a file which is
-//! being written is not taken half. Content that cannot be used changes nothing but [`crate::Registry::file_error`].
+//! The file is looked at twice a second. New content is taken when two looks in a row see the same,
+//! so that a file which is being written is not taken half. Content that cannot be used changes
+//! nothing but [`crate::Registry::file_error`].
 
 use std::{
     collections::HashSet,

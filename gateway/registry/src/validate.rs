@@ -1,4 +1,5 @@
-//! What a provider may say. The first thing wrong is told with its field (`provider.limits.timeout`) and how to fix it.
+//! What a provider may say. The first thing wrong is told with its field
+//! (`provider.limits.timeout`) and how to fix it.
 
 mod address;
 mod files;
@@ -129,7 +130,8 @@ fn input_types(types: &HashMap<String, String>, kind: ProviderKind) -> Result<()
     entries("provider.input_types", ["a prompt name", "an input type"], 0, types)
 }
 
-/// Names to names: not endless, without control characters or blanks around them. `shortest`: bytes of a key at least.
+/// Names to names: not endless, without control characters or blanks around them. `shortest`: bytes
+/// of a key at least.
 fn entries(field: &str, what: [&str; 2], shortest: usize, entries: &HashMap<String, String>) -> Result<(), Fault> {
     if entries.len() > MOST_ENTRIES {
         let told = format!("has {} entries", entries.len());

@@ -60,7 +60,8 @@ enum MissingVariants {
 }
 
 impl Augment {
-    /// Generator by generator within a transformation; one that needs none is one source, whoever is named.
+    /// Generator by generator within a transformation; one that needs none is one source, whoever
+    /// is named.
     fn sources(&self, served: &[TransformationInfo]) -> Result<Vec<VariantSource>, ApiError> {
         let default = [String::new()];
         let none = ["none".to_owned()];

@@ -30,7 +30,8 @@ use crate::{
     dialects::{Purpose, prompt},
 };
 
-/// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be compared.
+/// Header of the answer with the digest of the vectors' space: vectors of two spaces may not be
+/// compared.
 const VECTOR_SPACE: HeaderName = HeaderName::from_static("isomer-vector-space");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -156,7 +157,8 @@ impl Request {
         Ok(())
     }
 
-    /// Refuses what would change the vectors and is not offered, and gives other servers' names of a field their meaning.
+    /// Refuses what would change the vectors and is not offered, and gives other servers' names of
+    /// a field their meaning.
     fn settle(&mut self) -> Result<(), ApiError> {
         if self.model.is_empty() {
             return Err(ApiError::invalid("model", "is missing").hint("name an encoder; GET /v1/models lists them"));
@@ -220,7 +222,8 @@ impl Encoded {
     /// The vectors, each as little-endian 32-bit floats.
     ///
     /// # Errors
-    /// The first text that failed, since an answer over HTTP has no place for it; a matrix that is not of 32-bit floats.
+    /// The first text that failed, since an answer over HTTP has no place for it; a matrix that is
+    /// not of 32-bit floats.
     pub(crate) fn vectors(&self) -> Result<Vec<Bytes>, Fault> {
         if let Some(first) = self.errors.first() {
             let fault = Fault::new(Code::from_i32(first.code), "ITEM_FAILED", first.message.clone());

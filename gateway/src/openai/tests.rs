@@ -1,4 +1,5 @@
-//! The routes before a stub encoder: a text's vector is (its length, 1), token ids' is (their number, 2).
+//! The routes before a stub encoder: a text's vector is (its length, 1), token ids' is (their
+//! number, 2).
 #![allow(clippy::unwrap_used)]
 
 use axum::{Router, body::Body};

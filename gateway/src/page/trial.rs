@@ -28,7 +28,8 @@ pub(super) struct Trial {
     pub(super) transformations: Vec<String>,
     /// The first text changed: name of the transformation and text.
     pub(super) variants: Vec<(String, String)>,
-    /// Encoder, cosine of the first text with the second (where there is one), then with each variant.
+    /// Encoder, cosine of the first text with the second (where there is one), then with each
+    /// variant.
     pub(super) rows: Vec<(String, Vec<f64>)>,
     pub(super) problems: Vec<String>,
 }

@@ -1,8 +1,9 @@
 //! Servers behind the gateway that do the same work, and the way to whichever is well.
 //!
-//! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a budget of retries. What differs: an answer is
-//! whatever the server says itself, its own failures included. Only where no answer came at all is another server asked, and where a call
-//! may not be repeated, only as long as nothing of it was sent.
+//! The rules are those of encoders (`routing`): the less busy of two, health checks, breakers, a
+//! budget of retries. What differs: an answer is whatever the server says itself, its own failures
+//! included. Only where no answer came at all is another server asked, and where a call may not be
+//! repeated, only as long as nothing of it was sent.
 
 use std::{
     pin::Pin,
@@ -39,7 +40,8 @@ use crate::{
     },
 };
 
-/// Methods that do something twice when they are asked twice. All others only answer, or end in the same state.
+/// Methods that do something twice when they are asked twice. All others only answer, or end in the
+/// same state.
 const ONCE: &[&str] = &[
     "/isomer.eval.v1.RunService/CreateRun",
     "/isomer.eval.v1.RunService/DeleteRun",
@@ -63,7 +65,8 @@ impl AsRef<Arc<Peer>> for Server {
     }
 }
 
-/// Servers that do the same work; a generated client runs over them as over a channel. Cheap to clone.
+/// Servers that do the same work; a generated client runs over them as over a channel. Cheap to
+/// clone.
 #[derive(Debug, Clone)]
 pub struct Servers {
     policy: Arc<Policy>,
@@ -71,7 +74,8 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// Servers elsewhere, by their addresses. Each is asked for its health as long as it is used. Must be called inside a tokio runtime.
+    /// Servers elsewhere, by their addresses. Each is asked for its health as long as it is used.
+    /// Must be called inside a tokio runtime.
     pub(crate) fn remote(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
         let made = Self::new(routing, servers);
         for server in made.all.iter() {
@@ -86,7 +90,8 @@ impl Servers {
     }
 
     fn new(routing: &RoutingConfig, servers: impl IntoIterator<Item = (String, GrpcChannel)>) -> Self {
-        // How long an answer takes says nothing of the server: one call lists what there is, the next has a language model write pages.
+        // How long an answer takes says nothing of the server: one call lists what there is, the
+        // next has a language model write pages.
         let config = RoutingConfig {
             attempt_timeout_ms: 0,
             hedge_after_ms: None,
@@ -141,7 +146,8 @@ impl Servers {
             again: &|| !(once && sent.load(Ordering::Acquire)),
         };
         let alone = self.all.len() == 1;
-        // What the call uses is counted where somebody counts it, and asked of whoever works for it.
+        // What the call uses is counted where somebody counts it, and asked of whoever works for
+        // it.
         parts.headers.remove(report::HEADER);
         let counted = isomer_usage::current().and_then(|_| answer::reader(parts.uri.path()));
         let used = counted.map(|read| {
@@ -209,7 +215,8 @@ impl Servers {
     }
 }
 
-/// An answer whose head came before anything else: waits until the server says something, so that another can be asked where it says nothing.
+/// An answer whose head came before anything else: waits until the server says something, so that
+/// another can be asked where it says nothing.
 async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     if !report::is_reported(answer.headers()) {
         return Ok(answer);
@@ -235,7 +242,8 @@ async fn begun(answer: Response<Body>) -> Result<Response<Body>, Status> {
     }
 }
 
-/// What is an answer: everything that a gRPC server says itself, but that it has no place where another may have one.
+/// What is an answer: everything that a gRPC server says itself, but that it has no place where
+/// another may have one.
 fn heard(answer: Result<Response<Body>, Status>, alone: bool) -> Result<Response<Body>, Fault> {
     let answer = answer.map_err(|status| Fault::from_status(&status))?;
     if answer.status() != StatusCode::OK {

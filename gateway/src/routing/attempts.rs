@@ -112,7 +112,8 @@ where
             break;
         };
         if tried.iter().any(|one| Arc::ptr_eq(one, &replica)) {
-            // The same work in the same process would end the same way, and costs what it cost before.
+            // The same work in the same process would end the same way, and costs what it cost
+            // before.
             if R::as_ref(&replica).is_here() {
                 break;
             }
@@ -183,7 +184,8 @@ fn nobody<R: AsRef<Arc<Peer>>>(order: &SendOptions<'_, R>) -> Fault {
     .retry_after(after.max(Duration::from_millis(100)))
 }
 
-/// One attempt, and after a while without an answer a second one beside it; the first answer wins, and the other call is dropped.
+/// One attempt, and after a while without an answer a second one beside it; the first answer wins,
+/// and the other call is dropped.
 async fn hedged<T, R, F, Fut>(
     policy: &Policy,
     order: &SendOptions<'_, R>,
@@ -219,8 +221,9 @@ where
     }
 }
 
-/// Ends when one that is waited for was taken out without a word and another is well. Where none is, to wait is the better chance: that all are
-/// silent at once says more of how busy they, or this machine, are than that they are gone. So it is with one that comes back in the meantime.
+/// Ends when one that is waited for was taken out without a word and another is well. Where none
+/// is, to wait is the better chance: that all are silent at once says more of how busy they, or
+/// this machine, are than that they are gone. So it is with one that comes back in the meantime.
 async fn silent<R: AsRef<Arc<Peer>>>(replicas: &[Arc<R>], one: &Arc<R>) {
     let peer = R::as_ref(one);
     loop {

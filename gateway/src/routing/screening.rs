@@ -9,11 +9,12 @@ use isomer_service_kit::Fault;
 use super::{Router, router::settings, space::Fingerprint};
 
 impl Router {
-    /// Refuses a provider that cannot be connected to as it is written down, or that claims an encoder id which another one serves from
-    /// other weights.
+    /// Refuses a provider that cannot be connected to as it is written down, or that claims an
+    /// encoder id which another one serves from other weights.
     ///
     /// # Errors
-    /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
+    /// Those of [`isomer_adapters::connect`], such as `ADDRESS_REFUSED`; `FAILED_PRECONDITION` with
+    /// the reason `OTHER_SPACE`, naming both; `UNAVAILABLE` where they cannot be compared now.
     pub async fn admit(&self, candidate: &Provider) -> Result<(), Fault> {
         let backend = (self.shared.connect)(&settings(candidate))?;
         let table = self.shared.table();
@@ -86,7 +87,8 @@ impl Router {
             ids = backend.list().await?.into_iter().map(|encoder| encoder.id).collect();
         }
         ids.sort();
-        // One encoder stands for its provider: each probe costs some dozen calls, which somebody may pay for.
+        // One encoder stands for its provider: each probe costs some dozen calls, which somebody
+        // may pay for.
         let Some(id) = ids.first() else {
             return Ok(CheckProviderResponse {
                 verdict: "it lists no encoder: there is nothing to look at".to_owned(),

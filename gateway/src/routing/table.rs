@@ -27,7 +27,8 @@ pub(super) struct Member {
 }
 
 impl Table {
-    /// The table of these providers. Routes whose providers are the same ones as in `before` stay, with what they have learnt.
+    /// The table of these providers. Routes whose providers are the same ones as in `before` stay,
+    /// with what they have learnt.
     pub(super) fn new(replicas: Vec<Member>, before: &Self, next_generation: &mut u64) -> Self {
         let mut claims: BTreeMap<String, Vec<Arc<Replica>>> = BTreeMap::new();
         for member in &replicas {
@@ -60,7 +61,8 @@ impl Table {
         if let Some(route) = self.routes.get(encoder_id) {
             return Ok(Arc::clone(route));
         }
-        // An id that nobody lists (a folder, a model that would have to be fetched): whoever takes such ids may know it.
+        // An id that nobody lists (a folder, a model that would have to be fetched): whoever takes
+        // such ids may know it.
         match self.replicas.iter().find(|member| member.open) {
             Some(member) => Ok(Arc::new(Route::new(
                 encoder_id.to_owned(),

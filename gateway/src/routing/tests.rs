@@ -288,7 +288,8 @@ fn rows(response: &EncodeResponse) -> Vec<[f32; 2]> {
 #[tokio::test]
 async fn requests_are_shared_by_replicas_and_answers_are_priced() {
     let (a, b) = (Fake::new(1), Fake::new(1));
-    // A moment in which the machine stands still would make the one that was asked then the slow one.
+    // A moment in which the machine stands still would make the one that was asked then the slow
+    // one.
     let config = RoutingConfig {
         slow_factor: 0.0,
         ..plain()

@@ -112,7 +112,8 @@ async fn make(
     Response::from_parts(head, Body::new(Replayed(frames)))
 }
 
-/// Writes down who pays before the client knows the run; while the database is away the run goes on and that is tried again.
+/// Writes down who pays before the client knows the run; while the database is away the run goes on
+/// and that is tried again.
 async fn open(follower: &Follower, caller: &Caller, run: &Run) {
     let Err(fault) = follower.open(caller, run).await else {
         return;

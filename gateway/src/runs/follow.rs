@@ -31,8 +31,8 @@ pub(super) struct Following {
 type Ending = Pin<Box<dyn Future<Output = Option<Run>> + Send>>;
 
 impl Following {
-    /// Charges what the run uses until it has ended, or another process has the tab. Its end is listened for as well as looked for:
-    /// a run may be deleted the moment it has ended.
+    /// Charges what the run uses until it has ended, or another process has the tab. Its end is
+    /// listened for as well as looked for: a run may be deleted the moment it has ended.
     pub(super) async fn follow(mut self) {
         let id = self.tab.work().trim_start_matches(PREFIX).to_owned();
         let mut ending = end_of(self.runs.clone(), id.clone(), Duration::ZERO);

@@ -1,7 +1,9 @@
 //! Runs, charged to those who asked for them while they go on.
 //!
-//! * [`create`]: the way to `RunService.CreateRun` for callers whose use is counted; the run gets a tab before its id is told.
-//! * [`follow`]: whoever follows the run charges what it has used and stops it where a budget is used up.
+//! * [`create`]: the way to `RunService.CreateRun` for callers whose use is counted; the run gets a
+//!   tab before its id is told.
+//! * [`follow`]: whoever follows the run charges what it has used and stops it where a budget is
+//!   used up.
 //! * this file: what is followed here, also what another process or an earlier one has left.
 
 mod create;
@@ -63,7 +65,8 @@ struct Inner {
 }
 
 impl Follower {
-    /// Follows what was left, and from now on what is opened. Must be called inside a tokio runtime.
+    /// Follows what was left, and from now on what is opened. Must be called inside a tokio
+    /// runtime.
     pub(crate) fn start(access: Access, runs: Servers, max_message_bytes: usize, pace: Intervals) -> Self {
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
@@ -78,7 +81,8 @@ impl Follower {
         Self(inner)
     }
 
-    /// Opens the tab of a run that was just asked for, and follows it. A run that has ended has no tab any more, or never had one.
+    /// Opens the tab of a run that was just asked for, and follows it. A run that has ended has no
+    /// tab any more, or never had one.
     ///
     /// # Errors
     /// When the database cannot be written.
@@ -86,7 +90,8 @@ impl Follower {
         if ended(run) {
             return Ok(());
         }
-        // A repeated request leads to the run that there is. What it used while it was nobody's is nobody's.
+        // A repeated request leads to the run that there is. What it used while it was nobody's is
+        // nobody's.
         let already = match run.start_time {
             Some(_) => used(run),
             None => Total::default(),
@@ -98,7 +103,8 @@ impl Follower {
         Ok(())
     }
 
-    /// Waits until nothing is followed, at most so long: for a process whose runs have just been ended.
+    /// Waits until nothing is followed, at most so long: for a process whose runs have just been
+    /// ended.
     pub async fn settled(&self, most: Duration) {
         let until = Instant::now() + most;
         while !self.0.followed.lock().is_empty() && Instant::now() < until {

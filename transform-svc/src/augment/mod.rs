@@ -1,7 +1,9 @@
-//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with it and pooled.
+//! Generatively augmented sentence encoding (GASE): variants of a text are generated, encoded with
+//! it and pooled.
 //!
 //! * `spec`: the request, checked and made ready.
-//! * `generate`: every source at once, each variant handed on as it comes, until the budget is spent.
+//! * `generate`: every source at once, each variant handed on as it comes, until the budget is
+//!   spent.
 //! * `encode`: the originals at once, variants as they come, through any encoder service.
 //! * [`pool`]: the maths. `space`: what the result's vector space is called.
 //!

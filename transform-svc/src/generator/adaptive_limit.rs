@@ -1,8 +1,9 @@
 //! How many calls a generator is given at once: as many as it bears.
 //!
-//! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises the bound by one over the
-//! bound, so by one for each round of calls; a sign of overload halves it. Calls that were under way when the bound was cut
-//! say nothing about the new bound: of a burst of refusals only the first cuts. Written here because no well-kept crate limits calls so.
+//! Additive increase, multiplicative decrease (Chiu & Jain 1989): each call that ends well raises
+//! the bound by one over the bound, so by one for each round of calls; a sign of overload halves
+//! it. Calls that were under way when the bound was cut say nothing about the new bound: of a burst
+//! of refusals only the first cuts. Written here because no well-kept crate limits calls so.
 
 use std::{sync::Arc, time::Instant};
 
@@ -49,7 +50,8 @@ impl Drop for Permit {
 }
 
 impl AdaptiveLimit {
-    /// Begins at `most` and stays between `least` and `most`, both at least 1; equal ones do not move.
+    /// Begins at `most` and stays between `least` and `most`, both at least 1; equal ones do not
+    /// move.
     pub fn new(name: &str, least: usize, most: usize) -> Arc<Self> {
         let most = most.max(1);
         let places = Self {

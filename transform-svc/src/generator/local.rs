@@ -11,7 +11,8 @@ use tracing::Instrument;
 use super::{AdaptiveLimit, Completion, Generator, GeneratorError, Identity, Request, operation};
 use crate::error::TransformError;
 
-/// Changes when equal requests start to give other texts: old entries of the cache are then no longer found.
+/// Changes when equal requests start to give other texts: old entries of the cache are then no
+/// longer found.
 const ENGINE: u32 = 1;
 
 /// A local generator.

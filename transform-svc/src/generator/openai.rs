@@ -1,13 +1,16 @@
-//! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go to `/chat/completions`, a
-//! text to go on with ([`crate::prompt::Role::Text`]) to `/completions`, where no chat template comes between it and the model.
+//! Any server with OpenAI's completions: vLLM, Ollama, llama.cpp, OpenAI itself. Conversations go
+//! to `/chat/completions`, a text to go on with ([`crate::prompt::Role::Text`]) to `/completions`,
+//! where no chat template comes between it and the model.
 //!
-//! async-openai speaks the protocol; the only retry policy is the one here (its own transport, which retries too, is
-//! replaced by [`super::http`]). Tried again, with growing pauses or as long as `Retry-After` says: no connection, a
-//! broken one, no answer in time, 408, 409, 425, 429, 5xx, an answer that is no completion. Not tried again: 401, 402,
-//! 403, 404 and a spent quota (they end the request), any other status (it ends the text).
+//! async-openai speaks the protocol; the only retry policy is the one here (its own transport,
+//! which retries too, is replaced by [`super::http`]). Tried again, with growing pauses or as long
+//! as `Retry-After` says: no connection, a broken one, no answer in time, 408, 409, 425, 429, 5xx,
+//! an answer that is no completion. Not tried again: 401, 402, 403, 404 and a spent quota (they end
+//! the request), any other status (it ends the text).
 //!
-//! 429, 503 and answers that do not come in time halve the calls that are made at once (see [`super::places`]). An answer
-//! that is long in coming may be asked for a second time (`hedge`); each call is counted against the budget before it is made.
+//! 429, 503 and answers that do not come in time halve the calls that are made at once (see
+//! [`super::places`]). An answer that is long in coming may be asked for a second time (`hedge`);
+//! each call is counted against the budget before it is made.
 
 use std::{
     sync::{
@@ -46,7 +49,8 @@ const LONGEST_TURN: Duration = Duration::from_secs(3600);
 /// OpenAI's seeds are signed.
 const SEED_MASK: u64 = i64::MAX as u64;
 
-/// Where: what async-openai asks of a configuration, without what it reads from the environment by itself. The key is the transport's.
+/// Where: what async-openai asks of a configuration, without what it reads from the environment by
+/// itself. The key is the transport's.
 #[derive(Clone)]
 struct Endpoint {
     base: String,
@@ -108,7 +112,8 @@ impl std::fmt::Display for TryError {
 }
 
 impl OpenAi {
-    /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard lets through.
+    /// Makes a client; nothing is called yet. With a guard it calls only addresses that the guard
+    /// lets through.
     pub(super) fn new(
         id: String,
         model: &str,
@@ -238,7 +243,8 @@ impl OpenAi {
         reply.map_err(TryError::Call)
     }
 
-    /// A call when its turn has come, and a second one beside it where the first takes long: the first answer counts.
+    /// A call when its turn has come, and a second one beside it where the first takes long: the
+    /// first answer counts.
     async fn hedged(&self, request: &Request, calls: &AtomicU32) -> Result<Reply, TryError> {
         let most = estimated_prompt(request) + u64::from(request.max_tokens);
         self.pace.turn(most, None).await.map_err(TryError::Turn)?;
@@ -298,7 +304,8 @@ impl OpenAi {
                 TryError::Budget(_) | TryError::Turn(_) => false,
             })
             .adjust(|error, delay| match error {
-                // What the server asks for counts, unless it is more than we are willing to wait: then the text fails.
+                // What the server asks for counts, unless it is more than we are willing to wait:
+                // then the text fails.
                 TryError::Call(CallError::Busy {
                     retry_after: Some(asked),
                     ..
@@ -390,7 +397,8 @@ impl Generator for OpenAi {
         &self.places
     }
 
-    /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is its own.
+    /// Batching on a server changes roundings, so that a greedy answer may still vary: each seed is
+    /// its own.
     fn greedy_ignores_seed(&self) -> bool {
         false
     }

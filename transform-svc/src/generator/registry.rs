@@ -14,7 +14,8 @@ use crate::{
     error::{GENERATOR_FORMS, TransformError},
 };
 
-/// Remote generators named by spec that are kept; beyond, all of them are forgotten and made anew when asked for.
+/// Remote generators named by spec that are kept; beyond, all of them are forgotten and made anew
+/// when asked for.
 const MAX_SPECS: usize = 256;
 
 const FIELD: &str = "spec.generator_id";
@@ -55,8 +56,8 @@ impl Registry {
     /// The generator of an id; empty: the default one. `None` for `none`.
     ///
     /// # Errors
-    /// An id that names nothing or is not permitted; a local model that cannot be fetched or loaded. A remote generator is
-    /// not called here.
+    /// An id that names nothing or is not permitted; a local model that cannot be fetched or
+    /// loaded. A remote generator is not called here.
     pub async fn get(&self, id: &str) -> Result<Option<Arc<Bounded>>, TransformError> {
         let asked = if id.is_empty() {
             &self.config.default_generator
@@ -180,7 +181,8 @@ impl Registry {
     }
 }
 
-/// `MODEL@URL`: the URL is what follows the last `@` before a scheme, since model names may hold one.
+/// `MODEL@URL`: the URL is what follows the last `@` before a scheme, since model names may hold
+/// one.
 fn split_remote(spec: &str) -> Option<(&str, &str)> {
     let at = ["@http://", "@https://"]
         .iter()

@@ -1,4 +1,5 @@
-//! PARTIAL's two transformations: texts that have the words, or the beginning, of an original and not its meaning.
+//! PARTIAL's two transformations: texts that have the words, or the beginning, of an original and
+//! not its meaning.
 
 use isomer_proto::transform::v1::{
     Check, Continuation, MultiSwap, OnFailure, Outcome, TextItem, TransformRequest, TransformResponse, TransformSpec,

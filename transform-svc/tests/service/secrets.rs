@@ -27,7 +27,8 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// For the whole program: what a subscriber of one thread is told depends on which thread logs first.
+    /// For the whole program: what a subscriber of one thread is told depends on which thread logs
+    /// first.
     fn start() -> Self {
         let log = Self::default();
         let writer = log.clone();

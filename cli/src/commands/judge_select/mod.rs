@@ -1,5 +1,6 @@
-//! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit distance and time (PTEB,
-//! steps 1 and 2). Everything generated is cached, so that a run that was stopped goes on where it was.
+//! `isomer transform judge-select`: judges against gold scores, paraphrasers by judge score, edit
+//! distance and time (PTEB, steps 1 and 2). Everything generated is cached, so that a run that was
+//! stopped goes on where it was.
 
 mod data;
 mod tables;
@@ -168,7 +169,8 @@ impl Selecting<'_> {
         Ok(result)
     }
 
-    /// Paraphrases of a dataset's distinct texts; those that failed every check are counted and left out.
+    /// Paraphrases of a dataset's distinct texts; those that failed every check are counted and
+    /// left out.
     async fn paraphrase(
         &self,
         id: &str,

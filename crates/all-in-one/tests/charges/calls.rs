@@ -24,7 +24,8 @@ pub enum End {
     Gone,
 }
 
-/// The client's deadline, and when a client that leaves does so: something has been answered by then.
+/// The client's deadline, and when a client that leaves does so: something has been answered by
+/// then.
 const CUT: Duration = Duration::from_millis(1200);
 
 async fn all(

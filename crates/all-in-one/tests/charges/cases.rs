@@ -241,7 +241,8 @@ fn post(end: End, path: &str, body: serde_json::Value) -> (String, Option<String
     (path.replace("MODEL", ENCODER), Some(body))
 }
 
-/// Calls of the APIs of other servers. Below `/tei/` are the handlers of the paths without it, so that one end shows that they are charged.
+/// Calls of the APIs of other servers. Below `/tei/` are the handlers of the paths without it, so
+/// that one end shows that they are charged.
 fn dialects() -> Vec<Case> {
     let http = |row: &'static str, name, request: fn(End) -> (String, Option<String>)| Case {
         ends: if row.starts_with("/tei/") { &[End::Answer] } else { &END },
@@ -336,7 +337,8 @@ fn tei() -> Vec<Case> {
         }),
         grpc("/tei.v1.Rerank/Rerank", |end| vec![tei_rerank(vec![text(end)])]),
         Case {
-            // Its documents are ranked when the last has come: a client that goes before has used nothing.
+            // Its documents are ranked when the last has come: a client that goes before has used
+            // nothing.
             ends: &[End::Answer, End::Error],
             ..grpc("/tei.v1.Rerank/RerankStream", |end| {
                 let message = |text| tei::RerankStreamRequest {
@@ -482,7 +484,8 @@ pub fn all() -> Vec<Case> {
     all
 }
 
-/// What asks no model. CheckProvider does, for an administrator: its few texts are the gateway's own.
+/// What asks no model. CheckProvider does, for an administrator: its few texts are the gateway's
+/// own.
 const FREE: &[&str] = &[
     "/isomer.encoder.v1.EncoderService/CountTokens",
     "/isomer.encoder.v1.EncoderService/GetEncoder",

@@ -1,7 +1,8 @@
 //! Who uses a model through the gateway pays for it, whichever way in and however the call ends.
 //!
-//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One without a case fails the test. For each
-//! case and each end, what the models behind counted is held against what the key was charged.
+//! The rows of the table are all rpcs of the descriptor set and all paths of the HTTP router. One
+//! without a case fails the test. For each case and each end, what the models behind counted is
+//! held against what the key was charged.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -104,7 +105,8 @@ async fn in_turn<'a>(calls: impl Iterator<Item = (&'a Case, End)>) -> Vec<String
     wrong
 }
 
-/// Exactly what was counted; where generators were cut off, also at most what they may have been at.
+/// Exactly what was counted; where generators were cut off, also at most what they may have been
+/// at.
 fn compare(end: End, counted: Counted, charged: Counted) -> Option<String> {
     let least = counted.finished;
     let most = (

@@ -1,7 +1,8 @@
 //! What the comments of the `.proto` files promise about errors is so.
 //!
-//! The rows of the table are all sentences of the comments that name a gRPC code, read from the descriptor set: a sentence without a row fails
-//! the test, and so does a row whose sentence is gone. A row is a call that provokes the code, or names the test that does.
+//! The rows of the table are all sentences of the comments that name a gRPC code, read from the
+//! descriptor set: a sentence without a row fails the test, and so does a row whose sentence is
+//! gone. A row is a call that provokes the code, or names the test that does.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

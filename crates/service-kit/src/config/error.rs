@@ -16,7 +16,8 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    /// A value that cannot be used: path of the key (`embed.max_batch_tokens`), what is wrong, how to fix it.
+    /// A value that cannot be used: path of the key (`embed.max_batch_tokens`), what is wrong, how
+    /// to fix it.
     pub fn new(field: impl Into<String>, message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -31,12 +32,14 @@ impl ConfigError {
         &self.field
     }
 
-    /// Where the value was written: a file, an environment variable, the command line, the built-in default.
+    /// Where the value was written: a file, an environment variable, the command line, the built-in
+    /// default.
     pub fn origin(&self) -> Option<&str> {
         self.origin.as_deref()
     }
 
-    /// The same error, seen from the section that holds it: `max_batch_tokens` becomes `embed.max_batch_tokens`.
+    /// The same error, seen from the section that holds it: `max_batch_tokens` becomes
+    /// `embed.max_batch_tokens`.
     #[must_use]
     pub fn within(mut self, section: &str) -> Self {
         self.field = if self.field.is_empty() {

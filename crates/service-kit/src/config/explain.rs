@@ -42,7 +42,8 @@ pub(super) fn misfit(error: &figment::Error, layers: &Figment) -> ConfigError {
         }
         other => (other.to_string(), String::new()),
     };
-    // The tag of a merged section is that of one of its layers; only the leaf says where it was written.
+    // The tag of a merged section is that of one of its layers; only the leaf says where it was
+    // written.
     let place = origin(layers, &path).or_else(|| error.metadata.as_ref().map(|metadata| metadata.name.to_string()));
     ConfigError::new(path.join("."), message, hint).written_in(place)
 }
@@ -79,7 +80,8 @@ fn find<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
     }
 }
 
-/// What to write for an unknown name: "did you mean" when one of `names` is close, the list of names otherwise.
+/// What to write for an unknown name: "did you mean" when one of `names` is close, the list of
+/// names otherwise.
 pub fn suggest(found: &str, names: &[&str]) -> String {
     match isomer_spelling::nearest(found, names.iter().copied()) {
         Some(name) => format!("did you mean `{name}`?"),

@@ -1,4 +1,5 @@
-//! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message. gRPC and Connect frame alike.
+//! Messages as JSON and protobuf, and their frames: a byte of flags, four of length, the message.
+//! gRPC and Connect frame alike.
 
 use std::io::Read;
 
@@ -146,7 +147,8 @@ impl Call {
 /// Most values of a message in JSON. Two bytes of it may be a value that takes a hundred in memory.
 const MOST_VALUES: usize = 1_000_000;
 
-/// Values of a text in JSON, at least: each but the first of a list or object has a comma before it.
+/// Values of a text in JSON, at least: each but the first of a list or object has a comma before
+/// it.
 fn values(json: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (1, false, false);
     for byte in json {

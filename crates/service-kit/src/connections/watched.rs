@@ -16,7 +16,8 @@ use tokio::{
 
 use super::{Activity, Slot};
 
-/// A connection looks at the clock so often while it waits: the shared may have become crowded meanwhile.
+/// A connection looks at the clock so often while it waits: the shared may have become crowded
+/// meanwhile.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// A socket with a clock and a place.

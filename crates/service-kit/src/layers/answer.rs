@@ -1,5 +1,5 @@
-//! The body of an answer while it is on its way: measured to its end, cut off at its deadline or when the house closes,
-//! caught when it panics.
+//! The body of an answer while it is on its way: measured to its end, cut off at its deadline or
+//! when the house closes, caught when it panics.
 
 use std::{
     io,
@@ -23,7 +23,8 @@ use crate::{
     metric_names,
 };
 
-/// Counts a request from its head to the end of its answer, also when the caller goes away in between.
+/// Counts a request from its head to the end of its answer, also when the caller goes away in
+/// between.
 #[derive(Debug)]
 pub(super) struct Record {
     label: Label,
@@ -96,7 +97,8 @@ impl Drop for Record {
 pub(super) struct Cut {
     /// The caller's deadline.
     pub(super) deadline: Option<(Pin<Box<Sleep>>, Fault)>,
-    /// The house closes; looked at only while the answer has nothing to send, so a last word still gets out.
+    /// The house closes; looked at only while the answer has nothing to send, so a last word still
+    /// gets out.
     pub(super) closing: Option<BoxFuture<'static, Fault>>,
 }
 

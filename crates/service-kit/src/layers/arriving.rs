@@ -1,8 +1,9 @@
 //! The body of a request while it arrives: with a bound, and not a byte at a time for ever.
 //!
-//! A request takes one of the server's places as soon as its head is there. Whoever then dawdles over the body would hold
-//! it for nothing; so a body must keep up a small pace. Only calls whose client sends a stream have no pace to keep: they may rightly be
-//! silent for hours. A call whose answer alone is a stream keeps it like any other.
+//! A request takes one of the server's places as soon as its head is there. Whoever then dawdles
+//! over the body would hold it for nothing; so a body must keep up a small pace. Only calls whose
+//! client sends a stream have no pace to keep: they may rightly be silent for hours. A call whose
+//! answer alone is a stream keeps it like any other.
 
 use std::{
     future::Future,
@@ -61,7 +62,8 @@ pub(crate) struct Bounds {
 /// Largest message to health and reflection, which need no key: a service's or a symbol's name.
 pub(crate) const PROBE_MESSAGE: usize = 4096;
 
-/// Refuses bodies that are too large by their own account or in a coding that nothing here undoes, and watches the others.
+/// Refuses bodies that are too large by their own account or in a coding that nothing here undoes,
+/// and watches the others.
 pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, next: Next) -> Response {
     let is_grpc = is_grpc(request.headers());
     let tell = bounds.refusals.shape(request.uri().path(), is_grpc);
@@ -98,7 +100,8 @@ pub(crate) async fn arriving(State(bounds): State<Bounds>, request: Request, nex
         .await
 }
 
-/// Hands on a gRPC request with its messages checked, and compresses those of the answer if the caller takes that.
+/// Hands on a gRPC request with its messages checked, and compresses those of the answer if the
+/// caller takes that.
 async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Request, next: Next) -> Response {
     let tell = bounds.refusals.shape(request.uri().path(), true);
     let label = bounds.labels.grpc(request.uri().path());
@@ -140,7 +143,8 @@ async fn messages(bounds: &Bounds, reservation: Reservation, mut request: Reques
     }
 }
 
-/// Whether another reader of the same request could see its end elsewhere: the room for smuggling that hyper leaves.
+/// Whether another reader of the same request could see its end elsewhere: the room for smuggling
+/// that hyper leaves.
 fn has_two_lengths(headers: &HeaderMap) -> bool {
     let lengths = headers.get_all(header::CONTENT_LENGTH).iter().count();
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();

@@ -83,7 +83,8 @@ impl Coding {
         let read = match self {
             Self::Gzip => GzDecoder::new(packed).take(limit).read_to_end(&mut out),
             Self::Zstd => zstd::Decoder::with_buffer(packed).and_then(|mut decoder| {
-                // What a frame may ask to be kept of what was unpacked: 8 MiB, as much as any decoder has to.
+                // What a frame may ask to be kept of what was unpacked: 8 MiB, as much as any
+                // decoder has to.
                 decoder.window_log_max(23)?;
                 decoder.take(limit).read_to_end(&mut out)
             }),

@@ -1,4 +1,5 @@
-//! `google.rpc.ErrorInfo` for statuses that no handler made: those of the generated servers, which know neither reasons nor remedies.
+//! `google.rpc.ErrorInfo` for statuses that no handler made: those of the generated servers, which
+//! know neither reasons nor remedies.
 
 use http::HeaderMap;
 use tonic::{Code, Status};
@@ -8,7 +9,8 @@ use crate::error::{Fault, code_name};
 /// How the generated servers' decoder begins its message.
 const UNDECODABLE: &str = "failed to decode Protobuf message";
 
-/// Completes a status in these headers or trailers of the answer to a call of `path`. A status with details stays as it is.
+/// Completes a status in these headers or trailers of the answer to a call of `path`. A status with
+/// details stays as it is.
 pub(super) fn complete(headers: &mut HeaderMap, path: &str) {
     let Some(status) = Status::from_header_map(headers) else {
         return;

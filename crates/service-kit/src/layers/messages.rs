@@ -1,5 +1,5 @@
-//! The messages of gRPC calls, one at a time: those of a request bounded, decompressed and counted before its handler sees them, those of
-//! an answer compressed if the caller takes that.
+//! The messages of gRPC calls, one at a time: those of a request bounded, decompressed and counted
+//! before its handler sees them, those of an answer compressed if the caller takes that.
 //!
 //! All services share this one place, so no generated server is told about compression.
 
@@ -21,7 +21,8 @@ use crate::error::Fault;
 const HEAD: usize = 5;
 /// Smaller answers are not worth compressing.
 const SMALL: usize = 512;
-/// So much of a large answer is compressed to see whether the rest is worth it. Vectors of floats are not.
+/// So much of a large answer is compressed to see whether the rest is worth it. Vectors of floats
+/// are not.
 const SAMPLE: usize = 16 << 10;
 
 /// What the messages of a request are held to.
@@ -33,7 +34,8 @@ pub(super) struct Checks {
     pub(super) shape: Option<usize>,
     pub(super) shapes: std::sync::Arc<Shapes>,
     pub(super) reservation: Reservation,
-    /// Whether the client sends a stream of messages, each of which may be forgotten when the next begins.
+    /// Whether the client sends a stream of messages, each of which may be forgotten when the next
+    /// begins.
     pub(super) client_streams: bool,
 }
 
@@ -53,7 +55,8 @@ pub(super) fn checked(body: Body, checks: Checks) -> Body {
         reader.over = !matches!(next, Ok(Some(_)));
         Some((next.transpose()?, reader))
     });
-    // The head of a message and its content go on as two pieces: joining them would copy the message.
+    // The head of a message and its content go on as two pieces: joining them would copy the
+    // message.
     let pieces = messages.flat_map(|message: Result<Bytes, axum::Error>| {
         stream::iter(match message {
             Ok(message) => vec![Ok(head(0, message.len())), Ok(message)],
@@ -178,7 +181,8 @@ async fn off_runtime<T: Send + 'static>(
     crate::off_runtime(size, work).await.map_err(told)
 }
 
-/// The answer with its messages compressed, unless the handler has done so or they do not become smaller.
+/// The answer with its messages compressed, unless the handler has done so or they do not become
+/// smaller.
 pub(super) fn compressed(response: Response, coding: Coding) -> Response {
     let is_open = !response.headers().contains_key(ENCODING) && !response.headers().contains_key("grpc-status");
     if !is_open || http_body::Body::is_end_stream(response.body()) {

@@ -1,5 +1,6 @@
-//! Room for health and reflection. They need no key and are answered however busy the server is, so each connection may have only a few
-//! of them under way, and the server only so many that stay open.
+//! Room for health and reflection. They need no key and are answered however busy the server is, so
+//! each connection may have only a few of them under way, and the server only so many that stay
+//! open.
 
 use std::{
     sync::{

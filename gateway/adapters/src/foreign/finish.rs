@@ -14,8 +14,8 @@ use crate::{
     rest::bad_answer,
 };
 
-/// How far from 1 the length of a vector may be that counts as of unit length: what vectors lose that were scaled, or travelled, in 16
-/// bits (bfloat16 keeps 8 bits of each value).
+/// How far from 1 the length of a vector may be that counts as of unit length: what vectors lose
+/// that were scaled, or travelled, in 16 bits (bfloat16 keeps 8 bits of each value).
 const UNIT_TOLERANCE: f64 = 1e-2;
 
 /// Puts vectors into the order of their texts.
@@ -85,7 +85,8 @@ impl Foreign {
         Ok(())
     }
 
-    /// What the model is called in vector spaces: the protocol, the model, and the revision where the server names one.
+    /// What the model is called in vector spaces: the protocol, the model, and the revision where
+    /// the server names one.
     pub(super) fn identity(&self, model: &str, facts: &Facts) -> String {
         let kind = self.protocol.abilities().kind;
         match facts.revision.as_str() {

@@ -1,8 +1,9 @@
 //! Hugging Face Inference: feature extraction.
 //!
-//! Source: <https://huggingface.co/docs/inference-providers/tasks/feature-extraction>. An address without a path is the router's
-//! (`https://router.huggingface.co`), where each model has its own; an address with a path is an endpoint of one model (Inference
-//! Endpoints) and is posted to as it is. What is asked for are the fields of text-embeddings-inference, which runs behind it.
+//! Source: <https://huggingface.co/docs/inference-providers/tasks/feature-extraction>. An address
+//! without a path is the router's (`https://router.huggingface.co`), where each model has its own;
+//! an address with a path is an endpoint of one model (Inference Endpoints) and is posted to as it
+//! is. What is asked for are the fields of text-embeddings-inference, which runs behind it.
 
 use isomer_service_kit::Fault;
 use serde::{Deserialize, Serialize};

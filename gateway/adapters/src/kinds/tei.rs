@@ -41,7 +41,8 @@ pub(super) struct Info {
 
 impl Info {
     /// # Errors
-    /// When the server runs another model than the provider's record says: its vectors would be taken for those of that one.
+    /// When the server runs another model than the provider's record says: its vectors would be
+    /// taken for those of that one.
     pub(super) fn facts(self, id: &str, model: &str) -> Result<Facts, Fault> {
         if self.model != model && self.served_as != model {
             return Err(Fault::precondition(

@@ -1,4 +1,5 @@
-//! What a protocol cannot say is refused, with the field and the hint; what we do ourselves is done right.
+//! What a protocol cannot say is refused, with the field and the hint; what we do ourselves is done
+//! right.
 
 use half::f16;
 use isomer_proto::{

@@ -1,4 +1,5 @@
-//! Addresses. Whether the gateway may call one (loopback, private networks) is decided where it is called.
+//! Addresses. Whether the gateway may call one (loopback, private networks) is decided where it is
+//! called.
 
 use http::Uri;
 use isomer_proto::gateway::v1::ProviderKind;
@@ -20,7 +21,8 @@ pub(super) fn address(address: &str, kind: ProviderKind) -> Result<bool, Fault> 
     if address.is_empty() {
         return refuse("is missing".to_owned());
     }
-    // What stands before an @ may be a password: from here on the address is not repeated to anyone.
+    // What stands before an @ may be a password: from here on the address is not repeated to
+    // anyone.
     let authority = address.split_once("://").map_or(address, |(_, rest)| rest);
     let authority = authority.split(['/', '?', '#']).next().unwrap_or_default();
     if authority.contains('@') {

@@ -1,5 +1,5 @@
-//! Where secrets and TLS files are kept. The gateway reads them on behalf of a caller and sends secrets where the caller says, so
-//! a caller may name only what the operator set aside for that.
+//! Where secrets and TLS files are kept. The gateway reads them on behalf of a caller and sends
+//! secrets where the caller says, so a caller may name only what the operator set aside for that.
 
 use std::path::{Component, Path};
 

@@ -1,6 +1,7 @@
 //! text-embeddings-inference's API over gRPC (`tei.v1`).
 //!
-//! No request of it names a model. Here the model is the one that the metadata names (`isomer-encoder`), or the only encoder there is.
+//! No request of it names a model. Here the model is the one that the metadata names
+//! (`isomer-encoder`), or the only encoder there is.
 
 #[cfg(test)]
 #[path = "grpc_tests.rs"]

@@ -1,4 +1,5 @@
-//! `tei.v1` before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a document's relevance its length.
+//! `tei.v1` before the stub encoder of OpenAI's tests: a text's vector is (its length, 1), a
+//! document's relevance its length.
 #![allow(clippy::unwrap_used)]
 
 use isomer_proto::tei::v1::{

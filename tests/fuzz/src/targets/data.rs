@@ -9,8 +9,9 @@ use isomer_eval::{
 
 use crate::input::{Input, text};
 
-/// Files of a data set. The first letter is the task; lines of `=== NAME` begin a file. `NAME.gz` is compressed here first, so that
-/// mutations reach what is inside. A data set that loads is the same when it is loaded again.
+/// Files of a data set. The first letter is the task; lines of `=== NAME` begin a file. `NAME.gz`
+/// is compressed here first, so that mutations reach what is inside. A data set that loads is the
+/// same when it is loaded again.
 pub(super) fn rows(data: &[u8]) {
     let mut input = Input(data);
     let Some(task) = input.choice(&TaskType::ALL) else {

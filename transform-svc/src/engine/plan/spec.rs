@@ -19,7 +19,8 @@ use crate::{
 const DEFAULT_SEED: u64 = 1337;
 const DEFAULT_ATTEMPTS: u32 = 3;
 const MAX_ATTEMPTS: u32 = 10;
-/// Retries sample at least this hot where the request does not say: a greedy model would say the same again.
+/// Retries sample at least this hot where the request does not say: a greedy model would say the
+/// same again.
 const RETRY_TEMPERATURE: f64 = 0.7;
 const FIELD: &str = "spec.transformation";
 

@@ -14,7 +14,8 @@ async fn originals_are_encoded_while_variants_are_made_and_each_variant_as_it_co
     let log = harness.encoder.calls();
     let slow_answers_at = harness.slow.seen()[0].at + late;
     let encoded: Vec<Vec<&str>> = log.iter().map(|call| texts(&call.request).collect()).collect();
-    // The slow and the fast paraphrase are the same text, so that it is encoded once, when the fast one is there.
+    // The slow and the fast paraphrase are the same text, so that it is encoded once, when the fast
+    // one is there.
     assert_eq!(encoded, [[TEXT], [&reversed(TEXT)]]);
     assert!(log[0].at < slow_answers_at, "the original was not kept waiting");
     assert!(log[1].at < slow_answers_at, "the first variant was not kept waiting");
